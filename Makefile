@@ -1,0 +1,42 @@
+# Two commands do all the set-up: `make demo` and `make test` create the virtual environment they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format bench conformance docs clean
+
+demo: $(STAMP)
+	@$(BIN)/python -m makeway.cli.main demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_docs.py
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# SCENARIOS names files or folders of recorded decisions; by default all that lie beside the checkout.
+conformance: $(STAMP)
+	@$(BIN)/python -m tests.conformance $(SCENARIOS)
+
+bench: $(STAMP)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Writes the pages that are generated; `make check` fails when one of them is stale.
+docs: $(STAMP)
+	$(BIN)/python -m tests.generated_docs --write
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
