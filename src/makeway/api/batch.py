@@ -1,0 +1,346 @@
+"""The parts that Makeway reads of Kubernetes' own kinds: Job, Pod, Node and what goes with them.
+
+These views show parts of a document and keep the whole beside them (`document`). Fields that are
+not listed here pass through untouched and unchecked; to change such an object, change its document.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta
+from makeway.api.schema import Amount, Int32, Time, Whole
+
+TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+TolerationOperator = Literal["Equal", "Exists"]
+NodeSelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+PreemptionPolicy = Literal["PreemptLowerPriority", "Never"]
+REQUIRED = {"name": "requiredDuringSchedulingIgnoredDuringExecution"}
+Amounts = Mapping[str, int]  # by resource name, each in its smallest unit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    key: str
+    effect: TaintEffect
+    value: str = ""
+    time_added: Time | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    key: str = ""  # empty, with operator Exists: tolerates every taint
+    operator: TolerationOperator = "Equal"
+    value: str = ""
+    effect: TaintEffect | None = None  # None: every effect
+    toleration_seconds: int | None = None  # None: for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRequirements:
+    requests: Mapping[str, Amount] = field(default_factory=dict)
+    limits: Mapping[str, Amount] = field(default_factory=dict)
+    document: Whole = field(default=None, repr=False, compare=False)
+
+    def requested(self) -> Amounts:
+        """What counts as requested: a limit without a request is one."""
+        return {**self.limits, **self.requests}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    name: str
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""  # "Always" on an init container makes it a sidecar
+    document: Whole = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_sidecar(self) -> bool:
+        return self.restart_policy == "Always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorRequirement:
+    key: str
+    operator: NodeSelectorOperator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorTerm:
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelector:
+    node_selector_terms: tuple[NodeSelectorTerm, ...]  # one of them has to match
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAffinity:
+    required: NodeSelector | None = field(default=None, metadata=REQUIRED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAffinityTerm:
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAffinity:
+    required: tuple[PodAffinityTerm, ...] = field(default=(), metadata=REQUIRED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologySpreadConstraint:
+    max_skew: Int32
+    topology_key: str
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    label_selector: LabelSelector | None = None
+    min_domains: Int32 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingGate:
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingGroup:
+    pod_group_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpec:
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = (
+        None  # of the pod as a whole; wins over its containers'
+    )
+    overhead: Mapping[str, Amount] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    priority: Int32 | None = None  # None: not resolved from the class yet
+    priority_class_name: str = ""
+    preemption_policy: PreemptionPolicy = "PreemptLowerPriority"
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+    node_name: str = ""  # empty: not bound
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int = 30
+    restart_policy: Literal["Always", "OnFailure", "Never"] = "Always"
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTemplateSpec:
+    metadata: ObjectMeta = UNNAMED
+    spec: PodSpec = PodSpec()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusCondition:
+    """A condition of a built-in kind; some carry more than ours, none of which we read."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Time | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStatus:
+    phase: str = "Pending"
+    conditions: tuple[StatusCondition, ...] = ()
+    nominated_node_name: str = ""
+    reason: str = ""
+    message: str = ""
+    start_time: Time | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Pod"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    template: PodTemplateSpec
+    parallelism: Int32 = 1
+    completions: Int32 | None = None  # None: any success ends a work queue job
+    suspend: bool = False
+    backoff_limit: Int32 = 6
+    completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: Int32 | None = None
+    managed_by: str = ""
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    active: Int32 = 0
+    ready: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    terminating: Int32 = 0
+    start_time: Time | None = None
+    completion_time: Time | None = None
+    conditions: tuple[StatusCondition, ...] = ()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    API_VERSION: ClassVar[str] = "batch/v1"
+    KIND: ClassVar[str] = "Job"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: JobSpec
+    status: JobStatus = JobStatus()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    capacity: Mapping[str, Amount] = field(default_factory=dict)
+    allocatable: Mapping[str, Amount] = field(default_factory=dict)
+    conditions: tuple[StatusCondition, ...] = ()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Node"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Namespace"
+
+    metadata: ObjectMeta = UNNAMED
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClass:
+    API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1"
+    KIND: ClassVar[str] = "PriorityClass"
+
+    metadata: ObjectMeta = UNNAMED
+    value: Int32
+    global_default: bool = False
+    preemption_policy: PreemptionPolicy = "PreemptLowerPriority"
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDisruptionBudgetSpec:
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None  # a count, or a share such as "50%"
+    max_unavailable: int | str | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDisruptionBudgetStatus:
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: int = 0
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDisruptionBudget:
+    API_VERSION: ClassVar[str] = "policy/v1"
+    KIND: ClassVar[str] = "PodDisruptionBudget"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+def pod_requests(spec: PodSpec) -> dict[str, int]:
+    """Return what one such pod asks for, counted as Kubernetes counts it.
+
+    Containers and sidecars run together. An init container runs alone but for the sidecars started
+    before it, so the pod needs the larger of the two. What is requested for the pod as a whole
+    replaces the sum (a limit for the pod as a whole only stands in where there is no sum), and the
+    overhead of running a pod at all comes on top.
+    """
+    running: dict[str, int] = {}
+    starting: dict[str, int] = {}  # the most that any init container needs, with sidecars so far
+    for container in spec.init_containers:
+        requested = container.resources.requested()
+        if container.is_sidecar:
+            _add(running, requested)
+            _raise_to(starting, running)
+        else:
+            together = dict(running)
+            _add(together, requested)
+            _raise_to(starting, together)
+    for container in spec.containers:
+        _add(running, container.resources.requested())
+    _raise_to(running, starting)
+    if spec.resources is not None:
+        running = {**spec.resources.limits, **running, **spec.resources.requests}
+    _add(running, spec.overhead)
+    return running
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for resource, amount in more.items():
+        total[resource] = total.get(resource, 0) + amount
+
+
+def _raise_to(total: dict[str, int], least: Mapping[str, int]) -> None:
+    for resource, amount in least.items():
+        total[resource] = max(total.get(resource, 0), amount)
+
+
+def all_containers(spec: PodSpec) -> Iterable[tuple[str, int, Container]]:
+    """Yield every container with the name of its list and its place in it."""
+    for index, container in enumerate(spec.init_containers):
+        yield "initContainers", index, container
+    for index, container in enumerate(spec.containers):
+        yield "containers", index, container

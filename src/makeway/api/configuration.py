@@ -1,0 +1,124 @@
+"""The file given with `--config`: Kueue's configuration, plus `requeueStrategy` (ours)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from makeway.api.gates import GATES
+from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta
+from makeway.api.schema import Duration, Int32, Quantity, unsupported
+
+RequeueTimestamp = Literal["UseEvictionTimestamp", "UseCreationTimestamp"]
+FairPreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequeueStrategy:
+    """By which time an evicted workload queues again (ours); None: not said."""
+
+    priority_preemption: RequeueTimestamp | None = None
+    pods_ready_timeout: RequeueTimestamp | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequeuingStrategy:
+    timestamp: Literal["Eviction", "Creation"] | None = None
+    backoff_base_seconds: Int32 = 60
+    backoff_max_seconds: Int32 = 3600
+    backoff_limit_count: Int32 | None = None  # None: tries again for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForPodsReady:
+    enable: bool = True  # false only in files of v1beta1
+    timeout: Duration = 300.0
+    block_admission: bool = False
+    recovery_timeout: Duration | None = None  # None: the same as `timeout`; 0 never fires
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairSharingConfiguration:
+    enable: bool = True  # false only in files of v1beta1
+    preemption_strategies: tuple[FairPreemptionStrategy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceTransformation:
+    input: str
+    strategy: Literal["Retain", "Replace"] = "Retain"
+    multiply_by: str = ""  # a resource whose requested amount multiplies the input's
+    outputs: Mapping[str, Quantity] = field(default_factory=dict)  # per unit of the input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcesConfiguration:
+    exclude_resource_prefixes: tuple[str, ...] = ()
+    transformations: tuple[ResourceTransformation, ...] = ()
+    device_class_mappings: object = unsupported("dynamic resource allocation")
+    quota_check_strategy: object = unsupported("ignoring resources without quota")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    API_VERSION: ClassVar[str] = "config.kueue.x-k8s.io/v1beta2"
+    KIND: ClassVar[str] = "Configuration"
+
+    metadata: ObjectMeta = UNNAMED
+    requeue_strategy: RequeueStrategy = RequeueStrategy()
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    fair_sharing: FairSharingConfiguration | None = None
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    resources: ResourcesConfiguration = ResourcesConfiguration()
+    manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: LabelSelector | None = None
+    namespace: object = unsupported("where the controller runs is not configured here")
+    webhook: object = unsupported("webhooks")
+    leader_election: object = unsupported("see the controller's own options")
+    metrics: object = unsupported("see the controller's own options")
+    health: object = unsupported("see the controller's own options")
+    pprof_bind_address: object = unsupported("profiles over HTTP")
+    controller: object = unsupported("concurrency per kind")
+    tls: object = unsupported("see the server's own options")
+    internal_cert_management: object = unsupported("webhooks")
+    client_connection: object = unsupported("rate limits of the client")
+    integrations: object = unsupported("jobs other than batch/v1 Job")
+    queue_visibility: object = unsupported("positions in the status of a queue")
+    multi_kueue: object = unsupported("multi-cluster dispatch")
+    admission_fair_sharing: object = unsupported("admission fair sharing")
+    object_retention_policies: object = unsupported("deletion of finished objects")
+    visibility_server: object = unsupported("a visibility server of its own")
+
+    def gate(self, name: str) -> bool:
+        """Tell whether a gate is on; `name` must be one that Makeway knows."""
+        return self.feature_gates.get(name, GATES[name])
+
+    @property
+    def pods_ready(self) -> WaitForPodsReady | None:
+        """How pods are waited for; None: they are not."""
+        waiting = self.wait_for_pods_ready
+        return waiting if waiting is not None and waiting.enable else None
+
+    @property
+    def is_sharing_fairly(self) -> bool:
+        return self.fair_sharing is not None and self.fair_sharing.enable
+
+    @property
+    def fair_preemption_strategies(self) -> tuple[FairPreemptionStrategy, ...]:
+        written = self.fair_sharing.preemption_strategies if self.fair_sharing else ()
+        return written or ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+    @property
+    def requeue_after_preemption(self) -> RequeueTimestamp:
+        return self.requeue_strategy.priority_preemption or "UseCreationTimestamp"
+
+    @property
+    def requeue_after_pods_ready_timeout(self) -> RequeueTimestamp:
+        """Our spelling or Kueue's; validation refuses the two with different answers."""
+        ours = self.requeue_strategy.pods_ready_timeout
+        if ours is not None:
+            return ours
+        waiting = self.wait_for_pods_ready
+        if waiting is not None and waiting.requeuing_strategy.timestamp == "Creation":
+            return "UseCreationTimestamp"
+        return "UseEvictionTimestamp"

@@ -1,0 +1,36 @@
+"""Labels and annotations with a meaning, by the names that Kueue's users know."""
+
+from collections.abc import Mapping
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
+MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
+PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
+
+_TOPOLOGY = "topology-aware scheduling"
+_LOOSE_PODS = "queueing of pods without a Job"
+
+# Keys that ask for what Makeway lacks.
+UNSUPPORTED: Mapping[str, str] = {
+    "kueue.x-k8s.io/podset-required-topology": _TOPOLOGY,
+    "kueue.x-k8s.io/podset-preferred-topology": _TOPOLOGY,
+    "kueue.x-k8s.io/podset-unconstrained-topology": _TOPOLOGY,
+    "kueue.x-k8s.io/podset-slice-required-topology": _TOPOLOGY,
+    "kueue.x-k8s.io/podset-slice-size": _TOPOLOGY,
+    "kueue.x-k8s.io/podset-group-name": _TOPOLOGY,
+    "kueue.x-k8s.io/elastic-job": "jobs that change their size while they run",
+    "kueue.x-k8s.io/concurrent-admission": "pursuing several flavors at once",
+    "kueue.x-k8s.io/concurrent-admission-parent": "pursuing several flavors at once",
+    "kueue.x-k8s.io/multikueue-origin": "multi-cluster dispatch",
+    "kueue.x-k8s.io/admission-gated-by": "admission held back by an annotation",
+    "kueue.x-k8s.io/workload-allowed-resource-flavors": "flavors allowed by an annotation",
+    "kueue.x-k8s.io/priority-boost": "priority raised by an annotation",
+    "kueue.x-k8s.io/prebuilt-workload-name": "workloads built by the user",
+    "kueue.x-k8s.io/pod-group-name": _LOOSE_PODS,
+    "kueue.x-k8s.io/pod-group-total-count": _LOOSE_PODS,
+    "kueue.x-k8s.io/pod-group-fast-admission": _LOOSE_PODS,
+    "kueue.x-k8s.io/pod-group-serving": _LOOSE_PODS,
+    "kueue.x-k8s.io/retriable-in-group": _LOOSE_PODS,
+}
+UNSUPPORTED_ON_POD: Mapping[str, str] = {**UNSUPPORTED, QUEUE_NAME: _LOOSE_PODS}

@@ -1,0 +1,101 @@
+"""What every object has: metadata, conditions, owner references, label selectors."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from makeway.api.schema import Document, Time
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerReference:
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectMeta:
+    name: str = ""  # empty only together with generate_name, before the object is created
+    generate_name: str = ""
+    namespace: str = ""  # empty for kinds that live outside namespaces
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    creation_timestamp: Time | None = None  # None: not created yet
+    generation: int | None = None  # None: not created yet
+    resource_version: str = ""
+    deletion_timestamp: Time | None = None  # None: nobody asked for its deletion
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    managed_fields: tuple[Document, ...] = ()
+    self_link: str = ""
+
+
+UNNAMED = ObjectMeta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    type: str
+    status: ConditionStatus
+    reason: str = ""
+    message: str = ""
+    last_transition_time: Time | None = None
+    observed_generation: int | None = None
+
+
+def find_condition(conditions: Iterable[Condition], type: str) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == type), None)
+
+
+def is_true(conditions: Iterable[Condition], type: str) -> bool:
+    condition = find_condition(conditions, type)
+    return condition is not None and condition.status == "True"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectorRequirement:
+    key: str
+    operator: SelectorOperator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case "DoesNotExist":
+                return self.key not in labels
+            case _:
+                assert_never(self.operator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSelector:
+    """An empty one matches everything. (An absent one matches nothing; that is the caller's.)"""
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            requirement.matches(labels) for requirement in self.match_expressions
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedReference:
+    api_group: str = ""
+    kind: str
+    name: str

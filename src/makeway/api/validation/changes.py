@@ -1,0 +1,84 @@
+"""Rules for changing an object: what has to stay as it was."""
+
+from collections.abc import Sequence
+
+from makeway.api.batch import (
+    PriorityClass,
+)
+from makeway.api.errors import ABSENT
+from makeway.api.kinds import View
+from makeway.api.meta import is_true
+from makeway.api.queueing import (
+    AdmissionCheck,
+    LocalQueue,
+    PodSet,
+    Workload,
+    WorkloadPriorityClass,
+)
+from makeway.api.validation.findings import Findings
+
+
+def check_change(old: View, new: View, found: Findings) -> None:
+    spec = found.at("spec")
+    match old, new:
+        case Workload(), Workload():
+            _check_workload_change(old, new, found)
+        case LocalQueue(), LocalQueue():
+            before, after = old.spec.cluster_queue, new.spec.cluster_queue
+            _check_same(before, after, spec.at("clusterQueue"))
+        case AdmissionCheck(), AdmissionCheck():
+            before, after = old.spec.controller_name, new.spec.controller_name
+            _check_same(before, after, spec.at("controllerName"))
+        case (PriorityClass(), PriorityClass()):
+            _check_same(old.value, new.value, found.at("value"))
+            _check_same(old.preemption_policy, new.preemption_policy, found.at("preemptionPolicy"))
+        case (WorkloadPriorityClass(), WorkloadPriorityClass()):
+            _check_same(old.value, new.value, found.at("value"))
+        case _:
+            pass
+
+
+def _check_same(before: object, after: object, found: Findings, while_: str = "") -> None:
+    if before != after:
+        problem = f"cannot be changed{while_}"
+        found.add(after, problem, f"leave it at {before}" if before else "leave it unset")
+
+
+def _check_workload_change(old: Workload, new: Workload, found: Findings) -> None:
+    spec, status = found.at("spec"), found.at("status")
+    was_reserved = is_true(old.status.conditions, "QuotaReserved")
+    is_reserved = is_true(new.status.conditions, "QuotaReserved")
+    reserved = " while quota is reserved"
+    if was_reserved and not _same_pod_sets(old.spec.pod_sets, new.spec.pod_sets):
+        hint = "wait until the workload has given its quota back"
+        spec.at("podSets").add(ABSENT, f"cannot be changed{reserved}", hint)
+    if was_reserved and is_reserved:
+        _check_same(old.spec.queue_name, new.spec.queue_name, spec.at("queueName"), reserved)
+    if was_reserved:
+        _check_reference_change(old, new, spec.at("priorityClassRef"))
+    admissions = (old.status.admission, new.status.admission)
+    if None not in admissions and admissions[0] != admissions[1]:
+        hint = "take the admission away first"
+        status.at("admission").add(ABSENT, "cannot be changed once set", hint)
+    if is_true(old.status.conditions, "Admitted") and is_true(new.status.conditions, "Admitted"):
+        before, after = (w.spec.maximum_execution_time_seconds for w in (old, new))
+        here = spec.at("maximumExecutionTimeSeconds")
+        _check_same(before, after, here, " while the workload is admitted")
+
+
+def _same_pod_sets(old: Sequence[PodSet], new: Sequence[PodSet]) -> bool:
+    """Compare also what the views of pod templates don't show."""
+    return tuple(old) == tuple(new) and all(
+        before.template.document == after.template.document
+        for before, after in zip(old, new, strict=True)
+    )
+
+
+def _check_reference_change(old: Workload, new: Workload, found: Findings) -> None:
+    before, after = old.spec.priority_class_ref, new.spec.priority_class_ref
+    if before == after:
+        return
+    if before is not None and after is not None and before.group == after.group == "kueue.x-k8s.io":
+        return  # another class of the same kind changes the priority, which is allowed
+    hint = "wait until the workload has given its quota back"
+    found.add(ABSENT, "cannot be changed while quota is reserved", hint)

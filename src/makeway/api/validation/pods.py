@@ -1,0 +1,209 @@
+"""Rules for pods, and for the kinds of Kubernetes that have to do with them."""
+
+import re
+from collections.abc import Sequence
+
+from makeway.api.batch import (
+    Job,
+    PodDisruptionBudget,
+    PodSpec,
+    PriorityClass,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+    all_containers,
+)
+from makeway.api.errors import ABSENT
+from makeway.api.labels import MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
+from makeway.api.quantity import format_amount
+from makeway.api.validation.findings import Findings, check_unique
+from makeway.api.validation.names import (
+    check_key,
+    check_label_value,
+    check_labels,
+    check_name,
+    check_selector,
+    check_short_name,
+)
+
+USER_PRIORITY_MAX = 1_000_000_000
+SYSTEM_PRIORITIES = {
+    "system-node-critical": 2_000_001_000,
+    "system-cluster-critical": 2_000_000_000,
+}
+_SHARE = re.compile(r"[0-9]{1,9}%", re.ASCII)
+
+
+def check_taints(taints: Sequence[Taint], found: Findings) -> None:
+    for index, taint in enumerate(taints):
+        check_key(taint.key, found.at(index).at("key"))
+        check_label_value(taint.value, found.at(index).at("value"))
+    keys = ((f"{taint.key}:{taint.effect}", found.at(i)) for i, taint in enumerate(taints))
+    check_unique(keys, "taint")
+
+
+def check_tolerations(tolerations: Sequence[Toleration], found: Findings) -> None:
+    for index, toleration in enumerate(tolerations):
+        here = found.at(index)
+        if toleration.key:
+            check_key(toleration.key, here.at("key"))
+        elif toleration.operator != "Exists":
+            hint = "write a key, or operator Exists to tolerate everything"
+            here.at("operator").add(toleration.operator, "needs a key", hint)
+        if toleration.operator == "Exists" and toleration.value:
+            here.at("value").add(toleration.value, "means nothing with Exists", "remove it")
+        if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+            here.at("effect").add(
+                toleration.effect or ABSENT,
+                "does not go with tolerationSeconds",
+                "write NoExecute, or remove tolerationSeconds",
+            )
+
+
+def check_not_negative(resource: str, amount: int, found: Findings) -> None:
+    if amount < 0:
+        found.add(format_amount(resource, amount), "is negative", "write 0 or more")
+
+
+def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False) -> None:
+    if not spec.containers and not in_workload:
+        found.at("containers").add(ABSENT, "is empty", "list at least one container")
+    names: list[tuple[str, Findings]] = []
+    for place, index, container in all_containers(spec):
+        here = found.at(place).at(index)
+        names.append((container.name, here.at("name")))
+        check_short_name(container.name, "container", here.at("name"))
+        _check_requirements(container.resources, here.at("resources"))
+        if in_workload and "pods" in container.resources.requests:
+            hint = "remove it; pods are counted anyway"
+            here.at("resources").at("requests").at("pods").add(
+                ABSENT, "is not to be requested", hint
+            )
+    check_unique(names, "container")
+    if spec.resources is not None:
+        _check_requirements(spec.resources, found.at("resources"))
+    for resource, amount in spec.overhead.items():
+        check_not_negative(resource, amount, found.at("overhead").at(resource))
+    check_labels(spec.node_selector, found.at("nodeSelector"))
+    check_tolerations(spec.tolerations, found.at("tolerations"))
+    _check_affinity(spec, found.at("affinity"))
+    if spec.active_deadline_seconds is not None and spec.active_deadline_seconds < 1:
+        here = found.at("activeDeadlineSeconds")
+        here.add(spec.active_deadline_seconds, "is not positive", "write 1 or more")
+    if spec.termination_grace_period_seconds < 0:
+        here = found.at("terminationGracePeriodSeconds")
+        here.add(spec.termination_grace_period_seconds, "is negative", "write 0 or more")
+
+
+def _check_requirements(requirements: ResourceRequirements, found: Findings) -> None:
+    for place, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
+        for resource, amount in amounts.items():
+            here = found.at(place).at(resource)
+            check_key(resource, here)
+            check_not_negative(resource, amount, here)
+    for resource, requested in requirements.requests.items():
+        limit = requirements.limits.get(resource)
+        if limit is not None and requested > limit:
+            written = format_amount(resource, limit)
+            found.at("requests").at(resource).add(
+                format_amount(resource, requested),
+                f"is more than its limit ({written})",
+                f"write at most {written}, or raise the limit",
+            )
+
+
+def _check_affinity(spec: PodSpec, found: Findings) -> None:
+    node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if node_affinity is None or node_affinity.required is None:
+        return
+    here = found.at("nodeAffinity").at("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = node_affinity.required.node_selector_terms
+    if not terms:
+        here.at("nodeSelectorTerms").add(ABSENT, "is empty", "list at least one term")
+    for t, term in enumerate(terms):
+        for r, requirement in enumerate(term.match_expressions):
+            place = here.at("nodeSelectorTerms").at(t).at("matchExpressions").at(r).at("values")
+            count, operator = len(requirement.values), requirement.operator
+            if operator in ("In", "NotIn") and count == 0:
+                place.add(ABSENT, f"is needed by {operator}", "list a value")
+            if operator in ("Exists", "DoesNotExist") and count > 0:
+                place.add(list(requirement.values), f"means nothing with {operator}", "remove it")
+            if operator in ("Gt", "Lt") and not _is_one_number(requirement.values):
+                hint = 'write one whole number in quotes, such as ["4"]'
+                place.add(list(requirement.values), f"does not go with {operator}", hint)
+
+
+def _is_one_number(values: Sequence[str]) -> bool:
+    return len(values) == 1 and re.fullmatch(r"[-+]?[0-9]{1,19}", values[0], re.ASCII) is not None
+
+
+def check_job(job: Job, found: Findings) -> None:
+    spec, here = job.spec, found.at("spec")
+    metadata = found.at("metadata")
+    labels, annotations = job.metadata.labels, job.metadata.annotations
+    if QUEUE_NAME in labels:
+        check_name(labels[QUEUE_NAME], metadata.at("labels").at(QUEUE_NAME))
+    if MAX_EXEC_TIME in labels and not 1 <= _number_in(labels[MAX_EXEC_TIME]) < 2**31:
+        hint = 'write a number of seconds in quotes, such as "3600"'
+        place = metadata.at("labels").at(MAX_EXEC_TIME)
+        place.add(labels[MAX_EXEC_TIME], "is not a number of seconds", hint)
+    if MIN_PARALLELISM in annotations:
+        text = annotations[MIN_PARALLELISM]
+        if not 1 <= _number_in(text) <= spec.parallelism:
+            hint = f'write a number in quotes, between "1" and parallelism ("{spec.parallelism}")'
+            place = metadata.at("annotations").at(MIN_PARALLELISM)
+            place.add(text, "is not a number of pods of this Job", hint)
+    for name, count in (
+        ("parallelism", spec.parallelism),
+        ("completions", spec.completions),
+        ("backoffLimit", spec.backoff_limit),
+        ("activeDeadlineSeconds", spec.active_deadline_seconds),
+        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
+    ):
+        if count is not None and count < 0:
+            here.at(name).add(count, "is negative", "write 0 or more")
+    if spec.completion_mode == "Indexed" and spec.completions is None:
+        here.at("completions").add(ABSENT, "is needed by Indexed", "write how many must succeed")
+    template = here.at("template").at("spec")
+    if spec.template.spec.restart_policy == "Always":
+        place, hint = template.at("restartPolicy"), "write Never or OnFailure"
+        place.add("Always", "does not go with a Job, which has to end", hint)
+    check_pod_spec(spec.template.spec, template)
+
+
+def _number_in(text: str) -> int:
+    """Return the whole number that a label or annotation holds; -1 if it holds none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else -1
+
+
+def check_priority_class(cls: PriorityClass, found: Findings) -> None:
+    name = cls.metadata.name
+    if name in SYSTEM_PRIORITIES:
+        if cls.value != SYSTEM_PRIORITIES[name]:
+            hint = f"write {SYSTEM_PRIORITIES[name]}"
+            found.at("value").add(cls.value, f"is not the value of {name}", hint)
+        return
+    if cls.value > USER_PRIORITY_MAX:
+        hint = f"write at most {USER_PRIORITY_MAX}"
+        found.at("value").add(cls.value, "is kept for the system", hint)
+    if name.startswith("system-"):
+        found.at("metadata").at("name").add(
+            name, "is kept for the system", "drop the system- prefix"
+        )
+
+
+def check_disruption_budget(budget: PodDisruptionBudget, found: Findings) -> None:
+    spec = budget.spec
+    check_selector(spec.selector, found.at("selector"))
+    for name, value in (
+        ("minAvailable", spec.min_available),
+        ("maxUnavailable", spec.max_unavailable),
+    ):
+        if isinstance(value, str) and not _SHARE.fullmatch(value):
+            found.at(name).add(value, "is not a share", 'write for example "50%"')
+        if isinstance(value, int) and value < 0:
+            found.at(name).add(value, "is negative", "write 0 or more")
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        found.at("maxUnavailable").add(
+            spec.max_unavailable, "stands beside minAvailable", "keep one of them"
+        )

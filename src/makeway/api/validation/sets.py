@@ -1,0 +1,103 @@
+"""Rules between objects: those of a file, or all that there are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from makeway.api.batch import (
+    Job,
+    Pod,
+    PriorityClass,
+)
+from makeway.api.errors import FieldError
+from makeway.api.kinds import View
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
+from makeway.api.queueing import (
+    Cohort,
+    WorkloadPriorityClass,
+)
+from makeway.api.validation.pods import (
+    SYSTEM_PRIORITIES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetError:
+    """An error in the object at `index` of the set."""
+
+    index: int
+    error: FieldError
+
+
+def validate_set(views: Sequence[View]) -> tuple[SetError, ...]:
+    """Return what is wrong between the objects of a file or a store, in their order."""
+    errors = [*_cohort_cycles(views), *_preemption_below_scheduling(views)]
+    return tuple(sorted(errors, key=lambda error: error.index))
+
+
+def _cohort_cycles(views: Sequence[View]) -> Iterable[SetError]:
+    """Yield one error for each cohort that is its own ancestor."""
+    cohorts = {view.metadata.name: view for view in views if isinstance(view, Cohort)}
+    for index, view in enumerate(views):
+        if not isinstance(view, Cohort) or view.spec.parent_name == view.metadata.name:
+            continue
+        way = [view.metadata.name]
+        seen = set(way)
+        while (cohort := cohorts.get(way[-1])) is not None and cohort.spec.parent_name:
+            way.append(cohort.spec.parent_name)
+            if way[-1] in seen:
+                break
+            seen.add(way[-1])
+        if len(way) > 1 and way[-1] == way[0]:
+            yield SetError(
+                index,
+                FieldError(
+                    path="spec.parentName",
+                    value=view.spec.parent_name,
+                    problem=f"makes a cycle ({' > '.join(way)})",
+                    hint="give one of these cohorts another parent, or none",
+                ),
+            )
+
+
+def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
+    """Yield an error where a preemption priority is below the priority of scheduling.
+
+    That would allow two workloads to preempt each other for ever. Classes that are not in the set
+    say nothing.
+    """
+    classes: dict[str, int] = dict(SYSTEM_PRIORITIES)
+    queue_classes: dict[str, int] = {}
+    global_default = 0
+    for view in views:
+        if isinstance(view, WorkloadPriorityClass):
+            queue_classes[view.metadata.name] = view.value
+        elif isinstance(view, PriorityClass):
+            classes[view.metadata.name] = view.value
+            if view.global_default:
+                global_default = view.value
+    for index, view in enumerate(views):
+        if not isinstance(view, Job | Pod):
+            continue
+        name = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS)
+        preemption = classes.get(name or "", queue_classes.get(name or ""))
+        if name is None or preemption is None:
+            continue
+        spec = view.spec if isinstance(view, Pod) else view.spec.template.spec
+        of_pods = (
+            classes.get(spec.priority_class_name) if spec.priority_class_name else global_default
+        )
+        scheduling = spec.priority if spec.priority is not None else of_pods
+        queue_class = view.metadata.labels.get(PRIORITY_CLASS, "")
+        highest = max(
+            (p for p in (scheduling, queue_classes.get(queue_class)) if p is not None), default=None
+        )
+        if highest is not None and preemption < highest:
+            yield SetError(
+                index,
+                FieldError(
+                    path=f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]",
+                    value=name,
+                    problem=f"({preemption}) is below the scheduling priority ({highest})",
+                    hint=f"name a class with a value of at least {highest}",
+                ),
+            )
