@@ -1,0 +1,1 @@
+"""Who runs, at whose expense, and why. No clock, log, disk, network or randomness in here."""

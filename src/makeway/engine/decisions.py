@@ -1,0 +1,284 @@
+"""What the engine can answer, with reasons as data. Text is made at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from makeway.engine.model import (
+    Assignment,
+    CheckName,
+    EvictionReason,
+    FlavorName,
+    FlavorResource,
+    FlavorTrial,
+    PodSetName,
+    QueueName,
+    ResourceName,
+    Trigger,
+    WorkloadKey,
+)
+
+
+class Change(Enum):
+    """What could change the answer for a waiting workload."""
+
+    QUOTA_FREED = "quota freed or added in its cohort tree"
+    QUEUE_EDITED = "its queue, cohort or preemption policy edited"
+    FLAVOR_EDITED = "a flavor edited"
+    NAMESPACE_EDITED = "its namespace's labels edited"
+    CHECK_ACTIVE = "an admission check becoming active"
+    WORKLOAD_EDITED = "its own shape or priority changed"
+    DEADLINE = "its back-off running out"
+    NEXT_CYCLE = "the next cycle"
+
+
+class VictimRule(Enum):
+    """The rule under which a victim is taken; the values are Kueue's words."""
+
+    IN_QUEUE = "InClusterQueue"
+    RECLAIM = "InCohortReclamation"
+    RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    FAIR_SHARING = "InCohortFairSharing"
+
+
+# --- why a workload waits ------------------------------------------------------------------
+
+
+class NotCovered(NamedTuple):
+    """No resource group of the queue has this resource."""
+
+    pod_set: PodSetName
+    resource: ResourceName
+
+
+class MismatchKind(Enum):
+    MISSING = "no such flavor"
+    TAINT = "a taint is not tolerated"
+    AFFINITY = "labels contradict the node selector or affinity"
+    EXHAUSTED = "the flavor is exhausted for this workload"
+
+
+class FlavorMismatch(NamedTuple):
+    """The flavor is out of the question, however much of it is free."""
+
+    pod_set: PodSetName
+    flavor: FlavorName
+    kind: MismatchKind
+    detail: str = ""
+
+
+class ExceedsCapacity(NamedTuple):
+    """More than the tree could ever offer this queue."""
+
+    pod_set: PodSetName
+    cell: FlavorResource
+    earlier: int  # asked for by the pod sets before
+    requested: int
+    capacity: int
+
+
+class Preemptability(Enum):
+    """Whether others could be made to give way for a shortfall."""
+
+    FORBIDDEN = "the request exceeds nominal quota and policy forbids preemption with borrowing"
+    NO_VICTIMS = "nobody who may be preempted would free enough"
+    POSSIBLE = "preempting others would free enough"
+
+
+class Shortfall(NamedTuple):
+    """The quota is there but in use."""
+
+    pod_set: PodSetName
+    cell: FlavorResource
+    missing: int
+    preemption: Preemptability
+
+
+class LostToOthers(NamedTuple):
+    """It would have fitted, had not another head of this cycle come first."""
+
+
+class VictimsTaken(NamedTuple):
+    """Its victims were taken by another head of this cycle, and no others would do."""
+
+
+class WaitingForVictims(NamedTuple):
+    """It may start as soon as these have let go."""
+
+    victims: tuple[WorkloadKey, ...]
+
+
+class HeldForPreemptor(NamedTuple):
+    """The place was cleared for another workload, which comes first."""
+
+    preemptor: WorkloadKey
+
+
+class NamespaceNotAdmitted(NamedTuple):
+    namespace: str
+
+
+class Defective(NamedTuple):
+    """The workload can't run as it is written."""
+
+    problem: str
+
+
+Reason = (
+    NotCovered
+    | FlavorMismatch
+    | ExceedsCapacity
+    | Shortfall
+    | LostToOthers
+    | VictimsTaken
+    | WaitingForVictims
+    | HeldForPreemptor
+    | NamespaceNotAdmitted
+    | Defective
+)
+
+
+# --- decisions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """Quota is reserved; the workload may start once its checks are ready."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    assignment: Assignment
+    borrow_level: int
+    is_borrowing: bool
+    checks: tuple[CheckName, ...]  # at least one, none of them ready yet
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admit:
+    """The workload may start."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    assignment: Assignment
+    borrow_level: int
+    is_borrowing: bool
+    waited_s: float
+
+
+class Victim(NamedTuple):
+    workload: WorkloadKey
+    queue: QueueName
+    rule: VictimRule
+    cells: tuple[FlavorResource, ...]  # the contested quota that it holds
+    is_new: bool  # False: it was on its way out already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempt:
+    """The victims have to make way; the preemptor is tried again when they have let go."""
+
+    preemptor: WorkloadKey
+    queue: QueueName
+    victims: tuple[Victim, ...]  # at least one
+    reasons: tuple[Reason, ...]  # what the preemptor is short of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    workload: WorkloadKey
+    queue: QueueName
+    reasons: tuple[Reason, ...]  # at least one
+    wake_on: frozenset[Change]  # trying again before one of these would be a waste
+    is_preemptor: bool = False  # it waits for victims and has first call on what they free
+
+    def __post_init__(self) -> None:
+        assert self.reasons, f"{self.workload} waits without a reason"
+
+
+class FlavorFailure(NamedTuple):
+    flavor: FlavorName
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Stop a workload that holds quota, for another cause than preemption."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    reason: EvictionReason
+    checks: tuple[CheckName, ...] = ()  # that asked for it
+    flavors: tuple[FlavorFailure, ...] = ()  # that are exhausted by it
+    requeue_at: float | None = None  # back-off; None: at once
+    requeue_count: int = 0
+
+
+class DeactivationReason(Enum):
+    FLAVORS_EXHAUSTED = "DeactivatedDueToFlavorsExhausted"
+    REQUEUE_LIMIT = "DeactivatedDueToRequeuingLimitExceeded"
+    CHECK_REJECTED = "DeactivatedDueToAdmissionCheck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deactivate:
+    """Set `active: false`; a workload that holds quota is evicted with it."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    reason: DeactivationReason
+    history: tuple[FlavorTrial, ...] = ()  # every flavor tried, when, and why it failed
+    checks: tuple[CheckName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """The back-off is over: the workload stands in the queue again."""
+
+    workload: WorkloadKey
+    queue: QueueName
+
+
+Decision = Reserve | Admit | Preempt | Wait | Evict | Deactivate | Requeue
+
+
+class HeadMode(Enum):
+    """How a head stood when it was decided upon; the values are Kueue's words."""
+
+    FIT = "Fit"
+    PREEMPT = "Preempt"
+    NO_FIT = "NoFit"
+    DEFERRED_FIT = "DeferredFit"
+
+
+class HeadResult(Enum):
+    ADMITTED = "Admitted"
+    PREEMPTING = "Preempting"
+    NO_CANDIDATES = "PreemptionNoCandidates"
+    NO_FIT = "NoFit"
+    SKIPPED = "Skipped"
+    PENDING_PREEMPTION = "PendingPreemption"
+
+
+class HeadOutcome(NamedTuple):
+    """One head of a cycle, in the order in which the cycle took them."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    mode: HeadMode
+    result: HeadResult
+    borrow_level: int
+    rank: tuple[int, int, float, int]  # its place among the heads of all trees, small first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """What one cycle answered."""
+
+    decisions: tuple[Decision, ...]
+    order: tuple[HeadOutcome, ...]
+    not_nominated: tuple[WorkloadKey, ...]  # heads turned away before flavors were looked at
+    next_at: float | None  # call again at this time, though nothing happen before; None: no need
+    had_heads: bool

@@ -1,0 +1,60 @@
+"""The engine as its drivers see it: `apply(event)` and `run_cycle(now)`."""
+
+from __future__ import annotations
+
+from makeway.engine.cycle import TreeCycle
+from makeway.engine.decisions import Cycle, Decision, HeadOutcome
+from makeway.engine.events import Event
+from makeway.engine.model import Config, WorkloadKey
+from makeway.engine.state import ClusterState
+from makeway.engine.upkeep import Upkeep
+
+
+class Engine:
+    def __init__(self, config: Config | None = None) -> None:
+        self.state = ClusterState(config)
+
+    def apply(self, event: Event) -> None:
+        """Take note of something that has happened."""
+        self.state.apply(event)
+
+    def tend(self, now: float) -> tuple[Decision, ...]:
+        """See to clocks, checks and draining queues; every cycle begins with this."""
+        self.state.settle_forest()
+        upkeep = Upkeep(self.state, now)
+        upkeep.run()
+        return tuple(upkeep.decisions)
+
+    def run_cycle(self, now: float) -> Cycle:
+        """Decide about the first of every queue. Decisions count from now on (assumed).
+
+        Cost: heads times flavors, in the trees where something has happened since the last cycle.
+        """
+        decisions = list(self.tend(now))
+        state = self.state
+        trees, state.unsettled = state.unsettled, {}
+        busy = [tree for tree in trees.values() if tree.has_heads()]
+        outcomes: list[HeadOutcome] = []
+        not_nominated: list[WorkloadKey] = []
+        if busy:
+            state.cycle += 1
+        for tree in busy:
+            cycle = TreeCycle(state, tree, now)
+            cycle.run()
+            decisions.extend(cycle.decisions)
+            outcomes.extend(cycle.outcomes)
+            not_nominated.extend(cycle.not_nominated)
+            if tree.settled is None:
+                state.unsettled[id(tree)] = tree
+        return Cycle(
+            decisions=tuple(decisions),
+            order=tuple(outcomes),
+            not_nominated=tuple(not_nominated),
+            next_at=now if state.unsettled else state.next_clock(),
+            had_heads=bool(busy),
+        )
+
+    def standing_heads(self) -> tuple[HeadOutcome, ...]:
+        """Heads of trees where nothing has changed: what the last cycle said of them holds."""
+        self.state.settle_forest()
+        return tuple(outcome for tree in self.state.trees for outcome in tree.settled or ())

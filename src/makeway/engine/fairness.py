@@ -1,0 +1,337 @@
+"""Fair sharing: shares, the order of heads, and victims chosen by comparing shares.
+
+A node's share is how much it borrows, in relation to what its parent could offer at most, of the
+resource in which that is largest, divided by its weight. Two queues are compared at the level
+just below their lowest common cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from makeway.engine.decisions import VictimRule
+from makeway.engine.entry import Entry, VictimOrder
+from makeway.engine.model import Amounts, FlavorResource, Policy, ShareRule
+from makeway.engine.quota import Node, is_within_quota, lendable
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.tree import QueueState, Tree
+from makeway.engine.victims import Chosen, Claim, candidates_in, spare_the_unneeded
+
+
+class Share(NamedTuple):
+    """Comparable: a node of weight zero that borrows is above all others."""
+
+    is_infinite: bool
+    value: float
+
+
+class NodeShare(NamedTuple):
+    share: Share
+    borrowed: frozenset[FlavorResource]
+
+
+NOTHING_BORROWED = NodeShare(Share(False, 0.0), frozenset())
+
+
+def share_of(node: Node, snapshot: Snapshot) -> NodeShare:
+    """Cost: flavor-resources of the node's subtree."""
+    if node.parent is None:
+        return NOTHING_BORROWED
+    used = snapshot.usage[node.index]
+    borrowed = {
+        cell: excess
+        for cell, quota in node.subtree.items()
+        if (excess := used.get(cell, 0) - quota) > 0
+    }
+    if not borrowed:
+        return NOTHING_BORROWED
+    by_resource: dict[str, int] = {}
+    for cell, excess in borrowed.items():
+        by_resource[cell.resource] = by_resource.get(cell.resource, 0) + excess
+    offered = lendable(node.parent)
+    ratio = max(
+        (
+            amount * 1000.0 / offered[resource]
+            for resource, amount in by_resource.items()
+            if offered.get(resource, 0) > 0
+        ),
+        default=0.0,
+    )
+    cells = frozenset(borrowed)
+    if node.weight == 0:
+        return NodeShare(Share(True, ratio), cells)
+    return NodeShare(Share(False, ratio / node.weight), cells)
+
+
+# --- the order of heads ---
+
+
+class FairHead(NamedTuple):
+    entry: Entry
+    queue: QueueState
+    usage: Amounts
+
+
+_Rank = tuple[bool, Share, int, float, int]
+
+
+class FairOrder:
+    """Heads of one tree, the one that leaves its subtree with the smallest share first.
+
+    At each cohort the heads of its children compete, each child counted with its head admitted.
+    Taking a head changes usage only on its path to the root, so only that path is looked at anew.
+    """
+
+    def __init__(self, tree: Tree, heads: list[FairHead], snapshot: Snapshot) -> None:
+        self._tree = tree
+        self._snapshot = snapshot
+        self._heads = {head.queue.node.index: head for head in heads}
+        self._best: dict[int, tuple[_Rank, FairHead] | None] = {}
+
+    def __iter__(self) -> Iterator[FairHead]:
+        """Between two steps the caller may charge the queue of the head it was given."""
+        while (found := self._winner(self._tree.root)) is not None:
+            head = found[1]
+            yield head
+            del self._heads[head.queue.node.index]
+            node: Node | None = head.queue.node
+            while node is not None:
+                self._best.pop(node.index, None)
+                node = node.parent
+
+    def _winner(self, node: Node) -> tuple[_Rank, FairHead] | None:
+        """The head that wins below `node`, with its rank among the siblings of `node`."""
+        if node.index not in self._best:
+            self._best[node.index] = self._compete(node)
+        return self._best[node.index]
+
+    def _compete(self, node: Node) -> tuple[_Rank, FairHead] | None:
+        if node.is_queue:
+            head = self._heads.get(node.index)
+        else:
+            winners = [found for child in node.children if (found := self._winner(child))]
+            head = min(winners, key=lambda found: found[0])[1] if winners else None
+        return None if head is None else (self._rank(node, head), head)
+
+    def _rank(self, node: Node, head: FairHead) -> _Rank:
+        with self._snapshot.trial():
+            self._snapshot.charge(head.queue.node, head.usage)
+            share, borrowed = share_of(node, self._snapshot)
+        borrows_asked = any(head.usage.get(cell, 0) > 0 for cell in borrowed)
+        workload = head.entry.workload
+        return (
+            borrows_asked,
+            share,
+            -workload.priority,
+            head.entry.order_time,
+            head.entry.serial,
+        )
+
+
+# --- victims ---
+
+
+def find_fair_victims(
+    claim: Claim, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
+) -> tuple[Chosen, ...]:
+    candidates = {
+        queue.node.index: list(candidates_in(queue, claim, policy))
+        for queue, policy in _sources(claim, tree, snapshot)
+    }
+    if not any(candidates.values()):
+        return ()
+    with snapshot.trial():
+        snapshot.charge(claim.queue.node, claim.amounts)  # shares count the preemptor in
+        contest = _Contest(claim, tree, snapshot, rules)
+        victims = contest.take(candidates)
+        if not victims:
+            return ()
+    fits: Callable[[], bool] = lambda: snapshot.fits(claim.queue.node, claim.amounts)  # noqa: E731
+    with snapshot.trial():
+        for victim in victims:
+            snapshot.release(victim.queue.node, victim.entry.usage)
+        return spare_the_unneeded(victims, snapshot, fits)
+
+
+def _sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> Iterator[tuple[QueueState, Policy]]:
+    preemption = claim.queue.spec.preemption
+    if preemption.within_queue is not Policy.NEVER:
+        yield claim.queue, preemption.within_queue
+    if claim.queue.node.parent is None or preemption.reclaim is Policy.NEVER:
+        return
+    for queue in tree.queues:
+        if queue is claim.queue or queue.inactive is not None:
+            continue
+        if not is_within_quota(queue.node, claim.contested, snapshot.usage):
+            yield queue, preemption.reclaim
+
+
+class _Contest:
+    """Takes victims while shares allow, with the preemptor's usage counted in."""
+
+    def __init__(
+        self, claim: Claim, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
+    ) -> None:
+        self.claim = claim
+        self.tree = tree
+        self.snapshot = snapshot
+        self.rules = rules
+        self.path = {node.index for node in claim.queue.node.ancestors()}
+        self.victims: list[Chosen] = []
+
+    def take(self, candidates: dict[int, list[VictimOrder]]) -> list[Chosen]:
+        """Return victims after which the preemptor fits; empty if there are not enough."""
+        own = self.claim.queue
+        left, done = self._apply_first_rule(candidates)
+        if not done and any(victim.queue is own for victim in self.victims):
+            # Own victims have lowered the preemptor's share since the others were judged.
+            left, done = self._apply_first_rule(left)
+        if not done and len(self.rules) > 1:
+            done = self._apply_second_rule(left)
+        return self.victims if done else []
+
+    def _apply_first_rule(
+        self, candidates: dict[int, list[VictimOrder]]
+    ) -> tuple[dict[int, list[VictimOrder]], bool]:
+        """Return the candidates that were judged and left alone, and whether it fits now."""
+        walk = _QueueWalk(self, candidates)
+        spared: dict[int, list[VictimOrder]] = {}
+        is_entitled = self._is_within_nominal()
+        for queue in walk:
+            waiting = walk.candidates[queue.node.index]
+            if queue is self.claim.queue or is_entitled:
+                own = queue is self.claim.queue
+                rule = VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
+                if self._remove(waiting.pop(0), queue, rule):
+                    return spared, True
+                continue
+            mine, theirs = self._sides(queue)
+            my_share = share_of(mine, self.snapshot).share
+            initial = share_of(theirs, self.snapshot).share
+            while waiting:
+                order = waiting.pop(0)
+                if self._may_take(my_share, initial, theirs, order, queue):
+                    if self._remove(order, queue, VictimRule.FAIR_SHARING):
+                        return spared, True
+                    break  # shares have changed: perhaps another queue is next
+                spared.setdefault(queue.node.index, []).append(order)
+        return spared, False
+
+    def _apply_second_rule(self, candidates: dict[int, list[VictimOrder]]) -> bool:
+        walk = _QueueWalk(self, candidates)
+        for queue in walk:
+            mine, theirs = self._sides(queue)
+            my_share = share_of(mine, self.snapshot).share
+            order = walk.candidates[queue.node.index].pop(0)
+            is_smaller = my_share < share_of(theirs, self.snapshot).share
+            if is_smaller and self._remove(order, queue, VictimRule.FAIR_SHARING):
+                return True
+            walk.drop(queue)  # at most one of each queue
+        return False
+
+    def _may_take(
+        self,
+        my_share: Share,
+        initial: Share,
+        theirs: Node,
+        order: VictimOrder,
+        queue: QueueState,
+    ) -> bool:
+        if self.rules[0] is ShareRule.BELOW_INITIAL_SHARE:
+            return my_share < initial
+        with self.snapshot.trial():
+            self.snapshot.release(queue.node, order[5].usage)
+            return my_share <= share_of(theirs, self.snapshot).share
+
+    def _remove(self, order: VictimOrder, queue: QueueState, rule: VictimRule) -> bool:
+        """Take the victim; does the preemptor fit now?"""
+        entry, snapshot, node = order[5], self.snapshot, self.claim.queue.node
+        snapshot.release(queue.node, entry.usage)
+        self.victims.append(Chosen(entry, queue, rule))
+        with snapshot.trial():
+            snapshot.release(node, self.claim.amounts)
+            return snapshot.fits(node, self.claim.amounts)
+
+    def _is_within_nominal(self) -> bool:
+        return is_within_quota(self.claim.queue.node, self.claim.contested, self.snapshot.usage)
+
+    def _sides(self, queue: QueueState) -> tuple[Node, Node]:
+        """The nodes just below the common cohort, on the preemptor's and on the other side."""
+        theirs = queue.node
+        while theirs.parent is not None and theirs.parent.index not in self.path:
+            theirs = theirs.parent
+        mine = self.claim.queue.node
+        while mine.parent is not theirs.parent:
+            assert mine.parent is not None, f"{queue.spec.name} is not in this tree"
+            mine = mine.parent
+        return mine, theirs
+
+
+class _QueueWalk:
+    """The queue to take from next: from the root downwards, by the highest share.
+
+    A node without candidates, or that does not borrow, is dropped for good; the preemptor's own
+    path only when nothing is left below it.
+    """
+
+    def __init__(self, contest: _Contest, candidates: dict[int, list[VictimOrder]]) -> None:
+        self.contest = contest
+        self.candidates = {index: list(orders) for index, orders in candidates.items()}
+        self.dropped: set[int] = set()
+
+    def drop(self, queue: QueueState) -> None:
+        self.dropped.add(queue.node.index)
+
+    def __iter__(self) -> Iterator[QueueState]:
+        claim, tree = self.contest.claim, self.contest.tree
+        if claim.queue.node.parent is None:
+            while self.candidates.get(claim.queue.node.index):
+                yield claim.queue
+            return
+        while tree.root.index not in self.dropped:
+            queue = self._descend(tree.root)
+            if queue is not None:
+                yield queue
+
+    def _descend(self, cohort: Node) -> QueueState | None:
+        snapshot = self.contest.snapshot
+        best_queue: tuple[Share, QueueState] | None = None
+        best_cohort: tuple[Share, Node] | None = None
+        for child in cohort.children:
+            if child.index in self.dropped:
+                continue
+            share, borrowed = share_of(child, snapshot)
+            if self._is_out(child, borrowed):
+                self.dropped.add(child.index)
+            elif not child.is_queue:
+                if best_cohort is None or share >= best_cohort[0]:
+                    best_cohort = (share, child)
+            else:
+                queue = self.contest.tree.queue_at[child.index]
+                assert queue is not None
+                if best_queue is None or self._goes_before(share, queue, best_queue):
+                    best_queue = (share, queue)
+        if best_cohort is not None and (best_queue is None or best_cohort[0] >= best_queue[0]):
+            return self._descend(best_cohort[1])
+        if best_queue is not None:
+            return best_queue[1]
+        self.dropped.add(cohort.index)
+        return None
+
+    def _is_out(self, node: Node, borrowed: Collection[FlavorResource]) -> bool:
+        own = self.contest.claim.queue.node
+        if node.is_queue:
+            return (not borrowed and node is not own) or not self.candidates.get(node.index)
+        return not borrowed and node.index not in self.contest.path
+
+    def _goes_before(
+        self, share: Share, queue: QueueState, other: tuple[Share, QueueState]
+    ) -> bool:
+        if share != other[0]:
+            return share > other[0]
+        return self._first_victim(queue) < self._first_victim(other[1])
+
+    def _first_victim(self, queue: QueueState) -> tuple[bool, bool, VictimOrder]:
+        order = self.candidates[queue.node.index][0]
+        return order[0], queue is self.contest.claim.queue, order

@@ -1,0 +1,318 @@
+"""Which flavors a workload gets.
+
+Pod sets choose one after the other, each seeing what the former ones took. For each resource
+group the flavors are tried in the order in which the queue lists them; what a flavor offers
+(`Offer`) decides whether the search goes on, and the best offer of those looked at wins. A search
+that stopped early leaves its position behind, from which the next attempt goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from makeway.engine.decisions import (
+    ExceedsCapacity,
+    FlavorMismatch,
+    MismatchKind,
+    NotCovered,
+    Preemptability,
+    Reason,
+    Shortfall,
+)
+from makeway.engine.entry import Scan
+from makeway.engine.matching import matches_known_keys, untolerated_taint
+from makeway.engine.model import (
+    PODS,
+    Assignment,
+    Flavor,
+    FlavorName,
+    FlavorResource,
+    Fungibility,
+    PodSet,
+    PodSetAssignment,
+    PodSetName,
+    Preference,
+    ResourceGroup,
+    ResourceName,
+    Search,
+    Workload,
+)
+from makeway.engine.quota import borrow_level, potential
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.tree import QueueState
+
+
+class Mode(IntEnum):
+    """What it takes to get a flavor, worst first."""
+
+    NO_FIT = 0
+    NO_VICTIMS = 1  # would need preemption, and nobody may be preempted
+    PREEMPT = 2  # somebody of the own queue among the victims
+    RECLAIM = 3  # only workloads of other queues
+    FIT = 4
+
+
+class Offer(NamedTuple):
+    mode: Mode
+    borrow_level: int
+
+
+WORST = Offer(Mode.NO_FIT, 1 << 30)
+BEST = Offer(Mode.FIT, 0)
+
+
+def is_better(a: Offer, b: Offer, preference: Preference) -> bool:
+    """Is `a` to be preferred? Without victims a flavor can't be had now, so that ranks low."""
+    if a.mode is Mode.NO_FIT or b.mode is Mode.NO_FIT:
+        return a.mode is not Mode.NO_FIT and b.mode is Mode.NO_FIT
+    if (a.mode is Mode.NO_VICTIMS) is not (b.mode is Mode.NO_VICTIMS):
+        return b.mode is Mode.NO_VICTIMS
+    if preference is Preference.BORROWING_OVER_PREEMPTION:
+        return (a.mode, -a.borrow_level) > (b.mode, -b.borrow_level)
+    return (-a.borrow_level, a.mode) > (-b.borrow_level, b.mode)
+
+
+def stops_search(offer: Offer, fungibility: Fungibility) -> bool:
+    if offer.mode in (Mode.NO_FIT, Mode.NO_VICTIMS):
+        return False
+    if offer.mode is not Mode.FIT and fungibility.when_can_preempt is Search.TRY_NEXT:
+        return False
+    return offer.borrow_level == 0 or fungibility.when_can_borrow is Search.MAY_STOP
+
+
+# The trial search: could victims make room for this much of one cell, and at which level would
+# the queue then borrow?
+VictimTrial = Callable[[FlavorResource, int], Offer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorQuestion:
+    """Everything an assignment of flavors depends on, but for the pod counts."""
+
+    workload: Workload
+    pod_sets: tuple[PodSet, ...]  # with reclaimable pods taken off
+    queue: QueueState
+    flavors: Mapping[FlavorName, Flavor]
+    snapshot: Snapshot
+    preference: Preference
+    may_preempt_and_borrow: bool
+    try_victims: VictimTrial
+    exhausted: Collection[FlavorName] = ()
+    scan: Scan | None = None  # go on from here; None: from the first flavor
+    only: Mapping[PodSetName, Mapping[ResourceName, FlavorName]] | None = None
+
+
+class Choice(NamedTuple):
+    """One resource of one pod set: its flavor, and what it takes to get it."""
+
+    flavor: FlavorName
+    offer: Offer
+
+
+class PodSetChoice(NamedTuple):
+    pod_set: PodSet
+    pods: int  # how many of them, which may be fewer than the pod set asks for
+    requests: dict[ResourceName, int]  # of all its pods
+    choices: dict[ResourceName, Choice]  # empty: some resource found no flavor
+
+
+class Nomination:
+    """An assignment of flavors as found for a head, and what it would take."""
+
+    __slots__ = ("borrow_level", "contested", "mode", "pod_sets", "reasons", "tried", "usage")
+
+    def __init__(self) -> None:
+        self.pod_sets: list[PodSetChoice] = []
+        self.mode = Mode.FIT  # of NO_VICTIMS, PREEMPT and RECLAIM only PREEMPT is used here
+        self.borrow_level = 0
+        self.usage: dict[FlavorResource, int] = {}
+        self.contested: set[FlavorResource] = set()  # cells that need victims
+        self.tried: list[dict[ResourceName, int]] = []
+        self.reasons: list[Reason] = []
+
+    @property
+    def flavors(self) -> dict[PodSetName, dict[ResourceName, FlavorName]]:
+        return {
+            ps.pod_set.name: {resource: choice.flavor for resource, choice in ps.choices.items()}
+            for ps in self.pod_sets
+        }
+
+    def assignment(self) -> Assignment:
+        return Assignment(
+            tuple(
+                PodSetAssignment(
+                    name=ps.pod_set.name,
+                    count=ps.pods,
+                    flavors=tuple(sorted((r, c.flavor) for r, c in ps.choices.items())),
+                    usage=tuple(sorted((r, ps.requests[r]) for r in ps.choices)),
+                )
+                for ps in self.pod_sets
+            )
+        )
+
+
+def assign_flavors(question: FlavorQuestion, counts: Sequence[int] | None = None) -> Nomination:
+    """Find flavors for every pod set, in full or with the given pod counts."""
+    nomination = Nomination()
+    for index, pod_set in enumerate(question.pod_sets):
+        count = pod_set.count if counts is None else counts[index]
+        requests = {resource: amount * count for resource, amount in pod_set.requests}
+        if PODS in question.queue.group_of:
+            requests[PODS] = count
+        if not _assign_pod_set(question, nomination, index, pod_set, count, requests):
+            nomination.mode = Mode.NO_FIT
+            break
+    return nomination
+
+
+def _assign_pod_set(
+    question: FlavorQuestion,
+    nomination: Nomination,
+    index: int,
+    pod_set: PodSet,
+    count: int,
+    requests: dict[ResourceName, int],
+) -> bool:
+    """Add the pod set's choices to the nomination; False if some resource finds no flavor."""
+    choices: dict[ResourceName, Choice] = {}
+    tried: dict[ResourceName, int] = {}
+    for resource, amount in requests.items():
+        if resource in choices:
+            continue  # it shares the flavor of its group
+        group = question.queue.group_of.get(resource)
+        if group is None:
+            if amount == 0:
+                continue
+            nomination.reasons.append(NotCovered(pod_set.name, resource))
+            nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, {}))
+            return False
+        wanted = {r: requests[r] for r in group.resources if r in requests}
+        found, last_tried, reasons = _search_group(
+            question, index, pod_set, group, wanted, resource, nomination.usage
+        )
+        nomination.reasons.extend(reasons)
+        if not found:
+            nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, {}))
+            return False
+        choices.update(found)
+        if last_tried is not None:
+            tried.update(dict.fromkeys(found, last_tried))
+    nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, choices))
+    nomination.tried.append(tried)
+    for resource, choice in choices.items():
+        cell = FlavorResource(choice.flavor, resource)
+        nomination.usage[cell] = nomination.usage.get(cell, 0) + requests[resource]
+        nomination.borrow_level = max(nomination.borrow_level, choice.offer.borrow_level)
+        if choice.offer.mode is not Mode.FIT:
+            nomination.mode = Mode.PREEMPT
+            nomination.contested.add(cell)
+    return True
+
+
+def _search_group(
+    question: FlavorQuestion,
+    index: int,
+    pod_set: PodSet,
+    group: ResourceGroup,
+    wanted: Mapping[ResourceName, int],
+    resource: ResourceName,
+    taken: Mapping[FlavorResource, int],
+) -> tuple[dict[ResourceName, Choice], int | None, list[Reason]]:
+    """Return the best choices of this group, the last index tried if flavors are left to try,
+    and why the flavors looked at are not free."""
+    fungibility = question.queue.spec.fungibility
+    best: dict[ResourceName, Choice] = {}
+    best_offer = WORST
+    reasons: list[Reason] = []
+    start = 0
+    if question.scan is not None and index < len(question.scan.tried):
+        start = question.scan.tried[index].get(resource, -1) + 1
+    last = len(group.flavors) - 1
+    position = last  # when the scan begins beyond the end nothing is left to try either
+    for position in range(start, len(group.flavors)):
+        flavor = group.flavors[position].flavor
+        if question.only is not None and question.only[pod_set.name].get(resource) != flavor:
+            continue
+        mismatch = _mismatch(question, pod_set, flavor)
+        if mismatch is not None:
+            reasons.append(mismatch)
+            continue
+        choices, offer = _offer_of(question, pod_set, flavor, wanted, taken, reasons)
+        if stops_search(offer, fungibility):
+            best, best_offer = choices, offer
+            break
+        if is_better(offer, best_offer, question.preference):
+            best, best_offer = choices, offer
+    if best_offer.mode is Mode.FIT:
+        reasons.clear()
+    return best, (None if position >= last else position), reasons
+
+
+def _mismatch(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> FlavorMismatch | None:
+    flavor = question.flavors.get(name)
+    if flavor is None:
+        return FlavorMismatch(pod_set.name, name, MismatchKind.MISSING)
+    if name in question.exhausted:
+        return FlavorMismatch(pod_set.name, name, MismatchKind.EXHAUSTED)
+    constraints = pod_set.constraints
+    if flavor.taints:
+        taint = untolerated_taint(flavor.taints, constraints.tolerations + flavor.tolerations)
+        if taint is not None:
+            detail = f"{taint.key}={taint.value}:{taint.effect}"
+            return FlavorMismatch(pod_set.name, name, MismatchKind.TAINT, detail)
+    if not matches_known_keys(constraints, flavor.labels):
+        return FlavorMismatch(pod_set.name, name, MismatchKind.AFFINITY)
+    return None
+
+
+def _offer_of(
+    question: FlavorQuestion,
+    pod_set: PodSet,
+    flavor: FlavorName,
+    wanted: Mapping[ResourceName, int],
+    taken: Mapping[FlavorResource, int],
+    reasons: list[Reason],
+) -> tuple[dict[ResourceName, Choice], Offer]:
+    """What the flavor offers for all wanted resources together: as much as for the worst."""
+    choices: dict[ResourceName, Choice] = {}
+    overall = BEST
+    for resource, amount in wanted.items():
+        cell = FlavorResource(flavor, resource)
+        offer = _offer_of_cell(question, pod_set, cell, taken.get(cell, 0), amount, reasons)
+        if is_better(overall, offer, question.preference):
+            overall = offer
+        if overall.mode is Mode.NO_FIT:
+            return {}, overall
+        choices[resource] = Choice(flavor, offer)
+    return choices, overall
+
+
+def _offer_of_cell(
+    question: FlavorQuestion,
+    pod_set: PodSet,
+    cell: FlavorResource,
+    earlier: int,
+    requested: int,
+    reasons: list[Reason],
+) -> Offer:
+    node = question.queue.node
+    needed = earlier + requested
+    capacity = potential(node, cell)
+    if needed > capacity:
+        reasons.append(ExceedsCapacity(pod_set.name, cell, earlier, requested, capacity))
+        return Offer(Mode.NO_FIT, 0)
+    level, may_reclaim = borrow_level(node, cell, needed, question.snapshot.usage)
+    free = question.snapshot.available(node, cell)
+    if needed <= free:
+        return Offer(Mode.FIT, level)
+    if not (needed <= node.nominal(cell) or may_reclaim or question.may_preempt_and_borrow):
+        offer, outlook = Offer(Mode.NO_FIT, level), Preemptability.FORBIDDEN
+    else:
+        offer = question.try_victims(cell, needed)
+        has_victims = offer.mode is not Mode.NO_VICTIMS
+        outlook = Preemptability.POSSIBLE if has_victims else Preemptability.NO_VICTIMS
+    reasons.append(Shortfall(pod_set.name, cell, needed - free, outlook))
+    return offer

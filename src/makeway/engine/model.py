@@ -1,0 +1,354 @@
+"""The engine's values: workloads, flavors, queues, cohorts, quotas, assignments.
+
+Facts are frozen: they are replaced, never modified. Amounts are integers in the smallest unit
+of their resource (milli for cpu, else bytes or counts); times are seconds on one axis chosen by
+the driver, on which `now` never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, NewType
+
+from makeway.engine.matching import UNCONSTRAINED, Constraints, Requirement, Taint, Toleration
+
+WorkloadKey = NewType("WorkloadKey", str)  # namespace/name
+LocalQueueKey = NewType("LocalQueueKey", str)  # namespace/name
+QueueName = NewType("QueueName", str)
+CohortName = NewType("CohortName", str)
+FlavorName = NewType("FlavorName", str)
+ResourceName = NewType("ResourceName", str)
+CheckName = NewType("CheckName", str)
+PodSetName = NewType("PodSetName", str)
+
+PODS = ResourceName("pods")  # counted for every pod where a queue has quota on it
+
+
+class FlavorResource(NamedTuple):
+    """The cell in which quota is counted: one resource of one flavor."""
+
+    flavor: FlavorName
+    resource: ResourceName
+
+
+Amounts = Mapping[FlavorResource, int]
+
+
+class Quota(NamedTuple):
+    nominal: int = 0
+    borrowing_limit: int | None = None  # None: may borrow whatever is lent
+    lending_limit: int | None = None  # None: lends everything
+
+
+NO_QUOTA = Quota()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavor:
+    name: FlavorName
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()  # granted to every pod that gets this flavor
+
+
+class Strategy(Enum):
+    """What the first of a queue does to those behind it while it has to wait."""
+
+    STRICT_FIFO = "StrictFIFO"
+    BEST_EFFORT_FIFO = "BestEffortFIFO"
+
+
+class StopPolicy(Enum):
+    NONE = "None"
+    HOLD = "Hold"  # admits nothing, lets run what runs
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
+class Policy(Enum):
+    """Whom a pending workload may preempt."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    within_queue: Policy = Policy.NEVER
+    reclaim: Policy = Policy.NEVER  # from other queues of the cohort tree, while they borrow
+    borrow_while_reclaiming: bool = False  # borrowWithinCohort: LowerPriority
+    borrow_threshold: int | None = None  # victims above it only without borrowing
+
+
+class Search(Enum):
+    """Go on to the next flavor, or stop with what was found."""
+
+    TRY_NEXT = "TryNextFlavor"
+    MAY_STOP = "MayStopSearch"
+
+
+class Preference(Enum):
+    BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
+    PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
+
+
+class Trigger(Enum):
+    """What exhausts a flavor for a workload that holds it."""
+
+    TIMEOUT = "TimeoutForPodsReadyExceeded"
+    CHECK_REJECTED = "AdmissionCheckRejected"
+
+
+class FailurePolicy(Enum):
+    DEACTIVATE = "DeactivateWorkload"
+    RETRY_ALL = "RetryAllFlavors"
+
+
+class FallbackRule(NamedTuple):
+    flavor: str  # a flavor's name, or "*" for all that no rule of this trigger names
+    trigger: Trigger | None  # None: the rule only exempts its flavor from "*"
+    timeout_s: float | None = None  # set exactly for Trigger.TIMEOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallbacks:
+    rules: tuple[FallbackRule, ...] = ()
+    failure_policy: FailurePolicy = FailurePolicy.DEACTIVATE
+
+
+NO_FALLBACKS = Fallbacks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fungibility:
+    when_can_borrow: Search = Search.MAY_STOP
+    when_can_preempt: Search = Search.TRY_NEXT
+    preference: Preference | None = None  # None: BORROWING_OVER_PREEMPTION, but for a gate
+    fallbacks: Fallbacks = NO_FALLBACKS
+
+
+class FlavorQuotas(NamedTuple):
+    flavor: FlavorName
+    quotas: Mapping[ResourceName, Quota]
+
+
+class ResourceGroup(NamedTuple):
+    """Resources that always get one and the same flavor, and the flavors in order of preference."""
+
+    resources: tuple[ResourceName, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+class NamespaceSelector(NamedTuple):
+    """`None` in place of a selector admits no namespace; an empty one admits all."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def admits(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.holds(labels) for requirement in self.requirements)
+
+
+class QueueCheck(NamedTuple):
+    """An admission check of a queue, and the flavors for which it is asked."""
+
+    name: CheckName
+    flavors: frozenset[FlavorName] = frozenset()  # empty: all
+
+
+EVERY_NAMESPACE = NamespaceSelector()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    name: QueueName
+    groups: tuple[ResourceGroup, ...] = ()
+    cohort: CohortName | None = None
+    strategy: Strategy = Strategy.BEST_EFFORT_FIFO
+    namespaces: NamespaceSelector | None = EVERY_NAMESPACE
+    fungibility: Fungibility = Fungibility()
+    preemption: Preemption = Preemption()
+    stop_policy: StopPolicy = StopPolicy.NONE
+    checks: tuple[QueueCheck, ...] = ()
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    name: CohortName
+    parent: CohortName | None = None
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueue:
+    key: LocalQueueKey
+    queue: QueueName
+    stop_policy: StopPolicy = StopPolicy.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Identical pods of a workload."""
+
+    name: PodSetName
+    count: int
+    requests: tuple[tuple[ResourceName, int], ...]  # of one pod, sorted by resource
+    min_count: int | None = None  # None: all or nothing
+    constraints: Constraints = UNCONSTRAINED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    key: WorkloadKey
+    uid: str
+    local_queue: LocalQueueKey
+    namespace: str
+    priority: int = 0
+    preemption_priority: int | None = None  # as a victim; None: its priority
+    created_at: float = 0.0
+    pod_sets: tuple[PodSet, ...] = ()
+    active: bool = True
+    defect: str | None = None  # why it can't be run as it is written; None when it is sound
+
+    @property
+    def victim_priority(self) -> int:
+        return self.priority if self.preemption_priority is None else self.preemption_priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetAssignment:
+    name: PodSetName
+    count: int
+    flavors: tuple[tuple[ResourceName, FlavorName], ...]  # sorted by resource
+    usage: tuple[tuple[ResourceName, int], ...]  # of all its pods, sorted by resource
+
+
+class Assignment(NamedTuple):
+    """Which flavors a workload gets, and how much of each is charged for it."""
+
+    pod_sets: tuple[PodSetAssignment, ...]
+
+    def usage(self) -> dict[FlavorResource, int]:
+        total: dict[FlavorResource, int] = {}
+        for pod_set in self.pod_sets:
+            flavors = dict(pod_set.flavors)
+            for resource, amount in pod_set.usage:
+                cell = FlavorResource(flavors[resource], resource)
+                total[cell] = total.get(cell, 0) + amount
+        return total
+
+    def flavors(self) -> tuple[FlavorName, ...]:
+        """The flavors held, each once, sorted."""
+        return tuple(sorted({flavor for ps in self.pod_sets for _, flavor in ps.flavors}))
+
+
+class EvictionReason(Enum):
+    PREEMPTED = "Preempted"
+    PODS_READY_TIMEOUT = "PodsReadyTimeout"
+    ADMISSION_CHECK = "AdmissionCheck"
+    FLAVOR_FALLBACK = "FlavorFallback"
+    QUEUE_STOPPED = "ClusterQueueStopped"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    DEACTIVATED = "Deactivated"
+    PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
+
+
+class Eviction(NamedTuple):
+    reason: EvictionReason
+    at: float
+
+
+class CheckState(Enum):
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+class FlavorTrial(NamedTuple):
+    """One line of a workload's history of flavors."""
+
+    flavor: FlavorName
+    assigned_at: float  # the last time
+    exhausted_at: float | None = None
+    reason: Trigger | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadStatus:
+    """What has become of a workload; all of it survives a restart of the driver."""
+
+    assignment: Assignment | None = None  # holds quota exactly when this is set
+    queue: QueueName | None = None  # the queue that holds it
+    reserved_at: float | None = None
+    admitted_at: float | None = None  # None while checks are open
+    eviction: Eviction | None = None  # of the last eviction, until the next admission
+    finished: bool = False
+    pods_ready: bool = False
+    requeue_count: int = 0
+    requeue_at: float | None = None  # back-off: not before this time
+    checks: Mapping[CheckName, CheckState] = field(default_factory=dict)
+    history: tuple[FlavorTrial, ...] = ()
+    preemptor: bool = False
+    reclaimable: Mapping[PodSetName, int] = field(default_factory=dict)
+
+
+class RequeueTime(Enum):
+    """By which time an evicted workload takes its place in the queue again."""
+
+    EVICTION = "UseEvictionTimestamp"
+    CREATION = "UseCreationTimestamp"
+
+
+class ShareRule(Enum):
+    """When fair sharing may take a workload of another queue."""
+
+    AT_MOST_FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    BELOW_INITIAL_SHARE = "LessThanInitialShare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    hold_for_preemptor: bool = True
+    partial_admission: bool = True
+    equal_shapes_together: bool = True  # SchedulingEquivalenceHashing
+    keep_scan_progress: bool = True  # FlavorFungibilityPreserveScanProgress
+    implicit_preference: bool = False  # FlavorFungibilityImplicitPreferenceDefault
+    reassign_on_overlap: bool = True  # RecomputeAssignmentUponPreemptionTargetsOverlap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsReadyPolicy:
+    """waitForPodsReady: how long the pods of an admitted workload may take to be ready."""
+
+    timeout_s: float
+    recovery_timeout_s: float | None = None  # None: a lost pod never evicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    base_s: float = 60.0
+    max_s: float = 3600.0
+    limit: int | None = None  # requeues before a workload is deactivated; None: no end
+
+    def delay_s(self, count: int) -> float:
+        """The pause before requeue number `count` (1 is the first); zero base means no pause."""
+        return min(self.base_s * 2.0 ** min(count - 1, 64), self.max_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    fair_sharing: bool = False
+    share_rules: tuple[ShareRule, ...] = (
+        ShareRule.AT_MOST_FINAL_SHARE,
+        ShareRule.BELOW_INITIAL_SHARE,
+    )
+    after_preemption: RequeueTime = RequeueTime.CREATION
+    after_pods_ready_timeout: RequeueTime = RequeueTime.EVICTION
+    pods_ready: PodsReadyPolicy | None = None  # None: waitForPodsReady is off
+    backoff: Backoff = Backoff()
+    gates: Gates = Gates()

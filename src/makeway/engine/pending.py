@@ -1,0 +1,161 @@
+"""Workloads waiting in one queue: their order, the head, parking and waking.
+
+Workloads of equal shape are kept together, since they have the same fate: when the head of such
+a class can't be helped, the class is parked as a whole, in one step however long it is. Waking is
+one step too: a parked class carries the number of the epoch in which it was parked, and waking
+begins a new epoch. Both heaps clean up after themselves: an item whose class has a better
+member by now, or none, is dropped when it comes to the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from makeway.engine.entry import Entry, QueueOrder
+from makeway.engine.model import WorkloadKey
+
+
+class ShapeClass:
+    """Waiting workloads of one shape, best first."""
+
+    __slots__ = ("epoch_parked", "members", "serial", "shape", "size")
+
+    def __init__(self, shape: int, serial: int) -> None:
+        self.shape = shape
+        self.serial = serial
+        self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
+        self.size = 0  # without those
+        self.epoch_parked = -1
+
+    def best(self) -> tuple[QueueOrder, Entry]:
+        members = self.members
+        while members[0][1].place is not members[0]:
+            heappop(members)
+        return members[0]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (item[1] for item in self.members if item[1].place is item)
+
+
+class PendingQueue:
+    def __init__(self) -> None:
+        self._classes: dict[int, ShapeClass] = {}
+        self._active: list[tuple[QueueOrder, int, ShapeClass]] = []
+        self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
+        self._epoch = 0
+        self._serial = 0
+        self._aside: dict[WorkloadKey, Entry] = {}  # parked one by one, until the next waking
+        self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
+        self.pinned: Entry | None = None  # comes before all others, if it is not parked
+
+    def __len__(self) -> int:
+        return sum(c.size for c in self._classes.values()) + len(self._aside) + len(self._held)
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry.place is not None or self.is_set_aside(entry)
+
+    def is_set_aside(self, entry: Entry) -> bool:
+        key = entry.workload.key
+        return self._aside.get(key) is entry or self._held.get(key) is entry
+
+    # --- coming and going ---
+
+    def add(self, entry: Entry, order: QueueOrder) -> None:
+        """Line up; a newcomer whose class is parked is parked with it."""
+        assert entry not in self, f"{entry.workload.key} is waiting already"
+        shape_class = self._classes.get(entry.shape)
+        if shape_class is None:
+            self._serial += 1
+            shape_class = self._classes[entry.shape] = ShapeClass(entry.shape, self._serial)
+        item = (order, entry)
+        entry.place = item
+        shape_class.size += 1
+        heappush(shape_class.members, item)
+        if shape_class.members[0] is item:
+            self._enter(shape_class)
+
+    def discard(self, entry: Entry) -> None:
+        if self.pinned is entry:
+            self.pinned = None
+        if self._aside.pop(entry.workload.key, None) or self._held.pop(entry.workload.key, None):
+            return
+        if entry.place is None:
+            return
+        shape_class = self._classes[entry.shape]
+        was_best = shape_class.best()[1] is entry
+        entry.place = None
+        shape_class.size -= 1
+        if shape_class.size == 0:
+            del self._classes[entry.shape]
+        elif was_best:
+            self._enter(shape_class)
+
+    def _enter(self, shape_class: ShapeClass) -> None:
+        """Put the class where it belongs by its best member."""
+        heap = self._parked if self.is_parked(shape_class) else self._active
+        heappush(heap, (shape_class.best()[0], shape_class.serial, shape_class))
+
+    # --- the head ---
+
+    def head(self) -> Entry | None:
+        pinned = self.pinned
+        if pinned is not None and pinned.place is not None:
+            shape_class = self._classes[pinned.shape]
+            if not self.is_parked(shape_class):
+                return pinned
+        active = self._active
+        while active:
+            order, _, shape_class = active[0]
+            if shape_class.size and not self.is_parked(shape_class):
+                best = shape_class.best()
+                if best[0] == order:
+                    return best[1]
+            heappop(active)
+        return None
+
+    # --- parking and waking ---
+
+    def is_parked(self, shape_class: ShapeClass) -> bool:
+        return shape_class.epoch_parked == self._epoch
+
+    def park_shape(self, entry: Entry) -> None:
+        """Park the entry with all of its shape, those that come later included."""
+        shape_class = self._classes[entry.shape]
+        shape_class.epoch_parked = self._epoch
+        self._enter(shape_class)
+
+    def park_alone(self, entry: Entry) -> None:
+        self.discard(entry)
+        self._aside[entry.workload.key] = entry
+
+    def hold(self, entry: Entry) -> None:
+        """Keep back until `discard` or `add` says otherwise; waking does not concern it."""
+        self.discard(entry)
+        self._held[entry.workload.key] = entry
+
+    def wake(self) -> list[Entry]:
+        """Make every parked class active again; return those parked alone, to be added anew."""
+        if self._parked:
+            self._epoch += 1
+            few, many = sorted((self._active, self._parked), key=len)
+            for item in few:
+                heappush(many, item)
+            self._active, self._parked = many, []
+        alone = list(self._aside.values())
+        self._aside.clear()
+        return alone
+
+    # --- for reports; these look at everybody ---
+
+    def active(self) -> Iterator[Entry]:
+        for shape_class in self._classes.values():
+            if not self.is_parked(shape_class):
+                yield from shape_class
+
+    def parked(self) -> Iterator[Entry]:
+        for shape_class in self._classes.values():
+            if self.is_parked(shape_class):
+                yield from shape_class
+        yield from self._aside.values()
+        yield from self._held.values()

@@ -1,0 +1,168 @@
+"""Arithmetic of the cohort tree: what is kept, lent, used, available and borrowed.
+
+Every queue and cohort is a node. A node's *subtree* quota is its own nominal quota plus what its
+children lend; what a lending limit holds back is *kept*, and never seen above the node, neither
+as capacity nor as usage. Usage is held apart from the tree, as one map per node, so that the same
+functions read the live picture and any what-if.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from makeway.engine.model import NO_QUOTA, Amounts, FlavorResource, Quota
+
+Usage = list[dict[FlavorResource, int]]  # by node index
+
+
+class Node:
+    """A queue or cohort in its tree. Quotas are fixed for the life of a tree; usage is not here."""
+
+    __slots__ = (
+        "borrowing_limit",
+        "children",
+        "height",
+        "index",
+        "is_queue",
+        "kept",
+        "name",
+        "parent",
+        "potential",
+        "quotas",
+        "subtree",
+        "weight",
+    )
+
+    def __init__(
+        self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float, is_queue: bool
+    ) -> None:
+        self.name = name
+        self.quotas = quotas
+        self.weight = weight
+        self.is_queue = is_queue
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+        self.index = 0
+        self.height = 0  # distance to the deepest leaf below
+        self.subtree: dict[FlavorResource, int] = {}
+        self.kept: dict[FlavorResource, int] = {}  # only where something is
+        self.borrowing_limit: dict[FlavorResource, int] = {}  # only where there is one
+        self.potential: dict[FlavorResource, int] = {}  # filled as it is asked for
+
+    def nominal(self, cell: FlavorResource) -> int:
+        return self.quotas.get(cell, NO_QUOTA).nominal
+
+    def ancestors(self) -> Iterator[Node]:
+        """The cohorts above, nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def settle(self) -> None:
+        """Compute what follows from the quotas of this node and its settled children."""
+        subtree = {cell: quota.nominal for cell, quota in self.quotas.items()}
+        for child in self.children:
+            for cell, amount in child.subtree.items():
+                subtree[cell] = subtree.get(cell, 0) + amount - child.kept.get(cell, 0)
+        self.subtree = subtree
+        self.kept = {}
+        self.borrowing_limit = {}
+        self.potential = {}
+        for cell, quota in self.quotas.items():
+            if quota.lending_limit is not None and subtree[cell] > quota.lending_limit:
+                self.kept[cell] = subtree[cell] - quota.lending_limit
+            if quota.borrowing_limit is not None:
+                self.borrowing_limit[cell] = quota.borrowing_limit
+        self.height = 1 + max((child.height for child in self.children), default=-1)
+
+
+def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """How much more `node` can take now; negative when the tree is over-admitted."""
+    used = usage[node.index].get(cell, 0)
+    if node.parent is None:
+        return node.subtree.get(cell, 0) - used
+    above = available(node.parent, cell, usage)
+    kept = node.kept.get(cell, 0)
+    limit = node.borrowing_limit.get(cell)
+    if limit is not None:
+        most = node.subtree.get(cell, 0) - kept - max(0, used - kept) + limit
+        above = min(above, most)
+    return max(0, kept - used) + above
+
+
+def potential(node: Node, cell: FlavorResource) -> int:
+    """How much `node` could take if nothing were in use anywhere."""
+    known = node.potential.get(cell)
+    if known is None:
+        if node.parent is None:
+            known = node.subtree.get(cell, 0)
+        else:
+            known = node.kept.get(cell, 0) + potential(node.parent, cell)
+            limit = node.borrowing_limit.get(cell)
+            if limit is not None:
+                known = min(known, node.subtree.get(cell, 0) + limit)
+        node.potential[cell] = known
+    return known
+
+
+def kept_available(node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """What is free of the part that the node keeps for itself."""
+    return max(0, node.kept.get(cell, 0) - usage[node.index].get(cell, 0))
+
+
+def exceeds_subtree(node: Node, cell: FlavorResource, extra: int, usage: Usage) -> bool:
+    """Would `extra` more lift the node above the quota of its subtree?"""
+    return usage[node.index].get(cell, 0) + extra > node.subtree.get(cell, 0)
+
+
+def is_within_quota(node: Node, cells: Iterable[FlavorResource], usage: Usage) -> bool:
+    """Does the node borrow in none of these cells?"""
+    used, subtree = usage[node.index], node.subtree
+    return all(used.get(cell, 0) <= subtree.get(cell, 0) for cell in cells)
+
+
+def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) -> tuple[int, bool]:
+    """Return the height of the smallest subtree that covers `amount` more, and whether that
+    subtree is smaller than the whole tree.
+
+    Height 0 is the queue's own quota. Where no subtree covers it, the height is the tree's.
+    """
+    if node.parent is None or not exceeds_subtree(node, cell, amount, usage):
+        return 0, node.parent is not None
+    remaining = amount - kept_available(node, cell, usage)
+    top = node
+    for top in node.ancestors():
+        if not exceeds_subtree(top, cell, remaining, usage):
+            break
+        remaining -= kept_available(top, cell, usage)
+    return top.height, top.parent is not None
+
+
+def fits_in_subtree(
+    node: Node, amounts: Amounts, usage: Usage
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Is there room for `amounts` below this node, and how much of them would show above it?"""
+    fits = True
+    above: dict[FlavorResource, int] = {}
+    for cell, amount in amounts.items():
+        if exceeds_subtree(node, cell, amount, usage):
+            fits = False
+        above[cell] = max(0, amount - kept_available(node, cell, usage))
+    return fits, above
+
+
+def lendable(node: Node) -> dict[str, int]:
+    """Per resource, what the node could offer at most, over all flavors of its tree."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    total: dict[str, int] = {}
+    for cell in root.subtree:
+        total[cell.resource] = total.get(cell.resource, 0) + potential(node, cell)
+    return total
+
+
+def usage_above(node: Node, cell: FlavorResource, used: int) -> int:
+    """What of a node's usage counts in its parent."""
+    return max(0, used - node.kept.get(cell, 0))

@@ -1,0 +1,818 @@
+"""ClusterState: our picture of queues and workloads. It changes in `apply(event)` and when a
+cycle's decisions are counted; it can be rebuilt from the objects at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
+
+from makeway.engine import events as ev
+from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder
+from makeway.engine.fallback import exhausted_for, with_assigned, without_exhaustion
+from makeway.engine.lifecycle import Step, after
+from makeway.engine.model import (
+    Assignment,
+    CheckName,
+    CheckState,
+    Cohort,
+    CohortName,
+    Config,
+    Eviction,
+    EvictionReason,
+    Flavor,
+    FlavorName,
+    FlavorResource,
+    LocalQueue,
+    LocalQueueKey,
+    PodSet,
+    PodSetAssignment,
+    QueueName,
+    RequeueTime,
+    StopPolicy,
+    Strategy,
+    WorkloadKey,
+    WorkloadStatus,
+)
+from makeway.engine.tree import Grove, Inactive, QueueState, Tree
+
+
+class ClusterState:
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.flavors: dict[FlavorName, Flavor] = {}
+        self.cohorts: dict[CohortName, Cohort] = {}
+        self.queues: dict[QueueName, QueueState] = {}
+        self.local_queues: dict[LocalQueueKey, LocalQueue] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.checks: dict[CheckName, bool] = {}  # name -> is active
+        self.entries: dict[WorkloadKey, Entry] = {}
+        self.cycle = 0
+        self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
+        self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
+        self._clock: list[tuple[float, int, Entry]] = []  # heap; may hold times long passed over
+        self._by_local_queue: dict[LocalQueueKey, dict[WorkloadKey, Entry]] = {}
+        self._orphans: dict[QueueName, dict[WorkloadKey, Entry]] = {}  # hold quota of no queue
+        self.trees: list[Tree] = []
+        self._is_stale = False  # queues or cohorts were edited since the trees were planted
+        self._recount: set[QueueName] = set()  # queues charged while the forest was stale
+        self._shapes: dict[object, int] = {}
+        self._serial = 0
+
+    # --- events ---
+
+    def apply(self, event: ev.Event) -> None:
+        handler = _HANDLERS[type(event)]
+        handler(self, event)
+
+    def _on_config(self, event: ev.ConfigChanged) -> None:
+        self.config = event.config
+        for entry in self.entries.values():
+            self._reshape(entry)
+            self.attention[entry.workload.key] = entry
+        self._wake_all()
+
+    def _on_flavor(self, event: ev.FlavorChanged) -> None:
+        self.flavors[event.flavor.name] = event.flavor
+        self._flavor_touched(event.flavor.name)
+
+    def _on_flavor_removed(self, event: ev.FlavorRemoved) -> None:
+        self.flavors.pop(event.name, None)
+        self._flavor_touched(event.name)
+
+    def _flavor_touched(self, name: FlavorName) -> None:
+        for queue in self.queues.values():
+            if any(
+                quotas.flavor == name for group in queue.spec.groups for quotas in group.flavors
+            ):
+                self._reassess(queue)
+                self._wake(queue)
+
+    def _on_check(self, event: ev.CheckChanged) -> None:
+        self.checks[event.name] = event.is_active
+        self._check_touched(event.name)
+
+    def _on_check_removed(self, event: ev.CheckRemoved) -> None:
+        self.checks.pop(event.name, None)
+        self._check_touched(event.name)
+
+    def _check_touched(self, name: CheckName) -> None:
+        for queue in self.queues.values():
+            if any(check.name == name for check in queue.spec.checks):
+                self._reassess(queue)
+                self._wake(queue)
+
+    def _on_cohort(self, event: ev.CohortChanged) -> None:
+        self.cohorts[event.cohort.name] = event.cohort
+        self._is_stale = True
+
+    def _on_cohort_removed(self, event: ev.CohortRemoved) -> None:
+        self.cohorts.pop(event.name, None)
+        self._is_stale = True
+
+    def _on_queue(self, event: ev.QueueChanged) -> None:
+        spec = event.queue
+        queue = self.queues.get(spec.name)
+        if queue is None:
+            self._is_stale = True
+            queue = self.queues[spec.name] = QueueState(spec)
+            for entry in self._orphans.pop(spec.name, {}).values():
+                self._take_hold(queue, entry)
+            self._line_up_again(self._waiting_for(spec.name))
+            return
+        before = queue.spec
+        if before == spec:
+            return
+        self._is_stale = True
+        queue.configure(spec)
+        waiting = self._waiting_for(spec.name)
+        if before.fungibility.fallbacks != spec.fungibility.fallbacks:
+            for entry in waiting:
+                self._reshape(entry)
+        if (before.namespaces, before.stop_policy) != (spec.namespaces, spec.stop_policy):
+            self._line_up_again(waiting)
+        for order in queue.holders:
+            self.attention[order[5].workload.key] = order[5]
+
+    def _on_queue_removed(self, event: ev.QueueRemoved) -> None:
+        queue = self.queues.pop(event.name, None)
+        if queue is None:
+            return
+        self._is_stale = True
+        for entry in self._waiting_for(event.name):
+            queue.pending.discard(entry)
+            queue.tree.preemptors.pop(entry.workload.key, None)
+            entry.is_preemptor = False
+            entry.queue = None
+        self._orphans[event.name] = {order[5].workload.key: order[5] for order in queue.holders}
+        for order in queue.holders:
+            order[5].victim_order = None
+
+    def _on_local_queue(self, event: ev.LocalQueueChanged) -> None:
+        self.local_queues[event.local_queue.key] = event.local_queue
+        self._local_queue_touched(event.local_queue.key)
+
+    def _on_local_queue_removed(self, event: ev.LocalQueueRemoved) -> None:
+        self.local_queues.pop(event.key, None)
+        self._local_queue_touched(event.key)
+
+    def _local_queue_touched(self, key: LocalQueueKey) -> None:
+        for entry in list(self._by_local_queue.get(key, {}).values()):
+            if entry.phase is Phase.PENDING:
+                self._leave_line(entry)
+                self._line_up(entry)
+            elif entry.phase in HOLDING:
+                self.attention[entry.workload.key] = entry
+
+    def _on_namespace(self, event: ev.NamespaceChanged) -> None:
+        self.namespaces[event.name] = event.labels
+        self._namespace_touched(event.name)
+
+    def _on_namespace_removed(self, event: ev.NamespaceRemoved) -> None:
+        self.namespaces.pop(event.name, None)
+        self._namespace_touched(event.name)
+
+    def _namespace_touched(self, name: str) -> None:
+        """Those turned away because of their namespace get another chance."""
+        self._line_up_again(
+            entry
+            for entry in self.entries.values()
+            if entry.workload.namespace == name and entry.phase is Phase.PENDING
+        )
+
+    def _on_seen(self, event: ev.WorkloadSeen) -> None:
+        workload, status = event.workload, event.status
+        key = workload.key
+        if key in self.entries:
+            self._on_removed(ev.WorkloadRemoved(key))
+        self._serial += 1
+        entry = self.entries[key] = Entry(workload, self._serial)
+        self._by_local_queue.setdefault(workload.local_queue, {})[key] = entry
+        entry.eviction = status.eviction
+        entry.requeue_count = status.requeue_count
+        entry.requeue_at = status.requeue_at
+        entry.checks = dict(status.checks)
+        entry.history = status.history
+        entry.reclaimable = dict(status.reclaimable)
+        entry.pods_ready = status.pods_ready
+        self._reshape(entry)
+        if status.finished:
+            entry.phase = Phase.FINISHED
+        elif status.assignment is not None:
+            self._restore_holder(entry, status)
+        elif not workload.active:
+            entry.phase = Phase.INACTIVE
+        else:
+            self._line_up(entry)
+            if status.preemptor and entry.queue is not None:
+                self.make_preemptor(entry, None)
+
+    def _restore_holder(self, entry: Entry, status: WorkloadStatus) -> None:
+        assert status.assignment is not None
+        assert status.queue is not None, f"{entry.workload.key} holds quota of no queue"
+        entry.assignment = status.assignment
+        entry.reserved_at = status.reserved_at or 0.0
+        entry.admitted_at = status.admitted_at
+        entry.queue = status.queue
+        entry.pods_seen = False
+        if status.eviction is not None:
+            entry.phase = Phase.EVICTING
+        elif status.admitted_at is not None:
+            entry.phase = Phase.ADMITTED
+        else:
+            entry.phase = Phase.RESERVED
+        entry.usage = self._charged(entry)
+        queue = self.queues.get(status.queue)
+        if queue is None:
+            self._orphans.setdefault(status.queue, {})[entry.workload.key] = entry
+        else:
+            self._take_hold(queue, entry)
+        self.attention[entry.workload.key] = entry
+
+    def _on_edited(self, event: ev.WorkloadEdited) -> None:
+        workload = event.workload
+        entry = self.entries.get(workload.key)
+        if entry is None:
+            self._on_seen(ev.WorkloadSeen(workload))
+            return
+        before = entry.workload
+        if entry.phase is Phase.PENDING:
+            self._leave_line(entry)
+        if workload.local_queue != before.local_queue:
+            del self._by_local_queue[before.local_queue][workload.key]
+            self._by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
+            entry.history = ()
+        queue = self._holding_queue(entry)
+        if queue is not None:
+            queue.let_go(entry)
+        entry.workload = workload
+        if queue is not None:
+            queue.hold(entry)
+            self.touch(queue.tree)
+        self._reshape(entry)
+        if entry.phase is Phase.PENDING:
+            if workload.active:
+                self._line_up(entry)
+            else:
+                self._step(entry, Step.DEACTIVATE)
+        elif entry.phase is Phase.INACTIVE and workload.active:
+            entry.history = ()
+            entry.requeue_count = 0
+            entry.requeue_at = None
+            self._step(entry, Step.ACTIVATE)
+            self._reshape(entry)
+            self._line_up(entry)
+        elif entry.phase in HOLDING:
+            self.attention[workload.key] = entry
+
+    def _on_removed(self, event: ev.WorkloadRemoved) -> None:
+        entry = self.entries.pop(event.key, None)
+        if entry is None:
+            return
+        del self._by_local_queue[entry.workload.local_queue][event.key]
+        self.attention.pop(event.key, None)
+        if entry.phase is Phase.PENDING:
+            self._leave_line(entry)
+        elif entry.phase in HOLDING:
+            self._release(entry)
+        entry.phase = Phase.FINISHED
+
+    def _on_finished(self, event: ev.WorkloadFinished) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None or entry.phase is Phase.FINISHED:
+            return
+        if entry.phase is Phase.PENDING:
+            self._leave_line(entry)
+        elif entry.phase in HOLDING:
+            self._release(entry)
+        self._step(entry, Step.FINISH)
+
+    def _on_pods(self, event: ev.PodsChanged) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None or entry.phase not in HOLDING:
+            return
+        entry.pods_seen = True
+        if event.are_ready:
+            entry.pods_ready = True
+            entry.lost_at = None
+            assert entry.assignment is not None
+            entry.history = without_exhaustion(entry.history, entry.assignment.flavors())
+        else:
+            if entry.pods_ready:
+                entry.lost_at = event.at
+            entry.pods_ready = False
+        entry.ready_pod_sets = event.ready_pod_sets
+        self.attention[event.key] = entry
+
+    def _on_reclaimed(self, event: ev.PodsReclaimed) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None:
+            return
+        queue = self._holding_queue(entry)
+        if queue is not None:
+            self._uncharge(queue, entry.usage)
+        was_waiting = entry.phase is Phase.PENDING
+        if was_waiting:
+            self._leave_line(entry)
+        entry.reclaimable = dict(event.counts)
+        self._reshape(entry)
+        if was_waiting:
+            self._line_up(entry)
+        if entry.assignment is not None:
+            entry.usage = self._charged(entry)
+        if queue is not None:
+            self._charge(queue, entry.usage)
+            queue.generation += 1
+            self._wake_tree(queue)
+
+    def _on_check_answered(self, event: ev.CheckAnswered) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None or entry.phase not in HOLDING:
+            return
+        entry.checks[event.check] = event.state
+        if event.state is CheckState.RETRY:
+            entry.retry_after_s = max(entry.retry_after_s, event.retry_after_s)
+        self.attention[event.key] = entry
+
+    def _on_evicted(self, event: ev.Evicted) -> None:
+        entry = self.entries.get(event.key)
+        if entry is not None and entry.phase in (Phase.RESERVED, Phase.ADMITTED):
+            self.evict(entry, Eviction(event.reason, event.at))
+
+    def _on_pods_gone(self, event: ev.PodsGone) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None or entry.phase is not Phase.EVICTING:
+            return
+        self._release(entry)
+        entry.checks = {}
+        if entry.workload.active:
+            self._step(entry, Step.LET_GO)
+            self._reshape(entry)
+            self._line_up(entry)
+        else:
+            self._step(entry, Step.DEACTIVATE)
+
+    def _on_forgotten(self, event: ev.Forgotten) -> None:
+        entry = self.entries.get(event.key)
+        if entry is None or entry.phase not in HOLDING:
+            return
+        if entry.phase is Phase.EVICTING:
+            queue = self._holding_queue(entry)
+            if queue is not None:
+                queue.let_go(entry)
+            self._step(entry, Step.FORGET)
+            entry.eviction = None
+            if queue is not None:
+                queue.hold(entry)
+                self.touch(queue.tree)
+            return
+        self._release(entry)
+        self._step(entry, Step.FORGET)
+        entry.eviction, entry.history = entry.before
+        self._reshape(entry)
+        self._line_up(entry)
+
+    # --- what a cycle decides is counted at once ---
+
+    def reserve(self, entry: Entry, assignment: Assignment, admits: bool, now: float) -> None:
+        """The workload leaves the queue and holds quota from now on."""
+        queue = self.queue_of(entry)
+        queue.pending.discard(entry)
+        self.drop_preemptor(entry)
+        entry.before = (entry.eviction, entry.history)
+        entry.assignment = assignment
+        entry.reserved_at = now
+        entry.admitted_at = now if admits else None
+        entry.eviction = None
+        entry.requeue_at = None
+        entry.scan = None
+        entry.pods_ready = False
+        entry.pods_seen = True
+        entry.lost_at = None
+        entry.ready_pod_sets = frozenset()
+        entry.order_time = self._order_time(entry)
+        if queue.spec.fungibility.fallbacks.rules:
+            entry.history = with_assigned(entry.history, assignment.flavors(), now)
+        self._step(entry, Step.ADMIT if admits else Step.RESERVE)
+        entry.usage = self._charged(entry)
+        self._take_hold(queue, entry)
+        self.attention[entry.workload.key] = entry
+
+    def admit(self, entry: Entry, now: float) -> None:
+        """All checks are ready."""
+        self._step(entry, Step.ADMIT)
+        entry.admitted_at = now
+        self.attention[entry.workload.key] = entry
+
+    def evict(self, entry: Entry, eviction: Eviction) -> None:
+        """The workload has to stop; it is charged until its pods are gone."""
+        queue = self._holding_queue(entry)
+        if queue is not None:
+            queue.let_go(entry)
+        self._step(entry, Step.EVICT)
+        entry.eviction = eviction
+        entry.order_time = self._order_time(entry)
+        if queue is not None:
+            queue.hold(entry)
+            queue.generation += 1
+            self.touch(queue.tree)
+
+    def make_preemptor(self, entry: Entry, booking: dict[FlavorResource, int] | None) -> None:
+        """It has first call on what its victims free; `booking` is what it needs, if known."""
+        queue = self.queue_of(entry)
+        entry.booking = booking
+        queue.tree.preemptors[entry.workload.key] = entry
+        if not self.config.gates.hold_for_preemptor:
+            if queue.spec.strategy is Strategy.BEST_EFFORT_FIFO:
+                queue.pending.pinned = entry
+        elif not entry.is_preemptor:
+            entry.is_preemptor = True
+            if entry.place is not None:
+                queue.pending.discard(entry)
+                queue.pending.add(entry, self.order_of(entry))
+        entry.is_preemptor = True
+
+    def drop_preemptor(self, entry: Entry) -> None:
+        if not entry.is_preemptor:
+            return
+        entry.is_preemptor = False
+        entry.booking = None
+        queue = self.queues.get(entry.queue) if entry.queue is not None else None
+        if queue is None:
+            return
+        queue.tree.preemptors.pop(entry.workload.key, None)
+        if queue.pending.pinned is entry:
+            queue.pending.pinned = None
+        if self.config.gates.hold_for_preemptor and entry.place is not None:
+            queue.pending.discard(entry)
+            queue.pending.add(entry, self.order_of(entry))
+        self.touch(queue.tree)
+
+    def deactivate(self, entry: Entry) -> None:
+        """`active: false`, as if the user had said so."""
+        entry.workload = replace(entry.workload, active=False)
+        if entry.phase is Phase.PENDING:
+            self._leave_line(entry)
+            self._step(entry, Step.DEACTIVATE)
+
+    # --- waiting ---
+
+    def pod_sets_of(self, entry: Entry) -> tuple[PodSet, ...]:
+        """The pod sets with the pods taken off that need no place any more."""
+        if not entry.reclaimable:
+            return entry.workload.pod_sets
+        return tuple(
+            replace(ps, count=max(0, ps.count - entry.reclaimable.get(ps.name, 0)))
+            for ps in entry.workload.pod_sets
+        )
+
+    def order_of(self, entry: Entry) -> QueueOrder:
+        goes_first = self.config.gates.hold_for_preemptor and entry.is_preemptor
+        workload = entry.workload
+        return (
+            -workload.priority,
+            0 if goes_first else 1,
+            entry.order_time,
+            workload.uid,
+            entry.serial,
+        )
+
+    def _order_time(self, entry: Entry) -> float:
+        eviction, created_at = entry.eviction, entry.workload.created_at
+        if eviction is None:
+            return created_at
+        match eviction.reason:
+            case EvictionReason.ADMISSION_CHECK:
+                return eviction.at
+            case EvictionReason.PREEMPTED | EvictionReason.PREEMPTED_IN_PLACEMENT:
+                by = self.config.after_preemption
+            case EvictionReason.PODS_READY_TIMEOUT | EvictionReason.FLAVOR_FALLBACK:
+                by = self.config.after_pods_ready_timeout
+            case _:
+                return created_at
+        return eviction.at if by is RequeueTime.EVICTION else created_at
+
+    def _line_up(self, entry: Entry) -> None:
+        """Put a pending workload where it belongs: in its queue, held back, or nowhere."""
+        entry.queue = None
+        local_queue = self.local_queues.get(entry.workload.local_queue)
+        if local_queue is None or local_queue.stop_policy is not StopPolicy.NONE:
+            return
+        queue = self.queues.get(local_queue.queue)
+        if queue is None:
+            return
+        entry.queue = local_queue.queue
+        if entry.requeue_at is not None or self._waits_for_restart(entry, queue):
+            queue.pending.hold(entry)
+            self.attention[entry.workload.key] = entry
+            return
+        queue.pending.add(entry, self.order_of(entry))
+        if queue.inactive is None:
+            self.touch(queue.tree)
+
+    def _waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
+        stopped = queue.spec.stop_policy is not StopPolicy.NONE
+        return (
+            stopped
+            and entry.eviction is not None
+            and entry.eviction.reason is EvictionReason.QUEUE_STOPPED
+        )
+
+    def _leave_line(self, entry: Entry) -> None:
+        if entry.queue is None:
+            return
+        queue = self.queue_of(entry)
+        self.drop_preemptor(entry)
+        queue.pending.discard(entry)
+        entry.queue = None
+        self.touch(queue.tree)
+
+    def _line_up_again(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            self._leave_line(entry)
+            self._line_up(entry)
+
+    def end_backoff(self, entry: Entry) -> None:
+        entry.requeue_at = None
+        self._leave_line(entry)
+        self._line_up(entry)
+
+    def _waiting_for(self, name: QueueName) -> list[Entry]:
+        """Pending workloads whose local queue points at this queue."""
+        return [
+            entry
+            for local_queue in self.local_queues.values()
+            if local_queue.queue == name
+            for entry in self._by_local_queue.get(local_queue.key, {}).values()
+            if entry.phase is Phase.PENDING
+        ]
+
+    def _reshape(self, entry: Entry) -> None:
+        """Compute anew what places it in a queue; a waiting entry is moved accordingly."""
+        was_waiting = entry.place is not None
+        queue = self.queues.get(entry.queue) if entry.queue is not None else None
+        if was_waiting and queue is not None:
+            queue.pending.discard(entry)
+        entry.order_time = self._order_time(entry)
+        entry.shape = self._shape_of(entry)
+        if was_waiting and queue is not None:
+            queue.pending.add(entry, self.order_of(entry))
+
+    def _shape_of(self, entry: Entry) -> int:
+        if not self.config.gates.equal_shapes_together:
+            return -entry.serial
+        local_queue = self.local_queues.get(entry.workload.local_queue)
+        queue = self.queues.get(local_queue.queue) if local_queue is not None else None
+        exhausted = exhausted_for(entry, queue) if queue is not None and entry.history else ()
+        key = (entry.workload.priority, self.pod_sets_of(entry), exhausted)
+        return self._shapes.setdefault(key, len(self._shapes))
+
+    # --- holding quota ---
+
+    def queue_of(self, entry: Entry) -> QueueState:
+        assert entry.queue is not None, f"{entry.workload.key} is in no queue"
+        return self.queues[entry.queue]
+
+    def _holding_queue(self, entry: Entry) -> QueueState | None:
+        """The queue whose quota it holds; None if it holds none, or the queue is gone."""
+        if entry.phase not in HOLDING or entry.queue is None:
+            return None
+        return self.queues.get(entry.queue)
+
+    def _charged(self, entry: Entry) -> dict[FlavorResource, int]:
+        """What is charged for a holder: its assignment less the pods given back."""
+        assert entry.assignment is not None
+        if not entry.reclaimable:
+            return entry.assignment.usage()
+        return Assignment(
+            tuple(
+                _scaled(ps, entry.reclaimable.get(ps.name, 0)) for ps in entry.assignment.pod_sets
+            )
+        ).usage()
+
+    def _take_hold(self, queue: QueueState, entry: Entry) -> None:
+        entry.queue = queue.spec.name
+        queue.hold(entry)
+        self._charge(queue, entry.usage)
+        self.touch(queue.tree)
+
+    def _release(self, entry: Entry) -> None:
+        """Its quota is free again, which may help others of the tree."""
+        queue = self._holding_queue(entry)
+        if queue is None:
+            for orphans in self._orphans.values():
+                orphans.pop(entry.workload.key, None)
+        else:
+            queue.let_go(entry)
+            self._uncharge(queue, entry.usage)
+            queue.generation += 1
+            self._wake_tree(queue)
+        entry.assignment = None
+        entry.usage = {}
+        entry.admitted_at = None
+        entry.pods_ready = False
+        entry.queue = None
+
+    def _charge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
+        if self._is_stale:
+            self._recount.add(queue.spec.name)
+            for cell, amount in usage.items():
+                queue.used[cell] = queue.used.get(cell, 0) + amount
+        else:
+            queue.tree.charge(queue, usage)
+
+    def _uncharge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
+        self._charge(queue, {cell: -amount for cell, amount in usage.items()})
+
+    def _step(self, entry: Entry, step: Step) -> None:
+        entry.phase = after(entry.phase, step)
+
+    # --- waking ---
+
+    def touch(self, tree: Tree) -> None:
+        """Something in the tree is not as the last cycle saw it."""
+        tree.settled = None
+        self.unsettled[id(tree)] = tree
+
+    def _wake(self, queue: QueueState) -> None:
+        for entry in queue.pending.wake():
+            queue.pending.add(entry, self.order_of(entry))
+        self.touch(queue.tree)
+
+    def _wake_tree(self, queue: QueueState) -> None:
+        for other in queue.tree.queues:
+            self._wake(other)
+
+    def _wake_all(self) -> None:
+        for queue in self.queues.values():
+            self._wake(queue)
+
+    # --- trees ---
+
+    def settle_forest(self) -> None:
+        """Plant the trees anew that have changed; the others stay as they are.
+
+        Edits of queues and cohorts only note that the forest is stale, so that a thousand edits
+        cost one planting.
+        """
+        if not self._is_stale:
+            return
+        self._is_stale = False
+        kept = {id(tree): tree for tree in self.trees}
+        self.trees = []
+        for members in self._groves():
+            old = members.queues[0].tree if members.queues else None
+            if old is not None and id(old) in kept and members.is_planted_as(old):
+                self.trees.append(old)
+                if any(queue.spec.name in self._recount for queue in old.queues):
+                    old.recount()
+            else:
+                self._plant(members)
+        self._recount.clear()
+        alive = {id(tree) for tree in self.trees}
+        self.unsettled = {key: tree for key, tree in self.unsettled.items() if key in alive}
+
+    def _plant(self, grove: Grove) -> None:
+        waiting = [entry for queue in grove.queues for entry in queue.tree.preemptors.values()]
+        tree = grove.plant()
+        self.trees.append(tree)
+        for entry in waiting:
+            if entry.is_preemptor and self.queue_of(entry).tree is tree:
+                tree.preemptors[entry.workload.key] = entry
+        for queue in tree.queues:
+            queue.generation += 1
+            self._reassess(queue)
+            self._wake(queue)
+
+    def _groves(self) -> list[Grove]:
+        """Who belongs together: one grove per root cohort, one per queue without cohort."""
+        groves: dict[CohortName, Grove] = {}
+        lone: list[Grove] = []
+        for queue in self.queues.values():
+            if queue.spec.cohort is None:
+                lone.append(Grove([queue], {}, None))
+                continue
+            root = self._root_of(queue.spec.cohort)
+            groves.setdefault(root, Grove([], {}, root)).queues.append(queue)
+        for name in self.cohorts:
+            root = self._root_of(name)
+            if root in groves:
+                groves[root].cohorts[name] = self.cohorts[name]
+        return [*groves.values(), *lone]
+
+    def _root_of(self, name: CohortName) -> CohortName:
+        """The topmost cohort; of a cycle, the first of its names, which is then cut there."""
+        path = [name]
+        while (cohort := self.cohorts.get(path[-1])) is not None and cohort.parent is not None:
+            if cohort.parent in path:
+                return min(path[path.index(cohort.parent) :])
+            path.append(cohort.parent)
+        return path[-1]
+
+    def is_in_cycle(self, name: CohortName | None) -> bool:
+        """Do the parents of this cohort lead back to themselves?"""
+        seen: set[CohortName] = set()
+        while name is not None:
+            if name in seen:
+                return True
+            seen.add(name)
+            cohort = self.cohorts.get(name)
+            name = cohort.parent if cohort is not None else None
+        return False
+
+    def _reassess(self, queue: QueueState) -> None:
+        """Is the queue active, and if not, why?"""
+        queue.inactive = self._why_inactive(queue)
+        self.touch(queue.tree)
+
+    def _why_inactive(self, queue: QueueState) -> Inactive | None:
+        spec = queue.spec
+        if spec.stop_policy is not StopPolicy.NONE:
+            return Inactive.STOPPED
+        if self.is_in_cycle(spec.cohort):
+            return Inactive.COHORT_CYCLE
+        for group in spec.groups:
+            if any(quotas.flavor not in self.flavors for quotas in group.flavors):
+                return Inactive.FLAVOR_NOT_FOUND
+        for check in spec.checks:
+            if check.name not in self.checks:
+                return Inactive.CHECK_NOT_FOUND
+            if not self.checks[check.name]:
+                return Inactive.CHECK_INACTIVE
+        return None
+
+    # --- clocks ---
+
+    def set_clock(self, entry: Entry, at: float) -> None:
+        heappush(self._clock, (at, entry.serial, entry))
+
+    def next_clock(self) -> float | None:
+        return self._clock[0][0] if self._clock else None
+
+    def take_due(self, now: float) -> list[Entry]:
+        """Entries one of whose times has come; each has to be looked at anew."""
+        due: dict[WorkloadKey, Entry] = {}
+        while self._clock and self._clock[0][0] <= now:
+            entry = heappop(self._clock)[2]
+            if self.entries.get(entry.workload.key) is entry:
+                due[entry.workload.key] = entry
+        return list(due.values())
+
+    # --- what survives a restart ---
+
+    def status_of(self, key: WorkloadKey) -> WorkloadStatus:
+        entry = self.entries[key]
+        holds = entry.phase in HOLDING
+        return WorkloadStatus(
+            assignment=entry.assignment,
+            queue=entry.queue if holds else None,
+            reserved_at=entry.reserved_at if holds else None,
+            admitted_at=entry.admitted_at,
+            eviction=entry.eviction,
+            finished=entry.phase is Phase.FINISHED,
+            pods_ready=entry.pods_ready,
+            requeue_count=entry.requeue_count,
+            requeue_at=entry.requeue_at,
+            checks=dict(entry.checks),
+            history=entry.history,
+            preemptor=entry.is_preemptor,
+            reclaimable=dict(entry.reclaimable),
+        )
+
+
+def _scaled(assigned: PodSetAssignment, given_back: int) -> PodSetAssignment:
+    """The assignment of fewer pods; usage is the same for each of them."""
+    if not given_back or not assigned.count:
+        return assigned
+    left = max(0, assigned.count - given_back)
+    usage = tuple((r, amount * left // assigned.count) for r, amount in assigned.usage)
+    return replace(assigned, count=left, usage=usage)
+
+
+_HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
+    ev.ConfigChanged: ClusterState._on_config,
+    ev.FlavorChanged: ClusterState._on_flavor,
+    ev.FlavorRemoved: ClusterState._on_flavor_removed,
+    ev.CohortChanged: ClusterState._on_cohort,
+    ev.CohortRemoved: ClusterState._on_cohort_removed,
+    ev.QueueChanged: ClusterState._on_queue,
+    ev.QueueRemoved: ClusterState._on_queue_removed,
+    ev.LocalQueueChanged: ClusterState._on_local_queue,
+    ev.LocalQueueRemoved: ClusterState._on_local_queue_removed,
+    ev.NamespaceChanged: ClusterState._on_namespace,
+    ev.NamespaceRemoved: ClusterState._on_namespace_removed,
+    ev.CheckChanged: ClusterState._on_check,
+    ev.CheckRemoved: ClusterState._on_check_removed,
+    ev.WorkloadSeen: ClusterState._on_seen,
+    ev.WorkloadEdited: ClusterState._on_edited,
+    ev.WorkloadRemoved: ClusterState._on_removed,
+    ev.WorkloadFinished: ClusterState._on_finished,
+    ev.PodsChanged: ClusterState._on_pods,
+    ev.PodsReclaimed: ClusterState._on_reclaimed,
+    ev.CheckAnswered: ClusterState._on_check_answered,
+    ev.Evicted: ClusterState._on_evicted,
+    ev.PodsGone: ClusterState._on_pods_gone,
+    ev.Forgotten: ClusterState._on_forgotten,
+}

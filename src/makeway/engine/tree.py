@@ -1,0 +1,192 @@
+"""Queues and the cohort trees they form, with the live usage."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from enum import Enum
+from operator import is_
+from typing import NamedTuple
+
+from makeway.engine.decisions import HeadOutcome
+from makeway.engine.entry import Entry, Phase, VictimOrder
+from makeway.engine.model import (
+    Amounts,
+    Cohort,
+    CohortName,
+    FlavorResource,
+    Queue,
+    Quota,
+    ResourceGroup,
+    ResourceName,
+    WorkloadKey,
+)
+from makeway.engine.pending import PendingQueue
+from makeway.engine.quota import Node, Usage, usage_above
+from makeway.engine.snapshot import Snapshot
+
+
+class Inactive(Enum):
+    """Why a queue admits nothing; the values are Kueue's words."""
+
+    STOPPED = "Stopped"
+    FLAVOR_NOT_FOUND = "FlavorNotFound"
+    CHECK_NOT_FOUND = "AdmissionCheckNotFound"
+    CHECK_INACTIVE = "AdmissionCheckInactive"
+    COHORT_CYCLE = "CohortCycle"
+
+
+def quotas_of(queue: Queue) -> dict[FlavorResource, Quota]:
+    return {
+        FlavorResource(flavor_quotas.flavor, resource): quota
+        for group in queue.groups
+        for flavor_quotas in group.flavors
+        for resource, quota in flavor_quotas.quotas.items()
+    }
+
+
+class QueueState:
+    """A queue, who waits in it, and who holds its quota."""
+
+    def __init__(self, spec: Queue) -> None:
+        self.pending = PendingQueue()
+        self.holders: list[VictimOrder] = []  # exactly the entries in HOLDING, sorted
+        self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
+        self.generation = 0  # grows when quota may have become free here
+        self.inactive: Inactive | None = None
+        self.configure(spec)
+        self.tree = Grove([self], {}, None).plant()  # until it is planted with its cohort
+
+    def configure(self, spec: Queue) -> None:
+        self.spec = spec
+        self.group_of: dict[ResourceName, ResourceGroup] = {
+            resource: group for group in spec.groups for resource in group.resources
+        }
+        self.node = Node(spec.name, quotas_of(spec), spec.weight, is_queue=True)
+        self.generation += 1
+
+    def hold(self, entry: Entry) -> None:
+        """Sort the entry in among those who hold quota."""
+        order = (
+            entry.phase is not Phase.EVICTING,
+            entry.workload.victim_priority,
+            -entry.reserved_at,
+            entry.workload.uid,
+            entry.serial,
+            entry,
+        )
+        entry.victim_order = order
+        insort(self.holders, order)
+
+    def let_go(self, entry: Entry) -> None:
+        order = entry.victim_order
+        assert order is not None, f"{entry.workload.key} holds nothing"
+        del self.holders[bisect_left(self.holders, order)]
+        entry.victim_order = None
+
+    def lowest_priority(self) -> int | None:
+        """The lowest victim priority among those who hold quota; None if nobody does."""
+        if not self.holders:
+            return None
+        if self.holders[0][0]:
+            return self.holders[0][1]
+        return min(order[1] for order in self.holders)
+
+
+class Tree:
+    """A cohort tree, or a queue without cohort. Nothing that happens in one concerns another."""
+
+    def __init__(self, root: Node, queues: list[QueueState], specs: tuple[object, ...]) -> None:
+        self.root = root
+        self.queues = queues
+        self.specs = specs  # what it was planted from
+        self.preemptors: dict[WorkloadKey, Entry] = {}  # waiting ones, of all queues
+        self.settled: tuple[HeadOutcome, ...] | None = None  # the last cycle, if still true
+        self.nodes: list[Node] = []
+        self._number(root)
+        for node in reversed(self.nodes):
+            node.settle()
+        self.usage: Usage = [{} for _ in self.nodes]
+        self.queue_at: list[QueueState | None] = [None] * len(self.nodes)
+        for queue in queues:
+            self.queue_at[queue.node.index] = queue
+            self.usage[queue.node.index] = queue.used
+        self.recount()
+        self.snapshot = Snapshot(self.usage)
+
+    def _number(self, node: Node) -> None:
+        """Parents come before their children."""
+        node.index = len(self.nodes)
+        self.nodes.append(node)
+        for child in node.children:
+            self._number(child)
+
+    def recount(self) -> None:
+        """Sum up the usage of cohorts from that of the queues."""
+        for node in self.nodes:
+            if not node.is_queue:
+                self.usage[node.index].clear()
+        for node in reversed(self.nodes):
+            if node.parent is None:
+                continue
+            above = self.usage[node.parent.index]
+            for cell, used in self.usage[node.index].items():
+                above[cell] = above.get(cell, 0) + usage_above(node, cell, used)
+
+    def has_heads(self) -> bool:
+        return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
+
+    def charge(self, queue: QueueState, amounts: Amounts) -> None:
+        """Charge for good; negative amounts are released."""
+        self.snapshot.charge(queue.node, amounts)
+        self.snapshot.forget_journal()
+
+
+class Grove(NamedTuple):
+    """The queues and cohorts that will make one tree."""
+
+    queues: list[QueueState]
+    cohorts: dict[CohortName, Cohort]  # those that are declared; others have no quota
+    root: CohortName | None  # None: a lone queue
+
+    @property
+    def specs(self) -> tuple[object, ...]:
+        return (*(queue.spec for queue in self.queues), *self.cohorts.values(), self.root)
+
+    def is_planted_as(self, tree: Tree) -> bool:
+        mine = self.specs
+        return len(mine) == len(tree.specs) and all(map(is_, mine, tree.specs))
+
+    def plant(self) -> Tree:
+        if self.root is None:
+            (queue,) = self.queues
+            root = queue.node
+            root.parent = None
+        else:
+            root = self._join()
+        tree = Tree(root, self.queues, self.specs)
+        for queue in self.queues:
+            queue.tree = tree
+        return tree
+
+    def _join(self) -> Node:
+        nodes: dict[CohortName, Node] = {}
+
+        def cohort_node(name: CohortName) -> Node:
+            node = nodes.get(name)
+            if node is None:
+                spec = self.cohorts.get(name) or Cohort(name=name)
+                node = nodes[name] = Node(name, spec.quotas, spec.weight, is_queue=False)
+                if name != self.root and spec.parent is not None:
+                    node.parent = cohort_node(spec.parent)
+                    node.parent.children.append(node)
+            return node
+
+        assert self.root is not None
+        root = cohort_node(self.root)
+        for name in sorted(self.cohorts):
+            cohort_node(name)
+        for queue in sorted(self.queues, key=lambda queue: queue.spec.name):
+            assert queue.spec.cohort is not None
+            queue.node.parent = cohort_node(queue.spec.cohort)
+            queue.node.parent.children.append(queue.node)
+        return root
