@@ -24,6 +24,7 @@ from makeway.engine.decisions import (
     Preempt,
     Reason,
     Reserve,
+    Shortfall,
     Victim,
     VictimsTaken,
     Wait,
@@ -71,11 +72,22 @@ NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
 class Head:
     """The first of a queue in this cycle, what was found for it, and what became of it."""
 
-    __slots__ = ("entry", "mode", "nomination", "queue", "rank", "reasons", "result", "victims")
+    __slots__ = (
+        "entry",
+        "has_flavors_left",
+        "mode",
+        "nomination",
+        "queue",
+        "rank",
+        "reasons",
+        "result",
+        "victims",
+    )
 
     def __init__(self, entry: Entry, queue: QueueState) -> None:
         self.entry = entry
         self.queue = queue
+        self.has_flavors_left = False  # the search stopped early
         self.nomination: Nomination
         self.victims: tuple[Chosen, ...] = ()
         self.mode = HeadMode.NO_FIT
@@ -508,18 +520,27 @@ class TreeCycle:
 
     def _remember_scan(self, head: Head, keeps: bool) -> None:
         entry = head.entry
-        entry.scan = None
-        if not keeps:
-            return
+        before, entry.scan = entry.scan, None
         scan = Scan(
             tuple(head.nomination.tried), head.queue.generation, self.state.cycle, entry.shape
         )
-        if scan.has_more:
-            entry.scan = scan
-            self.has_changed = True
+        is_kept = self._keeps_position(head)
+        if keeps and scan.has_more:
+            head.has_flavors_left = True
+            entry.scan = scan if is_kept else None
+        if before is not None or head.has_flavors_left:
+            self.has_changed = True  # the next search begins elsewhere
+
+    def _keeps_position(self, head: Head) -> bool:
+        """Without the gate, telling the user something new loses the position, as in Kueue."""
+        if self.state.config.gates.keep_scan_progress:
+            return True
+        told = tuple(_as_told(reason) for reason in head.reasons)
+        before, head.entry.told = head.entry.told, told
+        return told == before
 
     def _park(self, head: Head) -> None:
-        if _lets_others_pass(head.queue) and head.entry.scan is None:
+        if _lets_others_pass(head.queue) and not head.has_flavors_left:
             head.queue.pending.park_shape(head.entry)
             self.has_changed = True
         self._wait(head, head.reasons, QUOTA_WAKES)
@@ -558,6 +579,11 @@ def open_checks(
     return tuple(
         check.name for check in queue.spec.checks if not check.flavors or check.flavors & held
     )
+
+
+def _as_told(reason: Reason) -> tuple[object, ...]:
+    """The part of a reason that users are told in the condition of a waiting workload."""
+    return reason[:-1] if isinstance(reason, Shortfall) else tuple(reason)
 
 
 def _lets_others_pass(queue: QueueState) -> bool:

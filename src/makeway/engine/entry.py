@@ -75,6 +75,7 @@ class Entry:
         "scan",
         "serial",
         "shape",
+        "told",
         "usage",
         "victim_order",
         "workload",
@@ -105,6 +106,7 @@ class Entry:
         self.booking: dict[FlavorResource, int] | None = None  # the quota a preemptor waits for
         self.scan: Scan | None = None
         self.shape = 0
+        self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
         self.order_time = workload.created_at
         self.place: tuple[QueueOrder, Entry] | None = None  # its item in a heap of waiting ones
         self.victim_order: VictimOrder | None = None  # its item among those who hold quota

@@ -179,6 +179,7 @@ def _assign_pod_set(
     """Add the pod set's choices to the nomination; False if some resource finds no flavor."""
     choices: dict[ResourceName, Choice] = {}
     tried: dict[ResourceName, int] = {}
+    is_free = True  # every group says that its flavor can be had at once
     for resource, amount in requests.items():
         if resource in choices:
             continue  # it shares the flavor of its group
@@ -190,9 +191,10 @@ def _assign_pod_set(
             nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, {}))
             return False
         wanted = {r: requests[r] for r in group.resources if r in requests}
-        found, last_tried, reasons = _search_group(
+        found, offer, last_tried, reasons = _search_group(
             question, index, pod_set, group, wanted, resource, nomination.usage
         )
+        is_free = is_free and offer.mode is Mode.FIT
         nomination.reasons.extend(reasons)
         if not found:
             nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, {}))
@@ -207,8 +209,9 @@ def _assign_pod_set(
         nomination.usage[cell] = nomination.usage.get(cell, 0) + requests[resource]
         nomination.borrow_level = max(nomination.borrow_level, choice.offer.borrow_level)
         if choice.offer.mode is not Mode.FIT:
-            nomination.mode = Mode.PREEMPT
             nomination.contested.add(cell)
+            if not is_free:
+                nomination.mode = Mode.PREEMPT
     return True
 
 
@@ -220,9 +223,9 @@ def _search_group(
     wanted: Mapping[ResourceName, int],
     resource: ResourceName,
     taken: Mapping[FlavorResource, int],
-) -> tuple[dict[ResourceName, Choice], int | None, list[Reason]]:
-    """Return the best choices of this group, the last index tried if flavors are left to try,
-    and why the flavors looked at are not free."""
+) -> tuple[dict[ResourceName, Choice], Offer, int | None, list[Reason]]:
+    """Return the best choices of this group and what they offer, the last index tried if
+    flavors are left to try, and why the flavors looked at are not free."""
     fungibility = question.queue.spec.fungibility
     best: dict[ResourceName, Choice] = {}
     best_offer = WORST
@@ -248,7 +251,7 @@ def _search_group(
             best, best_offer = choices, offer
     if best_offer.mode is Mode.FIT:
         reasons.clear()
-    return best, (None if position >= last else position), reasons
+    return best, best_offer, (None if position >= last else position), reasons
 
 
 def _mismatch(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> FlavorMismatch | None:

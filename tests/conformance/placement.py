@@ -1,0 +1,589 @@
+"""Runs the scenarios of `shared/placement`: documents in, decisions out, constraints checked.
+
+Every scenario is told twice where both ways can say it: with the Workload of KEP-5710's first
+draft, and with today's PodGroup and the annotation for the preemption priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from makeway.api import batch
+from makeway.api.codec import decode
+from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.intake import take_in
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.meta import LabelSelector, ObjectMeta
+from makeway.api.priorities import Priorities, resolve_priorities
+from makeway.api.times import format_time
+from makeway.engine.matching import Constraints, Requirement, Taint, Toleration
+from makeway.engine.model import PODS, ResourceName
+from makeway.placement.decisions import Bind, Preempt
+from makeway.placement.events import (
+    BudgetSeen,
+    GangSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from makeway.placement.model import (
+    Apart,
+    Budget,
+    BudgetKey,
+    Gang,
+    GangKey,
+    Mode,
+    Node,
+    NodeName,
+    Pod,
+    PodKey,
+    Selector,
+    Shape,
+    Unit,
+    gang_unit,
+    pod_unit,
+)
+from makeway.placement.state import PlacementState
+
+Json = dict[str, Any]
+NOW = 1_000_000.0
+
+# From views to the values of placement.
+
+
+def node_from(view: batch.Node) -> Node:
+    amounts = view.status.allocatable or view.status.capacity
+    return Node(
+        name=NodeName(view.metadata.name),
+        capacity={ResourceName(name): amount for name, amount in amounts.items()},
+        labels=view.metadata.labels,
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in view.spec.taints),
+        unschedulable=view.spec.unschedulable,
+    )
+
+
+def constraints_from(spec: batch.PodSpec) -> Constraints:
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    terms = () if required is None else required.node_selector_terms
+    return Constraints(
+        selector=tuple(sorted(spec.node_selector.items())),
+        affinity=tuple(
+            tuple(Requirement(r.key, r.operator, r.values) for r in term.match_expressions)
+            for term in terms
+        ),
+        tolerations=tuple(
+            Toleration(t.key, t.operator, t.value, t.effect or "") for t in spec.tolerations
+        ),
+    )
+
+
+def apart_from(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
+    """Anti-affinity among the members themselves; the narrowest term that matches the pod."""
+    anti = spec.affinity.pod_anti_affinity if spec.affinity is not None else None
+    keys = [
+        term.topology_key
+        for term in (() if anti is None else anti.required)
+        if term.label_selector is not None and term.label_selector.matches(metadata.labels)
+    ]
+    return Apart(keys[0]) if keys else None
+
+
+def gang_key_of(view: batch.Pod) -> GangKey | None:
+    namespace, spec = view.metadata.namespace, view.spec
+    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+        return GangKey(f"{namespace}/{spec.scheduling_group.pod_group_name}")
+    if spec.workload_ref is not None:
+        ref = spec.workload_ref
+        return GangKey(f"{namespace}/{ref.name}/{ref.pod_group}/{ref.pod_group_replica_key}")
+    return None
+
+
+def pod_from(view: batch.Pod, classes: Sequence[batch.PriorityClass]) -> Pod:
+    metadata, spec, status = view.metadata, view.spec, view.status
+    requests = batch.pod_requests(spec)
+    annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+    resolved = resolve_priorities(spec.priority_class_name, annotated, classes).priorities
+    priority = spec.priority
+    if priority is None:
+        priority = resolved.scheduling if resolved is not None else 0
+    return Pod(
+        key=PodKey(f"{metadata.namespace}/{metadata.name}"),
+        namespace=metadata.namespace,
+        shape=Shape(
+            requests=tuple(
+                sorted(
+                    (ResourceName(name), amount)
+                    for name, amount in requests.items()
+                    if amount > 0 and name != PODS
+                )
+            ),
+            constraints=constraints_from(spec),
+            apart=apart_from(metadata, spec),
+        ),
+        priority=priority,
+        preemption_priority=resolved.preemption if annotated and resolved is not None else None,
+        may_preempt=spec.preemption_policy != "Never",
+        gang=gang_key_of(view),
+        node=NodeName(spec.node_name) if spec.node_name else None,
+        nominated=NodeName(status.nominated_node_name) if status.nominated_node_name else None,
+        terminating=metadata.deletion_timestamp is not None,
+        labels=metadata.labels,
+        created_at=metadata.creation_timestamp or 0.0,
+        started_at=status.start_time,
+    )
+
+
+def gangs_from(
+    view: GangWorkload, priorities: Priorities, replica_keys: Iterable[str]
+) -> list[Gang]:
+    """One gang per group and replica of a Workload; groups with the basic policy are none."""
+    return [
+        Gang(
+            key=GangKey(f"{view.metadata.namespace}/{view.metadata.name}/{group.name}/{replica}"),
+            min_count=group.policy.gang.min_count,
+            mode=Mode(group.policy.gang.preemption_mode),
+            priority=priorities.scheduling,
+            preemption_priority=priorities.preemption,
+            may_preempt=priorities.preemption_policy != "Never",
+            created_at=view.metadata.creation_timestamp or 0.0,
+        )
+        for group in view.spec.pod_groups
+        if group.policy.gang is not None
+        for replica in replica_keys
+    ]
+
+
+def gang_from(view: PodGroup, priorities: Priorities) -> Gang:
+    spec = view.spec
+    gang = spec.scheduling_policy.gang
+    goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
+    keys = spec.scheduling_constraints.topology
+    return Gang(
+        key=GangKey(f"{view.metadata.namespace}/{view.metadata.name}"),
+        min_count=gang.min_count if gang is not None else 1,
+        mode=Mode.GANG if goes_together else Mode.POD,
+        priority=priorities.scheduling,
+        preemption_priority=priorities.preemption,
+        may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
+        topology_key=keys[0].key if keys else None,
+        created_at=view.metadata.creation_timestamp or 0.0,
+    )
+
+
+def budget_from(view: batch.PodDisruptionBudget) -> Budget:
+    selector = view.spec.selector or LabelSelector()
+    labels = [Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    expressions = [Requirement(r.key, r.operator, r.values) for r in selector.match_expressions]
+    return Budget(
+        key=BudgetKey(f"{view.metadata.namespace}/{view.metadata.name}"),
+        namespace=view.metadata.namespace,
+        selector=Selector((*labels, *expressions)),
+        allowed=view.status.disruptions_allowed,
+        disrupted=frozenset(view.status.disrupted_pods),
+    )
+
+
+# From a scenario to documents.
+
+
+def _decoded(document: Json) -> Any:
+    found = decode(document)
+    assert found.object is not None, [str(error) for error in found.errors]
+    return found.object
+
+
+def _amounts(amounts: Mapping[str, int]) -> Json:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _node_document(node: Json) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node["name"], "labels": node.get("labels") or {}},
+        "spec": {
+            "taints": node.get("taints") or [],
+            "unschedulable": bool(node.get("unschedulable")),
+        },
+        "status": {"allocatable": _amounts(node["capacity"])},
+    }
+
+
+def _pod_document(pod: Json, *, by_workload: bool) -> Json:
+    metadata: Json = {
+        "name": pod["name"],
+        "namespace": pod.get("namespace") or "default",
+        "labels": pod.get("labels") or {},
+    }
+    if pod.get("terminating"):
+        metadata["deletionTimestamp"] = format_time(NOW)
+    if pod.get("preemptionPriority") is not None:
+        metadata["annotations"] = {
+            PREEMPTION_PRIORITY_CLASS: _class_name(pod["preemptionPriority"], None)
+        }
+    spec: Json = {
+        "containers": [
+            {"name": "main", "resources": {"requests": _amounts(pod.get("requests") or {})}}
+        ],
+        "priority": pod.get("priority") or 0,
+        "priorityClassName": _class_name(pod.get("priority") or 0, None),
+        "nodeSelector": pod.get("nodeSelector") or {},
+        "tolerations": pod.get("tolerations") or [],
+    }
+    for name in ("affinity", "preemptionPolicy"):
+        if pod.get(name):
+            spec[name] = pod[name]
+    if pod.get("node"):
+        spec["nodeName"] = pod["node"]
+    group = pod.get("group")
+    if group and by_workload:
+        spec["workloadRef"] = {"name": group, "podGroup": "group"}
+    elif group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    status: Json = {}
+    if pod.get("startTime") is not None:
+        status["startTime"] = format_time(float(pod["startTime"]))
+    if pod.get("nominatedNode"):
+        status["nominatedNodeName"] = pod["nominatedNode"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _class_name(priority: int, policy: str | None) -> str:
+    return f"p{priority}{'-never' if policy == 'Never' else ''}"
+
+
+def _class_documents(scenario: Json) -> list[Json]:
+    """A priority class for every number and policy in a scenario."""
+    steps = [step["pod"] for step in scenario.get("steps") or () if step.get("pod")]
+    wanted: set[tuple[int, str | None]] = set()
+    for owner in (*scenario["podGroups"], *scenario["pods"], *steps):
+        wanted.add((owner.get("priority") or 0, owner.get("preemptionPolicy")))
+        wanted.add((owner.get("priority") or 0, None))
+        if owner.get("preemptionPriority") is not None:
+            wanted.add((owner["preemptionPriority"], None))
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": _class_name(value, policy)},
+            "value": value,
+            "preemptionPolicy": policy or "PreemptLowerPriority",
+        }
+        for value, policy in sorted(wanted, key=str)
+    ]
+
+
+def _workload_document(group: Json) -> Json:
+    gang: Json = {"minCount": group.get("minCount") or 1}
+    if group.get("preemptionMode") is not None:
+        gang["preemptionMode"] = group["preemptionMode"]
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": group["name"], "namespace": group.get("namespace") or "default"},
+        "spec": {
+            "podGroups": [{"name": "group", "policy": {"gang": gang}}],
+            "priorityClassName": _class_name(group["priority"], group.get("preemptionPolicy")),
+            "preemptionPriorityClassName": _class_name(_preemption_priority(group), None),
+        },
+    }
+
+
+def _group_document(group: Json) -> Json:
+    metadata = {
+        "name": group["name"],
+        "namespace": group.get("namespace") or "default",
+        "annotations": {PREEMPTION_PRIORITY_CLASS: _class_name(_preemption_priority(group), None)},
+    }
+    spec: Json = {
+        "schedulingPolicy": {"gang": {"minCount": group.get("minCount") or 1}},
+        "priorityClassName": _class_name(group["priority"], group.get("preemptionPolicy")),
+    }
+    if group.get("preemptionMode") is not None:
+        spec["disruptionMode"] = (
+            {"all": {}} if group["preemptionMode"] == "PodGroup" else {"single": {}}
+        )
+    if _topology_key(group):
+        spec["schedulingConstraints"] = {"topology": [{"key": _topology_key(group)}]}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _preemption_priority(group: Json) -> int:
+    given = group.get("preemptionPriority")
+    return int(group["priority"] if given is None else given)
+
+
+def _topology_key(group: Json) -> str | None:
+    return group.get("topologyKey") or group.get("topology")
+
+
+def _budget_document(budget: Json) -> Json:
+    charged = {name: format_time(NOW) for name in budget.get("disruptedPods") or ()}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": budget["name"], "namespace": budget.get("namespace") or "default"},
+        "spec": {"selector": {"matchLabels": budget.get("matchLabels") or {}}},
+        "status": {
+            "disruptionsAllowed": budget.get("disruptionsAllowed") or 0,
+            "disruptedPods": charged,
+        },
+    }
+
+
+# The play.
+
+
+class Outcome(NamedTuple):
+    """One schedule step, by names of pods and nodes."""
+
+    is_bound: bool
+    victims: tuple[str, ...]
+    highest_victim: int | None
+    violations: int
+    bound: dict[str, str]
+    nominated: dict[str, str]
+
+
+class Stage:
+    """A cluster built from the documents of one scenario."""
+
+    def __init__(self, scenario: Json, *, by_workload: bool) -> None:
+        self._by_workload = by_workload
+        self._classes = [_decoded(document) for document in _class_documents(scenario)]
+        self._namespaces: dict[str, str] = {}
+        self.state = PlacementState()
+        self._groups: dict[str, GangKey] = {}
+        for node in scenario["nodes"]:
+            self.state.apply(NodeSeen(node_from(_decoded(_node_document(node)))))
+        for group in scenario["podGroups"]:
+            self._add_group(group)
+        for pod in scenario["pods"]:
+            self.add_pod(pod)
+        for budget in scenario["pdbs"]:
+            self.state.apply(BudgetSeen(budget_from(_decoded(_budget_document(budget)))))
+
+    def _add_group(self, group: Json) -> None:
+        if self._by_workload:
+            workload: GangWorkload = _decoded(_workload_document(group))
+            spec = workload.spec
+            resolved = resolve_priorities(
+                spec.priority_class_name, spec.preemption_priority_class_name, self._classes
+            )
+            assert resolved.priorities is not None, resolved.errors
+            gangs = gangs_from(workload, resolved.priorities, [""])
+        else:
+            pod_group: PodGroup = _decoded(_group_document(group))
+            annotated = pod_group.metadata.annotations[PREEMPTION_PRIORITY_CLASS]
+            resolved = resolve_priorities(
+                pod_group.spec.priority_class_name, annotated, self._classes
+            )
+            assert resolved.priorities is not None, resolved.errors
+            gangs = [gang_from(pod_group, resolved.priorities)]
+        for gang in gangs:
+            self._groups[group["name"]] = gang.key
+            self.state.apply(GangSeen(gang))
+
+    def add_pod(self, pod: Json) -> None:
+        document = _pod_document(pod, by_workload=self._by_workload)
+        self._namespaces[pod["name"]] = document["metadata"]["namespace"]
+        self.state.apply(PodSeen(pod_from(_decoded(document), self._classes)))
+
+    def key(self, name: str) -> PodKey:
+        return PodKey(f"{self._namespaces[name]}/{name}")
+
+    def schedule(self, preemptor: str) -> Outcome:
+        unit: Unit
+        if preemptor in self._groups:
+            unit = gang_unit(self._groups[preemptor])
+        else:
+            unit = pod_unit(self.key(preemptor))
+        decision = self.state.place_one(unit, NOW)
+        nominated = {_name(k): str(n) for k, n in self.state.nominations(unit).items()}
+        match decision:
+            case Bind():
+                bound = {_name(place.pod): str(place.node) for place in decision.placement}
+                return Outcome(True, (), None, 0, bound, nominated)
+            case Preempt():
+                victims = tuple(_name(key) for key in decision.pods)
+                return Outcome(False, victims, decision.level, decision.violations, {}, nominated)
+            case _:
+                return Outcome(decision is None, (), None, 0, {}, nominated)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+# What is expected.
+
+
+def _differences(expect: Json, got: Outcome, bound_before: Mapping[str, str]) -> list[str]:
+    victims, nominated = set(got.victims), got.nominated
+    now_bound = {**bound_before, **got.bound}
+
+    def is_nominated(wanted: Json | None) -> bool:
+        if wanted is None:
+            return not nominated
+        return all(nominated.get(pod) == node for pod, node in wanted.items())
+
+    def is_bound(check: Callable[[Mapping[str, str]], bool]) -> bool:
+        return check(got.bound) or check(now_bound)
+
+    checks: dict[str, Callable[[Any], bool]] = {
+        "state": lambda wanted: wanted == ("scheduled" if got.is_bound else "unschedulable"),
+        "victims": lambda wanted: victims == set(wanted),
+        "victims_any_of": lambda wanted: any(victims == set(names) for names in wanted),
+        "victims_count": lambda wanted: len(victims) == wanted,
+        "victims_count_min": lambda wanted: len(victims) >= wanted,
+        "victims_count_max": lambda wanted: len(victims) <= wanted,
+        "victims_subset_of": lambda wanted: victims <= set(wanted),
+        "must_contain": lambda wanted: victims >= set(wanted),
+        "not_victims": lambda wanted: not victims & set(wanted),
+        "max_victim_priority": lambda wanted: (
+            got.highest_victim is None or got.highest_victim <= wanted
+        ),
+        "pdb_violations": lambda wanted: got.violations == wanted,
+        "placed": lambda wanted: wanted.items() <= got.bound.items(),
+        "placed_count": lambda wanted: len(got.bound) == wanted,
+        "nominated": is_nominated,
+        "nominated_nodes": lambda wanted: set(nominated.values()) == set(wanted),
+        "nominated_count": lambda wanted: len(nominated) == wanted,
+        "nominated_count_min": lambda wanted: len(nominated) >= wanted,
+        "nominated_one_of": lambda wanted: bool(nominated) and set(nominated.values()) <= {*wanted},
+        "bound": lambda wanted: is_bound(lambda bound: set(bound) == set(wanted)),
+        "bound_count": lambda wanted: is_bound(lambda bound: len(bound) == wanted),
+        "bound_nodes": lambda wanted: is_bound(lambda bound: set(bound.values()) == set(wanted)),
+    }
+    remarks = ("why", "prefer", "preemptionPolicy")
+    differences = [f"unknown expectation {key}" for key in expect if key not in (*checks, *remarks)]
+    for key, check in checks.items():
+        if key in expect and not check(expect[key]):
+            differences.append(f"{key}: expected {expect[key]}, got {got}")
+    return differences
+
+
+def run_scenario(scenario: Json) -> list[str]:
+    """Play one scenario; return where its outcome is not the expected one."""
+    if scenario["kind"] == "api":
+        return _run_api(scenario["given"], scenario["expect"])
+    spellings = [False] if any(map(_topology_key, scenario["podGroups"])) else [True, False]
+    return [
+        f"{'Workload' if by_workload else 'PodGroup'}: {difference}"
+        for by_workload in spellings
+        for difference in _play(scenario, Stage(scenario, by_workload=by_workload))
+    ]
+
+
+def _play(scenario: Json, stage: Stage) -> list[str]:
+    if scenario["kind"] == "preempt":
+        return _differences(scenario["expect"], stage.schedule(scenario["preemptor"]), {})
+    differences: list[str] = []
+    bound: dict[str, dict[str, str]] = {}
+    for number, step in enumerate(scenario["steps"], start=1):
+        match step["op"]:
+            case "schedule":
+                name = step["preemptor"]
+                outcome = stage.schedule(name)
+                found = _differences(step.get("expect") or {}, outcome, bound.get(name, {}))
+                bound.setdefault(name, {}).update(outcome.bound)
+                differences += [f"step {number}: {difference}" for difference in found]
+            case "terminated":
+                for pod in step["pods"]:
+                    stage.state.apply(PodGone(stage.key(pod)))
+            case "add_pod":
+                stage.add_pod(step["pod"])
+            case "add_node":
+                node: batch.Node = _decoded(_node_document(step["node"]))
+                stage.state.apply(NodeSeen(node_from(node)))
+            case "remove_node":
+                stage.state.apply(NodeGone(NodeName(step["node"])))
+            case unknown:
+                differences.append(f"step {number}: unknown op {unknown}")
+    return differences
+
+
+# Admission.
+
+
+def _run_api(given: Json, expect: Json) -> list[str]:
+    classes = [_decoded(_api_class_document(cls)) for cls in given.get("priorityClasses") or ()]
+    workload = given.get("workload") or {}
+    view, priorities, errors = _admit(workload, classes, None)
+    differences: list[str] = []
+    if expect.get("accepted", True) != (not errors):
+        differences.append(f"accepted: expected {expect.get('accepted')}, errors {errors}")
+    if view is None or priorities is None:
+        return differences
+    if "status" in expect:
+        got = {"priority": priorities.scheduling, "preemptionPriority": priorities.preemption}
+        if any(got.get(name) != value for name, value in expect["status"].items()):
+            differences.append(f"status: expected {expect['status']}, got {got}")
+    if "preemptionPolicy" in expect and priorities.preemption_policy != expect["preemptionPolicy"]:
+        differences.append(f"preemptionPolicy: got {priorities.preemption_policy}")
+    if "updateAccepted" in expect:
+        _, _, errors = _admit({**workload, **(given.get("update") or {})}, classes, view)
+        if expect["updateAccepted"] != (not errors):
+            differences.append(f"updateAccepted: expected {expect['updateAccepted']}, {errors}")
+    for name, wanted in (expect.get("condition") or {}).items():
+        got_condition = _diverges(view, priorities, given.get("podPriorities") or ())
+        if name != "PodsNotMatchingPriority" or wanted != got_condition:
+            differences.append(f"condition {name}: expected {wanted}, got {got_condition}")
+    return differences
+
+
+def _api_class_document(cls: Json) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": cls["name"]},
+        **{name: value for name, value in cls.items() if name != "name"},
+    }
+
+
+def _admit(
+    workload: Json, classes: Sequence[batch.PriorityClass], old: GangWorkload | None
+) -> tuple[GangWorkload | None, Priorities | None, list[str]]:
+    gang: Json = {"minCount": workload.get("minCount", 1)}
+    if "preemptionMode" in workload:
+        gang["preemptionMode"] = workload["preemptionMode"]
+    group: Json = {"name": "group", "policy": {"gang": gang}}
+    if "replicas" in workload:
+        group["replicas"] = workload["replicas"]
+    names = ("priorityClassName", "preemptionPriorityClassName")
+    document = {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "workload", "namespace": "default"},
+        "spec": {
+            "podGroups": [group],
+            **{name: workload[name] for name in names if name in workload},
+        },
+    }
+    intake = take_in(document, old)
+    if not isinstance(intake.object, GangWorkload):
+        return None, None, [str(error) for error in intake.errors]
+    spec = intake.object.spec
+    resolved = resolve_priorities(
+        spec.priority_class_name, spec.preemption_priority_class_name, classes
+    )
+    return intake.object, resolved.priorities, [str(error) for error in resolved.errors]
+
+
+def _diverges(view: GangWorkload, priorities: Priorities, pods: Iterable[int]) -> bool:
+    state = PlacementState()
+    (gang,) = gangs_from(view, priorities, [""])
+    state.apply(GangSeen(gang))
+    for index, priority in enumerate(pods):
+        key, shape = PodKey(f"default/pod-{index}"), Shape(())
+        pod = Pod(key=key, namespace="default", shape=shape, priority=priority, gang=gang.key)
+        state.apply(PodSeen(pod))
+    return bool(state.not_matching_priority(gang.key))
