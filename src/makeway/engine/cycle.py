@@ -435,7 +435,6 @@ class TreeCycle:
                 self._defer(head)
             case HeadResult.SKIPPED:
                 self._remember_scan(head, self.state.config.gates.keep_scan_progress)
-                self._lose_preemptor(head)
                 self._wait(head, head.reasons, NEXT_CYCLE)
             case HeadResult.NO_FIT | HeadResult.NO_CANDIDATES:
                 self._remember_scan(head, True)
@@ -485,15 +484,14 @@ class TreeCycle:
                 self.has_changed = True
             cells = tuple(sorted(cell for cell in head.nomination.contested if cell in entry.usage))
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
-        if any(victim.is_new for victim in victims):
-            self.decisions.append(
-                Preempt(
-                    preemptor=head.entry.workload.key,
-                    queue=head.queue.spec.name,
-                    victims=tuple(victims),
-                    reasons=head.reasons,
-                )
+        self.decisions.append(
+            Preempt(
+                preemptor=head.entry.workload.key,
+                queue=head.queue.spec.name,
+                victims=tuple(victims),
+                reasons=head.reasons,
             )
+        )
         self._await_victims(head, tuple(victim.workload for victim in victims))
 
     def _defer(self, head: Head) -> None:
@@ -512,9 +510,8 @@ class TreeCycle:
         self._wait(head, reasons, frozenset({Change.QUOTA_FREED}), is_preemptor=True)
 
     def _lose_preemptor(self, head: Head) -> None:
-        """It issues no victims this time, so the place is no longer kept for it."""
-        keeps = self.state.config.gates.hold_for_preemptor and head.result is HeadResult.SKIPPED
-        if head.entry.is_preemptor and not keeps:
+        """Not even with its victims gone would it fit: the place is not kept for it any more."""
+        if head.entry.is_preemptor and self.state.config.gates.hold_for_preemptor:
             self.has_changed = True
             self.state.drop_preemptor(head.entry)
 

@@ -182,11 +182,7 @@ class _Contest:
 
     def take(self, candidates: dict[int, list[VictimOrder]]) -> list[Chosen]:
         """Return victims after which the preemptor fits; empty if there are not enough."""
-        own = self.claim.queue
         left, done = self._apply_first_rule(candidates)
-        if not done and any(victim.queue is own for victim in self.victims):
-            # Own victims have lowered the preemptor's share since the others were judged.
-            left, done = self._apply_first_rule(left)
         if not done and len(self.rules) > 1:
             done = self._apply_second_rule(left)
         return self.victims if done else []

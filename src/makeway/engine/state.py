@@ -595,6 +595,7 @@ class ClusterState:
     def _take_hold(self, queue: QueueState, entry: Entry) -> None:
         entry.queue = queue.spec.name
         queue.hold(entry)
+        queue.generation += 1
         self._charge(queue, entry.usage)
         self.touch(queue.tree)
 

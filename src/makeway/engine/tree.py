@@ -51,16 +51,17 @@ class QueueState:
         self.pending = PendingQueue()
         self.holders: list[VictimOrder] = []  # exactly the entries in HOLDING, sorted
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
-        self.generation = 0  # grows when quota may have become free here
+        self.generation = 0  # grows whenever who holds its quota changes
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Grove([self], {}, None).plant()  # until it is planted with its cohort
 
     def configure(self, spec: Queue) -> None:
         self.spec = spec
-        self.group_of: dict[ResourceName, ResourceGroup] = {
-            resource: group for group in spec.groups for resource in group.resources
-        }
+        self.group_of: dict[ResourceName, ResourceGroup] = {}
+        for group in spec.groups:
+            for resource in group.resources:
+                self.group_of.setdefault(resource, group)
         self.node = Node(spec.name, quotas_of(spec), spec.weight, is_queue=True)
         self.generation += 1
 
