@@ -160,9 +160,10 @@ class TreeCycle:
         head: Head,
         snapshot: Snapshot,
         only: dict[PodSetName, dict[ResourceName, FlavorName]] | None = None,
+        is_resumed: bool = True,
     ) -> tuple[Nomination, tuple[Chosen, ...]]:
         """Flavors for the head and the victims they need; with fewer pods if that is allowed."""
-        question = self._question(head, snapshot, only)
+        question = self._question(head, snapshot, only, is_resumed and only is None)
         nomination = assign_flavors(question)
         if nomination.mode is Mode.FIT:
             return nomination, ()
@@ -189,6 +190,7 @@ class TreeCycle:
         head: Head,
         snapshot: Snapshot,
         only: dict[PodSetName, dict[ResourceName, FlavorName]] | None,
+        is_resumed: bool,
     ) -> FlavorQuestion:
         entry, queue, config = head.entry, head.queue, self.state.config
         preemption = queue.spec.preemption
@@ -209,7 +211,7 @@ class TreeCycle:
             ),
             try_victims=try_victims,
             exhausted=exhausted_for(entry, queue) if entry.history else (),
-            scan=self._usable_scan(entry, queue) if only is None else None,
+            scan=self._usable_scan(entry, queue) if is_resumed else None,
             only=only,
         )
 
@@ -309,7 +311,7 @@ class TreeCycle:
             self._skip(head, VictimsTaken())
         elif not self._fits_beside_others(head):
             self._skip(head, LostToOthers())
-        elif (holder := self._held_for(head)) is not None:
+        elif (holder := self.held_for(head)) is not None:
             self._skip(head, HeldForPreemptor(holder))
         else:
             self._take(head.victims)
@@ -385,7 +387,7 @@ class TreeCycle:
 
     # --- holding a place for preemptors ---
 
-    def _held_for(self, head: Head) -> WorkloadKey | None:
+    def held_for(self, head: Head) -> WorkloadKey | None:
         """The waiting preemptor that would lose its place to this head; None if nobody would."""
         if not self.state.config.gates.hold_for_preemptor:
             return None

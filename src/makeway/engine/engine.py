@@ -5,7 +5,8 @@ from __future__ import annotations
 from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import Cycle, Decision, HeadOutcome
 from makeway.engine.events import Event
-from makeway.engine.model import Config, WorkloadKey
+from makeway.engine.explain import Explanation, explain, waiting_line
+from makeway.engine.model import Config, QueueName, WorkloadKey
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import Upkeep
 
@@ -53,6 +54,15 @@ class Engine:
             next_at=now if state.unsettled else state.next_clock(),
             had_heads=bool(busy),
         )
+
+    def explain(self, key: WorkloadKey, now: float) -> Explanation:
+        """Why a workload does not run, who holds what it needs, and what would help."""
+        return explain(self.state, key, now)
+
+    def waiting_in(self, name: QueueName) -> tuple[WorkloadKey, ...]:
+        """Everybody who waits in a queue, first come first."""
+        self.state.settle_forest()
+        return tuple(e.workload.key for e in waiting_line(self.state, self.state.queues[name]))
 
     def standing_heads(self) -> tuple[HeadOutcome, ...]:
         """Heads of trees where nothing has changed: what the last cycle said of them holds."""

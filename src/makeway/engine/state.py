@@ -504,7 +504,7 @@ class ClusterState:
         if queue is None:
             return
         entry.queue = local_queue.queue
-        if entry.requeue_at is not None or self._waits_for_restart(entry, queue):
+        if entry.requeue_at is not None or self.waits_for_restart(entry, queue):
             queue.pending.hold(entry)
             self.attention[entry.workload.key] = entry
             return
@@ -512,7 +512,7 @@ class ClusterState:
         if queue.inactive is None:
             self.touch(queue.tree)
 
-    def _waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
+    def waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
         stopped = queue.spec.stop_policy is not StopPolicy.NONE
         return (
             stopped

@@ -1,0 +1,380 @@
+"""Why does a workload not run, who holds what it needs, and what would help.
+
+A decision carries what is cheap and exact at its moment. This answers the rest, on request, by
+looking again at the present picture: it costs one nomination and a walk over the tree's holders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from makeway.engine.cycle import Head, TreeCycle
+from makeway.engine.decisions import (
+    Defective,
+    ExceedsCapacity,
+    HeldForPreemptor,
+    NamespaceNotAdmitted,
+    Reason,
+    Shortfall,
+    VictimRule,
+)
+from makeway.engine.entry import Entry, Phase
+from makeway.engine.flavors import Mode, Nomination
+from makeway.engine.model import (
+    Assignment,
+    CheckName,
+    CheckState,
+    EvictionReason,
+    FlavorResource,
+    FlavorTrial,
+    LocalQueueKey,
+    Policy,
+    QueueName,
+    StopPolicy,
+    Strategy,
+    WorkloadKey,
+)
+from makeway.engine.quota import is_within_quota
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import Inactive, QueueState
+from makeway.engine.victims import Claim, may_preempt
+
+# --- why it is not even looked at ---
+
+
+class NoLocalQueue(NamedTuple):
+    local_queue: LocalQueueKey
+
+
+class LocalQueueStopped(NamedTuple):
+    local_queue: LocalQueueKey
+
+
+class NoQueue(NamedTuple):
+    queue: QueueName
+
+
+class QueueInactive(NamedTuple):
+    queue: QueueName
+    why: Inactive
+
+
+class BackingOff(NamedTuple):
+    until: float
+    requeues: int  # so far
+
+
+class EvictedByStop(NamedTuple):
+    """It was stopped with its queue and waits for the queue's return."""
+
+    reason: EvictionReason
+
+
+class BehindHead(NamedTuple):
+    """A StrictFIFO queue: nobody passes its head."""
+
+    head: WorkloadKey
+
+
+class ChecksOpen(NamedTuple):
+    """Quota is reserved; these admission checks are not ready."""
+
+    checks: tuple[tuple[CheckName, CheckState], ...]
+
+
+class LettingGo(NamedTuple):
+    """It was evicted and its pods have not gone yet."""
+
+    reason: EvictionReason
+
+
+Obstacle = (
+    NoLocalQueue
+    | LocalQueueStopped
+    | NoQueue
+    | QueueInactive
+    | BackingOff
+    | EvictedByStop
+    | BehindHead
+    | ChecksOpen
+    | LettingGo
+    | Reason
+)
+
+
+# --- who holds what is missing ---
+
+
+class Refusal(Enum):
+    """Why a holder can't be made to give way."""
+
+    POLICY = "the queue's preemption policy forbids it"
+    PRIORITY = "its priority is not low enough"
+    NOT_BORROWING = "its queue uses no more than its own quota"
+    QUEUE_STOPPED = "its queue is stopped"
+    LETTING_GO = "it is on its way out already"
+
+
+class Holder(NamedTuple):
+    workload: WorkloadKey
+    queue: QueueName
+    amounts: tuple[tuple[FlavorResource, int], ...]  # of what is missing
+    verdict: VictimRule | Refusal  # the rule under which it may be taken, or why not
+
+
+# --- what would help ---
+
+
+class MoreQuota(NamedTuple):
+    """So much more quota, anywhere the queue may borrow from."""
+
+    cell: FlavorResource
+    amount: int
+
+
+class AnyOf(NamedTuple):
+    """One of these finishing would be enough."""
+
+    workloads: tuple[WorkloadKey, ...]
+
+
+class AllOf(NamedTuple):
+    """These finishing would be enough; no single one is."""
+
+    workloads: tuple[WorkloadKey, ...]
+
+
+class SmallerRequest(NamedTuple):
+    """No more than this much can ever be had of it."""
+
+    cell: FlavorResource
+    capacity: int
+
+
+Help = MoreQuota | AnyOf | AllOf | SmallerRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    workload: WorkloadKey
+    phase: Phase
+    queue: QueueName | None  # where it waits or holds quota
+    assignment: Assignment | None = None
+    obstacles: tuple[Obstacle, ...] = ()  # all that keeps it from running; empty when it may
+    position: int | None = None  # in its queue, from 0; None when it does not wait in one
+    ahead: tuple[WorkloadKey, ...] = ()  # the next ones before it, nearest last
+    would_preempt: tuple[WorkloadKey, ...] = ()  # whom it would preempt if it were decided now
+    holders: tuple[Holder, ...] = ()  # of what is missing, biggest first
+    helps: tuple[Help, ...] = ()
+    history: tuple[FlavorTrial, ...] = ()
+    is_preemptor: bool = False
+
+
+SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
+
+
+def explain(state: ClusterState, key: WorkloadKey, now: float) -> Explanation:
+    """Everything that keeps a workload from running at this moment."""
+    state.settle_forest()
+    entry = state.entries[key]
+    match entry.phase:
+        case Phase.PENDING:
+            return _explain_pending(state, entry, now)
+        case Phase.RESERVED:
+            obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
+        case Phase.EVICTING:
+            assert entry.eviction is not None
+            obstacles = (LettingGo(entry.eviction.reason),)
+        case _:
+            obstacles = ()
+    return Explanation(
+        workload=key,
+        phase=entry.phase,
+        queue=entry.queue,
+        assignment=entry.assignment,
+        obstacles=obstacles,
+        history=entry.history,
+    )
+
+
+def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, CheckState], ...]:
+    queue = state.queues.get(entry.queue) if entry.queue is not None else None
+    if queue is None or entry.assignment is None:
+        return ()
+    held = set(entry.assignment.flavors())
+    states = (
+        (check.name, entry.checks.get(check.name, CheckState.PENDING))
+        for check in queue.spec.checks
+        if not check.flavors or check.flavors & held
+    )
+    return tuple(pair for pair in states if pair[1] is not CheckState.READY)
+
+
+def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanation:
+    key, queue = entry.workload.key, _queue_of(state, entry)
+    if queue is None:
+        obstacles: tuple[Obstacle, ...] = (_why_in_no_queue(state, entry),)
+        return Explanation(workload=key, phase=entry.phase, queue=None, obstacles=obstacles)
+    line = waiting_line(state, queue)
+    position = line.index(entry)
+    obstacles = tuple(_before_quota(state, entry, queue))
+    head = Head(entry, queue)
+    cycle = TreeCycle(state, queue.tree, now)
+    with cycle.standing.trial():
+        head.nominate(*cycle.nominate(head, cycle.standing, is_resumed=False))
+        held_for = cycle.held_for(head) if head.nomination.mode is Mode.FIT else None
+        holders = tuple(_holders(state, head))
+        helps = tuple(_helps(head))
+    if held_for is not None:
+        obstacles = (*obstacles, HeldForPreemptor(held_for))
+    if queue.spec.strategy is Strategy.STRICT_FIFO and position:
+        obstacles = (*obstacles, BehindHead(line[0].workload.key))
+    return Explanation(
+        workload=key,
+        phase=entry.phase,
+        queue=queue.spec.name,
+        obstacles=(*obstacles, *head.reasons),
+        position=position,
+        ahead=tuple(other.workload.key for other in line[max(0, position - SHOWN) : position]),
+        would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
+        holders=holders[:SHOWN],
+        helps=helps,
+        history=entry.history,
+        is_preemptor=entry.is_preemptor,
+    )
+
+
+def waiting_line(state: ClusterState, queue: QueueState) -> list[Entry]:
+    """Everybody who waits in a queue, in its order, parked or not."""
+    everybody = [*queue.pending.active(), *queue.pending.parked()]
+    line = sorted(everybody, key=state.order_of)
+    pinned = queue.pending.pinned
+    if pinned is not None and pinned in line:
+        line.remove(pinned)
+        line.insert(0, pinned)
+    return line
+
+
+def _queue_of(state: ClusterState, entry: Entry) -> QueueState | None:
+    return state.queues.get(entry.queue) if entry.queue is not None else None
+
+
+def _why_in_no_queue(state: ClusterState, entry: Entry) -> Obstacle:
+    key = entry.workload.local_queue
+    local_queue = state.local_queues.get(key)
+    if local_queue is None:
+        return NoLocalQueue(key)
+    if local_queue.stop_policy is not StopPolicy.NONE:
+        return LocalQueueStopped(key)
+    return NoQueue(local_queue.queue)
+
+
+def _before_quota(state: ClusterState, entry: Entry, queue: QueueState) -> Iterator[Obstacle]:
+    """What keeps it out whatever the quota."""
+    workload = entry.workload
+    if queue.inactive is not None:
+        yield QueueInactive(queue.spec.name, queue.inactive)
+        if entry.eviction is not None and state.waits_for_restart(entry, queue):
+            yield EvictedByStop(entry.eviction.reason)
+    if entry.requeue_at is not None:
+        yield BackingOff(entry.requeue_at, entry.requeue_count)
+    labels = state.namespaces.get(workload.namespace)
+    selector = queue.spec.namespaces
+    if selector is None or labels is None or not selector.admits(labels):
+        yield NamespaceNotAdmitted(workload.namespace)
+    if workload.defect is not None:
+        yield Defective(workload.defect)
+
+
+def _missing(nomination: Nomination) -> dict[FlavorResource, int]:
+    """The largest shortfall of each cell that is short."""
+    missing: dict[FlavorResource, int] = {}
+    for reason in nomination.reasons:
+        if isinstance(reason, Shortfall):
+            missing[reason.cell] = max(missing.get(reason.cell, 0), reason.missing)
+    return missing
+
+
+def _holders(state: ClusterState, head: Head) -> list[Holder]:
+    missing = _missing(head.nomination)
+    if not missing:
+        return []
+    claim = Claim(preemptor=head.entry, queue=head.queue, amounts=missing, contested=tuple(missing))
+    found = []
+    for queue in head.queue.tree.queues:
+        for order in queue.holders:
+            entry = order[5]
+            held = tuple((cell, entry.usage[cell]) for cell in missing if entry.usage.get(cell))
+            if held:
+                verdict = _verdict(claim, queue, entry)
+                found.append(Holder(entry.workload.key, queue.spec.name, held, verdict))
+    return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
+
+
+def _verdict(claim: Claim, queue: QueueState, holder: Entry) -> VictimRule | Refusal:
+    """May this holder be taken, looked at alone?"""
+    preemption = claim.queue.spec.preemption
+    own = queue is claim.queue
+    policy = preemption.within_queue if own else preemption.reclaim
+    if holder.phase is Phase.EVICTING:
+        return Refusal.LETTING_GO
+    if policy is Policy.NEVER:
+        return Refusal.POLICY
+    if not own and queue.inactive is not None:
+        return Refusal.QUEUE_STOPPED
+    if not own and is_within_quota(queue.node, claim.contested, queue.tree.usage):
+        return Refusal.NOT_BORROWING
+    if not may_preempt(policy, claim.preemptor, holder):
+        return Refusal.PRIORITY
+    return VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
+
+
+def _helps(head: Head) -> Iterator[Help]:
+    nomination, queue = head.nomination, head.queue
+    for reason in nomination.reasons:
+        if isinstance(reason, ExceedsCapacity):
+            yield SmallerRequest(reason.cell, reason.capacity)
+    missing = _missing(nomination)
+    for cell, amount in sorted(missing.items()):
+        yield MoreQuota(cell, amount)
+    if nomination.mode is Mode.PREEMPT:
+        yield from _finishes_that_help(head, queue)
+
+
+def _finishes_that_help(head: Head, queue: QueueState) -> Iterator[Help]:
+    """Whose end would free enough: single workloads, or else the biggest together."""
+    snapshot, usage = queue.tree.snapshot, head.nomination.usage
+    holders = [
+        (order[5], other)
+        for other in queue.tree.queues
+        for order in other.holders
+        if any(cell in order[5].usage for cell in head.nomination.contested)
+    ]
+    holders.sort(
+        key=lambda pair: (
+            -sum(pair[0].usage.get(cell, 0) for cell in head.nomination.contested),
+            pair[0].serial,
+        )
+    )
+    enough = []
+    for entry, other in holders:
+        with snapshot.trial():
+            snapshot.release(other.node, entry.usage)
+            if snapshot.fits(queue.node, usage):
+                enough.append(entry.workload.key)
+        if len(enough) == SHOWN:
+            break
+    if enough:
+        yield AnyOf(tuple(enough))
+        return
+    together: list[WorkloadKey] = []
+    with snapshot.trial():
+        for entry, other in holders:
+            snapshot.release(other.node, entry.usage)
+            together.append(entry.workload.key)
+            if snapshot.fits(queue.node, usage):
+                yield AllOf(tuple(together))
+                return
