@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from makeway.engine.decisions import (
     Admit,
     Change,
+    Deactivate,
+    DeactivationReason,
     Decision,
     Defective,
     HeadMode,
@@ -25,6 +27,7 @@ from makeway.engine.decisions import (
     Reason,
     Reserve,
     Shortfall,
+    StartOver,
     Victim,
     VictimsTaken,
     Wait,
@@ -32,12 +35,13 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.entry import Entry, Phase, Scan
 from makeway.engine.fairness import FairHead, FairOrder, find_fair_victims
-from makeway.engine.fallback import exhausted_for
+from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
 from makeway.engine.model import (
     CheckName,
     Eviction,
     EvictionReason,
+    FailurePolicy,
     FlavorName,
     FlavorResource,
     Fungibility,
@@ -119,6 +123,7 @@ class TreeCycle:
     def run(self) -> None:
         heads = [head for head in self.heads() if self.is_admissible(head)]
         with self.standing.trial():
+            self.remember_bookings()
             for head in heads:
                 head.nominate(*self.nominate(head, self.standing))
             for head in self.in_order(heads):
@@ -146,12 +151,49 @@ class TreeCycle:
             if head.queue.spec.strategy is Strategy.BEST_EFFORT_FIFO:
                 pending.park_alone(head.entry)
             reason = Defective(workload.defect)
+        elif head.entry.history and not self._has_flavors_to_try(head):
+            self.has_changed = True
+            self._run_out_of_flavors(head)
+            return False
         else:
             return True
         self.has_changed = True
         self.not_nominated.append(workload.key)
         self._wait(head, (reason,), NAMESPACE_WAKES)
         return False
+
+    def _has_flavors_to_try(self, head: Head) -> bool:
+        entry, queue = head.entry, head.queue
+        return not exhausted_for(entry, queue) or has_eligible_flavors(
+            entry, queue, self.state.flavors, self.state.pod_sets_of(entry)
+        )
+
+    def _run_out_of_flavors(self, head: Head) -> None:
+        """What was left to try is gone since: give up, or begin again after a pause."""
+        entry, queue = head.entry, head.queue
+        history, reason = entry.history, DeactivationReason.FLAVORS_EXHAUSTED
+        if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.RETRY_ALL:
+            if self.state.back_off(entry, self.now):
+                self.state.start_over(entry)
+                self.decisions.append(
+                    StartOver(
+                        workload=entry.workload.key,
+                        queue=queue.spec.name,
+                        requeue_at=entry.requeue_at,
+                        requeue_count=entry.requeue_count,
+                    )
+                )
+                return
+            reason = DeactivationReason.REQUEUE_LIMIT
+        self.state.deactivate(entry)
+        self.decisions.append(
+            Deactivate(
+                workload=entry.workload.key,
+                queue=queue.spec.name,
+                reason=reason,
+                history=history,
+            )
+        )
 
     # --- nominate ---
 
@@ -387,6 +429,16 @@ class TreeCycle:
 
     # --- holding a place for preemptors ---
 
+    def remember_bookings(self) -> None:
+        """A preemptor known from before a restart: find out anew what it waits for."""
+        if not self.state.config.gates.hold_for_preemptor:
+            return
+        for entry in self.tree.preemptors.values():
+            if entry.booking is None:
+                head = Head(entry, self.state.queue_of(entry))
+                nomination, _ = self.nominate(head, self.standing)
+                entry.booking = nomination.usage if nomination.mode is not Mode.NO_FIT else {}
+
     def held_for(self, head: Head) -> WorkloadKey | None:
         """The waiting preemptor that would lose its place to this head; None if nobody would."""
         if not self.state.config.gates.hold_for_preemptor:
@@ -437,7 +489,7 @@ class TreeCycle:
                 self._defer(head)
             case HeadResult.SKIPPED:
                 self._remember_scan(head, self.state.config.gates.keep_scan_progress)
-                self._wait(head, head.reasons, NEXT_CYCLE)
+                self._step_back(head)
             case HeadResult.NO_FIT | HeadResult.NO_CANDIDATES:
                 self._remember_scan(head, True)
                 self._lose_preemptor(head)
@@ -537,6 +589,14 @@ class TreeCycle:
         told = tuple(_as_told(reason) for reason in head.reasons)
         before, head.entry.told = head.entry.told, told
         return told == before
+
+    def _step_back(self, head: Head) -> None:
+        """It lost to others of this cycle and stays the head; or it waits for a preemptor."""
+        is_held = isinstance(head.reasons[0], HeldForPreemptor)
+        if is_held and _lets_others_pass(head.queue):
+            head.queue.pending.park_alone(head.entry)
+            self.has_changed = True
+        self._wait(head, head.reasons, QUOTA_WAKES if is_held else NEXT_CYCLE)
 
     def _park(self, head: Head) -> None:
         if _lets_others_pass(head.queue) and not head.has_flavors_left:

@@ -241,7 +241,17 @@ class Requeue:
     queue: QueueName
 
 
-Decision = Reserve | Admit | Preempt | Wait | Evict | Deactivate | Requeue
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOver:
+    """No flavor was left for a waiting workload: all are open to it again, after a pause."""
+
+    workload: WorkloadKey
+    queue: QueueName
+    requeue_at: float | None
+    requeue_count: int
+
+
+Decision = Reserve | Admit | Preempt | Wait | Evict | Deactivate | Requeue | StartOver
 
 
 class HeadMode(Enum):

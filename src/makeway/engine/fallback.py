@@ -68,15 +68,14 @@ def with_assigned(
 
 
 def with_exhausted(
-    history: tuple[FlavorTrial, ...],
-    flavors: Collection[FlavorName],
-    trigger: Trigger,
-    now: float,
+    entry: Entry, flavors: Collection[FlavorName], trigger: Trigger, now: float
 ) -> tuple[FlavorTrial, ...]:
-    return tuple(
-        trial._replace(exhausted_at=now, reason=trigger) if trial.flavor in flavors else trial
-        for trial in history
-    )
+    """The history with these flavors exhausted; a rule may be newer than their assignment."""
+    lines = {trial.flavor: trial for trial in entry.history}
+    for flavor in flavors:
+        line = lines.get(flavor) or FlavorTrial(flavor, entry.reserved_at)
+        lines[flavor] = line._replace(exhausted_at=now, reason=trigger)
+    return tuple(lines[flavor] for flavor in sorted(lines))
 
 
 def without_exhaustion(
@@ -94,8 +93,8 @@ def timeout_due_at(entry: Entry, queue: QueueState, flavor: FlavorName) -> float
     rule = rule_for(queue.spec.fungibility.fallbacks, flavor, Trigger.TIMEOUT)
     if rule is None or rule.timeout_s is None:
         return None
-    assigned_at = next(t.assigned_at for t in entry.history if t.flavor == flavor)
-    return assigned_at + rule.timeout_s
+    times = (trial.assigned_at for trial in entry.history if trial.flavor == flavor)
+    return next(times, entry.reserved_at) + rule.timeout_s
 
 
 def choose_exhausted(

@@ -338,8 +338,12 @@ class ClusterState:
 
     def _on_evicted(self, event: ev.Evicted) -> None:
         entry = self.entries.get(event.key)
-        if entry is not None and entry.phase in (Phase.RESERVED, Phase.ADMITTED):
-            self.evict(entry, Eviction(event.reason, event.at))
+        if entry is None or entry.phase not in (Phase.RESERVED, Phase.ADMITTED):
+            return
+        self.evict(entry, Eviction(event.reason, event.at))
+        if event.reason is EvictionReason.PREEMPTED_IN_PLACEMENT:
+            entry.requeue_count += 1
+            entry.requeue_at = event.at + self.config.backoff.delay_s(entry.requeue_count)
 
     def _on_pods_gone(self, event: ev.PodsGone) -> None:
         entry = self.entries.get(event.key)
@@ -366,7 +370,7 @@ class ClusterState:
             entry.eviction = None
             if queue is not None:
                 queue.hold(entry)
-                self.touch(queue.tree)
+                self._wake_tree(queue)  # whoever counted on this victim has to look again
             return
         self._release(entry)
         self._step(entry, Step.FORGET)
@@ -445,10 +449,29 @@ class ClusterState:
         queue.tree.preemptors.pop(entry.workload.key, None)
         if queue.pending.pinned is entry:
             queue.pending.pinned = None
-        if self.config.gates.hold_for_preemptor and entry.place is not None:
-            queue.pending.discard(entry)
-            queue.pending.add(entry, self.order_of(entry))
-        self.touch(queue.tree)
+        if self.config.gates.hold_for_preemptor:
+            if entry.place is not None:
+                queue.pending.discard(entry)
+                queue.pending.add(entry, self.order_of(entry))
+            self._wake_tree(queue)  # its place is no longer kept from others
+
+    def back_off(self, entry: Entry, now: float) -> bool:
+        """Count a requeue and set the pause before it; False when the limit is reached."""
+        backoff = self.config.backoff
+        if backoff.limit is not None and entry.requeue_count >= backoff.limit:
+            return False
+        entry.requeue_count += 1
+        delay_s = backoff.delay_s(entry.requeue_count)
+        entry.requeue_at = now + delay_s if delay_s else None
+        return True
+
+    def start_over(self, entry: Entry) -> None:
+        """All flavors are open to a waiting workload again, after its pause."""
+        entry.history = ()
+        entry.scan = None
+        self._leave_line(entry)
+        self._reshape(entry)
+        self._line_up(entry)
 
     def deactivate(self, entry: Entry) -> None:
         """`active: false`, as if the user had said so."""

@@ -70,6 +70,7 @@ class Upkeep:
         self.decisions.append(Requeue(workload=entry.workload.key, queue=queue))
 
     def _see_to_holder(self, entry: Entry, queue: QueueState) -> None:
+        self._correct_clocks(entry)
         stopped = self._drain_reason(entry, queue)
         if stopped is not None:
             self._evict(entry, queue, stopped)
@@ -77,6 +78,18 @@ class Upkeep:
             self._evict(entry, queue, EvictionReason.DEACTIVATED)
         elif not self._see_to_checks(entry, queue):
             self._see_to_clocks(entry, queue)
+
+    def _correct_clocks(self, entry: Entry) -> None:
+        """No clock has more than its whole time left, even if the wall clock was set back."""
+        now = self.now
+        if entry.admitted_at is not None:
+            entry.admitted_at = min(entry.admitted_at, now)
+        if entry.lost_at is not None:
+            entry.lost_at = min(entry.lost_at, now)
+        if any(trial.assigned_at > now for trial in entry.history):
+            entry.history = tuple(
+                trial._replace(assigned_at=min(trial.assigned_at, now)) for trial in entry.history
+            )
 
     def _drain_reason(self, entry: Entry, queue: QueueState) -> EvictionReason | None:
         """A local queue on hold keeps its workloads running though the queue behind it drains."""
@@ -192,14 +205,7 @@ class Upkeep:
         for flavor in sorted(waiting):
             at = timeout_due_at(entry, queue, flavor)
             if at is not None:
-                yield flavor, self._from_now_on(entry, at, queue, flavor)
-
-    def _from_now_on(self, entry: Entry, at: float, queue: QueueState, flavor: FlavorName) -> float:
-        """A clock never has more than its whole time left, whatever the wall clock did."""
-        rule = rule_for(queue.spec.fungibility.fallbacks, flavor, Trigger.TIMEOUT)
-        assert rule is not None
-        assert rule.timeout_s is not None
-        return min(at, self.now + rule.timeout_s)
+                yield flavor, at
 
     def _pods_ready_due_at(self, entry: Entry) -> float | None:
         policy = self.state.config.pods_ready
@@ -208,27 +214,17 @@ class Upkeep:
         if entry.lost_at is not None:
             if policy.recovery_timeout_s is None:
                 return None
-            return min(entry.lost_at, self.now) + policy.recovery_timeout_s
+            return entry.lost_at + policy.recovery_timeout_s
         assert entry.admitted_at is not None
-        return min(entry.admitted_at, self.now) + policy.timeout_s
+        return entry.admitted_at + policy.timeout_s
 
     def _time_out(self, entry: Entry, queue: QueueState) -> None:
-        if self._back_off(entry):
+        if self.state.back_off(entry, self.now):
             self._evict(
                 entry, queue, EvictionReason.PODS_READY_TIMEOUT, requeue_at=entry.requeue_at
             )
         else:
             self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT)
-
-    def _back_off(self, entry: Entry) -> bool:
-        """Count a requeue and set its pause; False when the limit is reached."""
-        backoff = self.state.config.backoff
-        if backoff.limit is not None and entry.requeue_count >= backoff.limit:
-            return False
-        entry.requeue_count += 1
-        delay_s = backoff.delay_s(entry.requeue_count)
-        entry.requeue_at = self.now + delay_s if delay_s else None
-        return True
 
     # --- fallbacks ---
 
@@ -238,7 +234,7 @@ class Upkeep:
         """Flavors are exhausted by this; what is left to try decides how it goes on."""
         pod_sets = self.state.pod_sets_of(entry)
         blamed = choose_exhausted(entry, queue, due, self.state.flavors, pod_sets)
-        entry.history = with_exhausted(entry.history, blamed, trigger, self.now)
+        entry.history = with_exhausted(entry, blamed, trigger, self.now)
         entry.scan = None
         failures = tuple(FlavorFailure(flavor, trigger) for flavor in blamed)
         if not has_eligible_flavors(entry, queue, self.state.flavors, pod_sets):
@@ -246,7 +242,7 @@ class Upkeep:
             if policy is FailurePolicy.DEACTIVATE:
                 self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED)
                 return
-            if not self._back_off(entry):
+            if not self.state.back_off(entry, self.now):
                 self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT)
                 return
             entry.history = ()
