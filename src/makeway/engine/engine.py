@@ -42,7 +42,7 @@ class Engine:
         for tree in busy:
             cycle = TreeCycle(state, tree, now)
             cycle.run()
-            decisions.extend(cycle.decisions)
+            decisions.extend(cycle.consequences.decisions)
             outcomes.extend(cycle.outcomes)
             not_nominated.extend(cycle.not_nominated)
             if tree.settled is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from makeway.engine.cycle import Head, TreeCycle
+from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import (
     Defective,
     ExceedsCapacity,
@@ -23,6 +23,7 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode, Nomination
+from makeway.engine.head import Head
 from makeway.engine.model import (
     Assignment,
     CheckName,
@@ -37,6 +38,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
+from makeway.engine.nominate import Nominator
 from makeway.engine.quota import is_within_quota
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Inactive, QueueState
@@ -221,13 +223,10 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     line = waiting_line(state, queue)
     position = line.index(entry)
     obstacles = tuple(_before_quota(state, entry, queue))
-    head = Head(entry, queue)
-    cycle = TreeCycle(state, queue.tree, now)
-    with cycle.standing.trial():
-        head.nominate(*cycle.nominate(head, cycle.standing, is_resumed=False))
-        held_for = cycle.held_for(head) if head.nomination.mode is Mode.FIT else None
-        holders = tuple(_holders(state, head))
-        helps = tuple(_helps(head))
+    found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
+    head = Head(entry, queue, found)
+    is_free = found.nomination.mode is Mode.FIT
+    held_for = TreeCycle(state, queue.tree, now).rival_of(head) if is_free else None
     if held_for is not None:
         obstacles = (*obstacles, HeldForPreemptor(held_for))
     if queue.spec.strategy is Strategy.STRICT_FIFO and position:
@@ -240,8 +239,8 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
         position=position,
         ahead=tuple(other.workload.key for other in line[max(0, position - SHOWN) : position]),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
-        holders=holders[:SHOWN],
-        helps=helps,
+        holders=tuple(_holders(head)[:SHOWN]),
+        helps=tuple(_helps(head)),
         history=entry.history,
         is_preemptor=entry.is_preemptor,
     )
@@ -298,7 +297,7 @@ def _missing(nomination: Nomination) -> dict[FlavorResource, int]:
     return missing
 
 
-def _holders(state: ClusterState, head: Head) -> list[Holder]:
+def _holders(head: Head) -> list[Holder]:
     missing = _missing(head.nomination)
     if not missing:
         return []

@@ -7,7 +7,7 @@ just below their lowest common cohort.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -16,7 +16,14 @@ from makeway.engine.model import Amounts, FlavorResource, Policy, ShareRule
 from makeway.engine.quota import Node, is_within_quota, lendable
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
-from makeway.engine.victims import Chosen, Claim, candidates_in, spare_the_unneeded
+from makeway.engine.victims import (
+    Chosen,
+    Claim,
+    Fit,
+    candidates_in,
+    release_all,
+    spare_the_unneeded,
+)
 
 
 class Share(NamedTuple):
@@ -147,11 +154,9 @@ def find_fair_victims(
         victims = contest.take(candidates)
         if not victims:
             return ()
-    fits: Callable[[], bool] = lambda: snapshot.fits(claim.queue.node, claim.amounts)  # noqa: E731
     with snapshot.trial():
-        for victim in victims:
-            snapshot.release(victim.queue.node, victim.entry.usage)
-        return spare_the_unneeded(victims, snapshot, fits)
+        release_all(victims, snapshot)
+        return spare_the_unneeded(victims, snapshot, Fit(claim, snapshot))
 
 
 def _sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> Iterator[tuple[QueueState, Policy]]:

@@ -119,7 +119,10 @@ def exceeds_subtree(node: Node, cell: FlavorResource, extra: int, usage: Usage) 
 def is_within_quota(node: Node, cells: Iterable[FlavorResource], usage: Usage) -> bool:
     """Does the node borrow in none of these cells?"""
     used, subtree = usage[node.index], node.subtree
-    return all(used.get(cell, 0) <= subtree.get(cell, 0) for cell in cells)
+    for cell in cells:  # noqa: SIM110  # asked for every queue of a tree; all() takes twice as long
+        if used.get(cell, 0) > subtree.get(cell, 0):
+            return False
+    return True
 
 
 def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) -> tuple[int, bool]:

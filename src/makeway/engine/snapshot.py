@@ -33,9 +33,9 @@ class Snapshot:
 
     def _undo(self, mark: int) -> None:
         journal = self._journal
-        while len(journal) > mark:
-            cells, key, before = journal.pop()
+        for cells, key, before in reversed(journal[mark:]):
             cells[key] = before
+        del journal[mark:]
 
     def forget_journal(self) -> None:
         """What happened so far is here to stay."""
@@ -51,15 +51,14 @@ class Snapshot:
 
     def _add(self, node: Node | None, cell: FlavorResource, amount: int) -> None:
         """Add to the node, and to its ancestors what shows above the quota each one keeps."""
-        journal = self._journal
+        usage, note = self.usage, self._journal.append
         while node is not None and amount:
-            used = self.usage[node.index]
+            used = usage[node.index]
             before = used.get(cell, 0)
-            journal.append((used, cell, before))
-            after = before + amount
-            used[cell] = after
-            kept = node.kept.get(cell)
-            if kept:
+            note((used, cell, before))
+            after = used[cell] = before + amount
+            if node.kept:
+                kept = node.kept.get(cell, 0)
                 amount = max(0, after - kept) - max(0, before - kept)
             node = node.parent
 

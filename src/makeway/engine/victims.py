@@ -7,9 +7,12 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
+from heapq import heapify, heappop, heapreplace
+from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -39,12 +42,11 @@ class Chosen(NamedTuple):
 
 class Candidate(NamedTuple):
     order: VictimOrder
-    queue: QueueState
-    common: Node | None  # the lowest cohort above both queues; None in the own queue
-    has_claim: bool  # the preemptor is nearer to the quota that the candidate uses
+    source: Source
 
 
 def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
+    """The rule in plain words; `Eligible` searches by the same rule."""
     match policy:
         case Policy.ANY:
             return True
@@ -56,28 +58,117 @@ def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
     return preemptor.order_time < candidate.order_time
 
 
-def uses(entry: Entry, cells: Collection[FlavorResource]) -> bool:
-    return any(cell in entry.usage for cell in cells)
+class Eligible:
+    """Who may be preempted for a claim under one policy, as a search through sorted holders."""
+
+    __slots__ = ("_contested", "_equal", "_gone", "_newer_than", "_too_high")
+
+    def __init__(self, claim: Claim, policy: Policy) -> None:
+        priority = claim.preemptor.workload.priority
+        self._contested = claim.contested
+        self._gone = claim.gone
+        self._too_high: float = inf  # the first priority that is spared
+        self._equal: int | None = None  # in this priority only those are taken that are
+        self._newer_than = claim.preemptor.order_time
+        match policy:
+            case Policy.ANY:
+                pass
+            case Policy.LOWER_PRIORITY:
+                self._too_high = priority
+            case Policy.LOWER_OR_NEWER_EQUAL:
+                self._too_high = priority + 1
+                self._equal = priority
+            case Policy.NEVER:
+                self._too_high = -inf
+
+    def next_in(self, holders: Sequence[VictimOrder], start: int = 0) -> int | None:
+        """The first position from `start` on; the search ends where all are too important."""
+        too_high, equal, contested = self._too_high, self._equal, self._contested
+        for position in range(start, len(holders)):
+            is_staying, priority, _, _, _, entry = holders[position]
+            if priority >= too_high:
+                if is_staying:
+                    return None
+            elif (
+                not entry.usage.keys().isdisjoint(contested)
+                and (priority != equal or self._newer_than < entry.order_time)
+                and entry.workload.key not in self._gone
+            ):
+                return position
+        return None
 
 
 def candidates_in(queue: QueueState, claim: Claim, policy: Policy) -> Iterator[VictimOrder]:
     """Those of one queue who may be preempted for the claim, in order of sacrifice."""
-    ends_early = policy in (Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL)
-    priority = claim.preemptor.workload.priority
-    for order in queue.holders:
-        if ends_early and order[0] and order[1] > priority:
-            return  # from here on everybody is more important
-        entry = order[5]
-        if (
-            uses(entry, claim.contested)
-            and may_preempt(policy, claim.preemptor, entry)
-            and entry.workload.key not in claim.gone
-        ):
-            yield order
+    eligible = Eligible(claim, policy)
+    position = eligible.next_in(queue.holders)
+    while position is not None:
+        yield queue.holders[position]
+        position = eligible.next_in(queue.holders, position + 1)
 
 
-def has_candidates(queue: QueueState, claim: Claim, policy: Policy) -> bool:
-    return next(candidates_in(queue, claim, policy), None) is not None
+class Fit:
+    """Does the claim fit into the picture, with or without leave to borrow?"""
+
+    def __init__(self, claim: Claim, snapshot: Snapshot, may_borrow: bool = True) -> None:
+        self.queue = claim.queue
+        self._amounts = claim.amounts
+        self._snapshot = snapshot
+        self._may_borrow = may_borrow
+
+    def __call__(self) -> bool:
+        if self._may_borrow:
+            return self._snapshot.fits(self.queue.node, self._amounts)
+        return self._snapshot.fits_without_borrowing(self.queue.node, self._amounts)
+
+    def slack(self) -> dict[FlavorResource, int]:
+        """How much more could be charged to the preemptor's own queue with the claim still fitting.
+
+        Exact, since what is charged to a node is missing from what is available to that very node.
+        """
+        node, usage = self.queue.node, self._snapshot.usage
+        slack = {}
+        for cell, amount in self._amounts.items():
+            free = available(node, cell, usage)
+            if not self._may_borrow:
+                free = min(free, node.nominal(cell) - self._snapshot.used(node, cell))
+            slack[cell] = free - amount
+        return slack
+
+
+def spare_the_unneeded(victims: list[Chosen], snapshot: Snapshot, fits: Fit) -> tuple[Chosen, ...]:
+    """Put victims back, last chosen first, while the preemptor still fits.
+
+    The last one is not tried: without it the preemptor did not fit. For the preemptor's own queue
+    a subtraction tells; for other queues it takes a trial.
+    """
+    needed = [victims[-1]]
+    slack = fits.slack()
+    for victim in reversed(victims[:-1]):
+        usage = victim.entry.usage
+        is_own = victim.queue is fits.queue
+        if is_own and any(usage.get(cell, 0) > left for cell, left in slack.items()):
+            needed.append(victim)
+            continue
+        snapshot.charge(victim.queue.node, usage)
+        if is_own or fits():
+            slack = fits.slack()
+        else:
+            snapshot.release(victim.queue.node, usage)
+            needed.append(victim)
+    needed.reverse()
+    return tuple(needed)
+
+
+def release_all(victims: Iterable[Chosen], snapshot: Snapshot) -> None:
+    """As if none of them were there; their usage is summed up first, queue by queue."""
+    by_queue: dict[int, tuple[QueueState, dict[FlavorResource, int]]] = {}
+    for entry, queue, _ in victims:
+        _, total = by_queue.setdefault(queue.node.index, (queue, {}))
+        for cell, amount in entry.usage.items():
+            total[cell] = total.get(cell, 0) + amount
+    for queue, total in by_queue.values():
+        snapshot.release(queue.node, total)
 
 
 # --- classical preemption ---
@@ -87,15 +178,17 @@ class Source(NamedTuple):
     """A queue to take victims from."""
 
     queue: QueueState
-    common: Node | None
-    has_claim: bool
+    common: Node | None  # the lowest cohort above both queues; None: the preemptor's own queue
+    has_claim: bool  # the preemptor is nearer to the quota that is used there
+    eligible: Eligible
+    first: int  # the position of the first candidate among the holders
 
 
 def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ...]:
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
     policy = claim.queue.spec.preemption
-    own = [Source(claim.queue, None, False)] if _own_may_give(claim) else []
-    others = list(_other_sources(claim, tree, snapshot))
+    own = _own_source(claim)
+    others = _other_sources(claim, tree, snapshot)
     if not own and not others:
         return ()
     for may_borrow in _passes(claim, others, snapshot):
@@ -107,18 +200,23 @@ def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, 
             or not may_borrow
             or policy.borrow_while_reclaiming
         ]
-        victims = _choose(claim, snapshot, _in_order(claim, sources), may_borrow)
+        victims = _choose(claim, snapshot, _in_order(sources), may_borrow)
         if victims:
             return victims
     return ()
 
 
-def _own_may_give(claim: Claim) -> bool:
+def _own_source(claim: Claim) -> list[Source]:
+    """The preemptor's own queue, if somebody may be preempted there."""
     policy = claim.queue.spec.preemption.within_queue
-    return policy is not Policy.NEVER and has_candidates(claim.queue, claim, policy)
+    if policy is Policy.NEVER:
+        return []
+    eligible = Eligible(claim, policy)
+    first = eligible.next_in(claim.queue.holders)
+    return [] if first is None else [Source(claim.queue, None, False, eligible, first)]
 
 
-def _other_sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> Iterator[Source]:
+def _other_sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> list[Source]:
     """Queues of the tree that use more than their quota and hold somebody who may be preempted.
 
     Going up from the queue, the preemptor has a claim on what lies beyond the first subtree that
@@ -126,17 +224,21 @@ def _other_sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> Iterator[Sou
     """
     policy = claim.queue.spec.preemption.reclaim
     node = claim.queue.node
+    sources: list[Source] = []
     if node.parent is None or policy is Policy.NEVER:
-        return
+        return sources
+    eligible = Eligible(claim, policy)
     has_claim, remaining = fits_in_subtree(node, claim.amounts, snapshot.usage)
     below = node
     for cohort in node.ancestors():
         for queue in _borrowing_queues(cohort, below, claim.contested, tree, snapshot):
-            if has_candidates(queue, claim, policy):
-                yield Source(queue, cohort, has_claim)
+            first = eligible.next_in(queue.holders)
+            if first is not None:
+                sources.append(Source(queue, cohort, has_claim, eligible, first))
         fits, remaining = fits_in_subtree(cohort, remaining, snapshot.usage)
         has_claim = has_claim or fits
         below = cohort
+    return sources
 
 
 def _borrowing_queues(
@@ -145,18 +247,22 @@ def _borrowing_queues(
     cells: Collection[FlavorResource],
     tree: Tree,
     snapshot: Snapshot,
-) -> Iterator[QueueState]:
+) -> list[QueueState]:
     """The queues below `cohort`, but not below `without`, that lie in no subtree within quota."""
-    for child in cohort.children:
-        if child is without or is_within_quota(child, cells, snapshot.usage):
-            continue
-        if not child.is_queue:
-            yield from _borrowing_queues(child, without, cells, tree, snapshot)
-            continue
-        queue = tree.queue_at[child.index]
-        assert queue is not None
-        if queue.inactive is None:
-            yield queue
+    borrowing: list[QueueState] = []
+    cohorts = [cohort]
+    for parent in cohorts:  # grows on the way
+        for child in parent.children:
+            if child is without or is_within_quota(child, cells, snapshot.usage):
+                continue
+            if not child.is_queue:
+                cohorts.append(child)
+                continue
+            queue = tree.queue_at[child.index]
+            assert queue is not None
+            if queue.inactive is None:
+                borrowing.append(queue)
+    return borrowing
 
 
 def _passes(claim: Claim, others: list[Source], snapshot: Snapshot) -> tuple[bool, ...]:
@@ -177,32 +283,53 @@ def is_below_nominal(claim: Claim, snapshot: Snapshot) -> bool:
     return all(snapshot.used(node, cell) < node.nominal(cell) for cell in claim.contested)
 
 
-def _in_order(claim: Claim, sources: list[Source]) -> Iterator[Candidate]:
+def _in_order(sources: list[Source]) -> Iterator[Candidate]:
     """All candidates: those on their way out first, then by claim, other queues, own queue."""
     groups = (
         [s for s in sources if s.common is not None and s.has_claim],
         [s for s in sources if s.common is not None and not s.has_claim],
         [s for s in sources if s.common is None],
     )
-    for is_staying in (False, True):
-        for group in groups:
-            yield from merge(*(_candidates_of(claim, source, is_staying) for source in group))
+    for group in groups:
+        yield from _merged(group, is_staying=False)
+    for group in groups:
+        yield from _merged(group, is_staying=True)
 
 
-def _candidates_of(claim: Claim, source: Source, is_staying: bool) -> Iterator[Candidate]:
-    policy = claim.queue.spec.preemption
-    rule = policy.within_queue if source.common is None else policy.reclaim
-    for order in candidates_in(source.queue, claim, rule):
-        if order[0] == is_staying:
-            yield Candidate(order, *source)
-        elif order[0]:
-            return
+def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
+    """The candidates of several queues in one order of sacrifice.
+
+    Cost: one step per queue, and one for each candidate that is asked for.
+    """
+    heap: list[tuple[VictimOrder, int, Source]] = []  # the next of each queue and its position
+    for source in sources:
+        holders = source.queue.holders
+        position: int | None = source.first
+        if is_staying and not holders[source.first][0]:
+            position = source.eligible.next_in(holders, _first_staying(holders))
+        if position is not None and holders[position][0] is is_staying:
+            heap.append((holders[position], position, source))
+    heapify(heap)
+    while heap:
+        order, position, source = heap[0]
+        yield Candidate(order, source)
+        holders = source.queue.holders
+        following = source.eligible.next_in(holders, position + 1)
+        if following is None or holders[following][0] is not is_staying:
+            heappop(heap)
+        else:
+            heapreplace(heap, (holders[following], following, source))
+
+
+def _first_staying(holders: Sequence[VictimOrder]) -> int:
+    return bisect_left(holders, True, key=itemgetter(0))
 
 
 def _rule_of(claim: Claim, candidate: Candidate) -> VictimRule:
-    if candidate.common is None:
+    source = candidate.source
+    if source.common is None:
         return VictimRule.IN_QUEUE
-    if candidate.has_claim or not _may_borrow_over(claim, candidate.order[5]):
+    if source.has_claim or not _may_borrow_over(claim, candidate.order[5]):
         return VictimRule.RECLAIM
     return VictimRule.RECLAIM_WHILE_BORROWING
 
@@ -219,26 +346,22 @@ def _may_borrow_over(claim: Claim, candidate: Entry) -> bool:
 def _choose(
     claim: Claim, snapshot: Snapshot, candidates: Iterable[Candidate], may_borrow: bool
 ) -> tuple[Chosen, ...]:
-    def fits() -> bool:
-        node = claim.queue.node
-        if may_borrow:
-            return snapshot.fits(node, claim.amounts)
-        return snapshot.fits_without_borrowing(node, claim.amounts)
-
+    fits = Fit(claim, snapshot, may_borrow)
     victims: list[Chosen] = []
     missing = _Missing(claim, snapshot)
     with snapshot.trial():
         for candidate in candidates:
             rule = _rule_of(claim, candidate)
-            if candidate.common is not None:
-                needs_no_borrowing = not candidate.has_claim and rule is VictimRule.RECLAIM
+            source = candidate.source
+            if source.common is not None:
+                needs_no_borrowing = not source.has_claim and rule is VictimRule.RECLAIM
                 if may_borrow and needs_no_borrowing:
                     continue
-                if not _still_borrows(candidate, claim.contested, snapshot):
+                if not _still_borrows(source, claim.contested, snapshot):
                     continue
             entry = candidate.order[5]
-            snapshot.release(candidate.queue.node, entry.usage)
-            victims.append(Chosen(entry, candidate.queue, rule))
+            snapshot.release(source.queue.node, entry.usage)
+            victims.append(Chosen(entry, source.queue, rule))
             if missing.is_covered_by(entry.usage) and fits():
                 return spare_the_unneeded(victims, snapshot, fits)
     return ()
@@ -266,30 +389,11 @@ class _Missing:
         return not left
 
 
-def _still_borrows(
-    candidate: Candidate, cells: Collection[FlavorResource], snapshot: Snapshot
-) -> bool:
+def _still_borrows(source: Source, cells: Collection[FlavorResource], snapshot: Snapshot) -> bool:
     """Is the queue, and each cohort up to the common one, still above its quota?"""
-    node: Node | None = candidate.queue.node
-    while node is not None and node is not candidate.common:
+    node: Node | None = source.queue.node
+    while node is not None and node is not source.common:
         if is_within_quota(node, cells, snapshot.usage):
             return False
         node = node.parent
     return True
-
-
-def spare_the_unneeded(
-    victims: list[Chosen], snapshot: Snapshot, fits: Callable[[], bool]
-) -> tuple[Chosen, ...]:
-    """Put victims back, last chosen first, while the preemptor still fits.
-
-    The last one is not tried: without it the preemptor did not fit.
-    """
-    needed = [victims[-1]]
-    for victim in reversed(victims[:-1]):
-        snapshot.charge(victim.queue.node, victim.entry.usage)
-        if not fits():
-            snapshot.release(victim.queue.node, victim.entry.usage)
-            needed.append(victim)
-    needed.reverse()
-    return tuple(needed)

@@ -1,0 +1,257 @@
+"""What follows from a cycle for each of its heads: the decision is counted, and a head that has
+to wait is put where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from makeway.engine.decisions import (
+    Admit,
+    Change,
+    Deactivate,
+    DeactivationReason,
+    Decision,
+    HeadResult,
+    HeldForPreemptor,
+    Preempt,
+    Reason,
+    Reserve,
+    Shortfall,
+    StartOver,
+    Victim,
+    Wait,
+    WaitingForVictims,
+)
+from makeway.engine.entry import Entry, Phase, Scan
+from makeway.engine.head import Head
+from makeway.engine.model import (
+    CheckName,
+    Eviction,
+    EvictionReason,
+    FailurePolicy,
+    FlavorName,
+    Strategy,
+    WorkloadKey,
+)
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState
+
+QUOTA_WAKES = frozenset(
+    {
+        Change.QUOTA_FREED,
+        Change.QUEUE_EDITED,
+        Change.FLAVOR_EDITED,
+        Change.CHECK_ACTIVE,
+        Change.WORKLOAD_EDITED,
+    }
+)
+NAMESPACE_WAKES = frozenset({Change.NAMESPACE_EDITED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
+VICTIM_WAKES = frozenset({Change.QUOTA_FREED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
+NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
+
+
+class Consequences:
+    """Collects the decisions of one cycle in one tree while it carries them out."""
+
+    def __init__(self, state: ClusterState, now: float) -> None:
+        self.state = state
+        self.now = now
+        self.decisions: list[Decision] = []
+        self.have_changed_something = False  # so the next cycle may answer differently
+
+    def carry_out(self, head: Head, taken: Iterable[WorkloadKey]) -> None:
+        """`taken` are the victims of the whole cycle."""
+        match head.result:
+            case HeadResult.ADMITTED:
+                self._admit(head)
+            case HeadResult.PREEMPTING:
+                self._preempt(head)
+            case HeadResult.PENDING_PREEMPTION:
+                self._await_victims(head, tuple(taken))
+            case HeadResult.SKIPPED:
+                self._remember_scan(head, self.state.config.gates.keep_scan_progress)
+                self._step_back(head)
+            case HeadResult.NO_FIT | HeadResult.NO_CANDIDATES:
+                self._remember_scan(head, True)
+                self._lose_preemptor(head)
+                self._park(head)
+
+    def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
+        """The head can't be admitted whatever the quota."""
+        if entry.place is None:
+            self.have_changed_something = True  # it makes room for the next in its queue
+        self._wait(entry, queue, (reason,), NAMESPACE_WAKES)
+
+    def run_out_of_flavors(self, entry: Entry, queue: QueueState) -> None:
+        """What was left to try is gone since: give up, or begin again after a pause."""
+        self.have_changed_something = True
+        history, reason = entry.history, DeactivationReason.FLAVORS_EXHAUSTED
+        if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.RETRY_ALL:
+            if self.state.back_off(entry, self.now):
+                self.state.start_over(entry)
+                self.decisions.append(
+                    StartOver(
+                        workload=entry.workload.key,
+                        queue=queue.spec.name,
+                        requeue_at=entry.requeue_at,
+                        requeue_count=entry.requeue_count,
+                    )
+                )
+                return
+            reason = DeactivationReason.REQUEUE_LIMIT
+        self.state.deactivate(entry)
+        self.decisions.append(
+            Deactivate(
+                workload=entry.workload.key,
+                queue=queue.spec.name,
+                reason=reason,
+                history=history,
+            )
+        )
+
+    def _admit(self, head: Head) -> None:
+        entry, queue, nomination = head.entry, head.queue, head.nomination
+        assignment = nomination.assignment()
+        checks = open_checks(entry, queue, assignment.flavors())
+        waited_s = self.now - entry.order_time
+        self.have_changed_something = True
+        self.state.reserve(entry, assignment, not checks, self.now)
+        is_borrowing = any(
+            queue.used.get(cell, 0) > queue.node.nominal(cell) for cell in nomination.usage
+        )
+        if checks:
+            self.decisions.append(
+                Reserve(
+                    workload=entry.workload.key,
+                    queue=queue.spec.name,
+                    assignment=assignment,
+                    borrow_level=nomination.borrow_level,
+                    is_borrowing=is_borrowing,
+                    checks=checks,
+                    waited_s=waited_s,
+                )
+            )
+        else:
+            self.decisions.append(
+                Admit(
+                    workload=entry.workload.key,
+                    queue=queue.spec.name,
+                    assignment=assignment,
+                    borrow_level=nomination.borrow_level,
+                    is_borrowing=is_borrowing,
+                    waited_s=waited_s,
+                )
+            )
+
+    def _preempt(self, head: Head) -> None:
+        victims = []
+        for entry, queue, rule in head.victims:
+            is_new = entry.phase is not Phase.EVICTING
+            if is_new:
+                self.state.evict(entry, Eviction(EvictionReason.PREEMPTED, self.now))
+                self.have_changed_something = True
+            cells = tuple(sorted(cell for cell in head.nomination.contested if cell in entry.usage))
+            victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
+        self.decisions.append(
+            Preempt(
+                preemptor=head.entry.workload.key,
+                queue=head.queue.spec.name,
+                victims=tuple(victims),
+                reasons=head.reasons,
+            )
+        )
+        self._await_victims(head, tuple(victim.workload for victim in victims))
+
+    def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:
+        """The head is a preemptor now: it has first call on what its victims free."""
+        if not head.entry.is_preemptor:
+            self.have_changed_something = True
+        head.entry.scan = None
+        self.state.make_preemptor(head.entry, dict(head.nomination.usage))
+        if self.state.config.gates.hold_for_preemptor and lets_others_pass(head.queue):
+            head.queue.pending.park_alone(head.entry)
+            self.have_changed_something = True
+        reasons = (WaitingForVictims(victims), *head.reasons)
+        self._wait(
+            head.entry, head.queue, reasons, frozenset({Change.QUOTA_FREED}), is_preemptor=True
+        )
+
+    def _lose_preemptor(self, head: Head) -> None:
+        """Not even with its victims gone would it fit: the place is not kept for it any more."""
+        if head.entry.is_preemptor and self.state.config.gates.hold_for_preemptor:
+            self.have_changed_something = True
+            self.state.drop_preemptor(head.entry)
+
+    def _remember_scan(self, head: Head, keeps: bool) -> None:
+        entry = head.entry
+        before, entry.scan = entry.scan, None
+        scan = Scan(
+            tuple(head.nomination.tried), head.queue.generation, self.state.cycle, entry.shape
+        )
+        is_kept = self._keeps_position(head)
+        if keeps and scan.has_more:
+            head.has_flavors_left = True
+            entry.scan = scan if is_kept else None
+        if before is not None or head.has_flavors_left:
+            self.have_changed_something = True  # the next search begins elsewhere
+
+    def _keeps_position(self, head: Head) -> bool:
+        """Without the gate, telling the user something new loses the position, as in Kueue."""
+        if self.state.config.gates.keep_scan_progress:
+            return True
+        told = tuple(_as_told(reason) for reason in head.reasons)
+        before, head.entry.told = head.entry.told, told
+        return told == before
+
+    def _step_back(self, head: Head) -> None:
+        """It lost to others of this cycle and stays the head; or it waits for a preemptor."""
+        reason, waiting = head.reasons[0], head.queue.tree.preemptors
+        is_held = isinstance(reason, HeldForPreemptor) and reason.preemptor in waiting
+        if is_held and lets_others_pass(head.queue):
+            head.queue.pending.park_alone(head.entry)
+            self.have_changed_something = True
+        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES if is_held else NEXT_CYCLE)
+
+    def _park(self, head: Head) -> None:
+        if lets_others_pass(head.queue) and not head.has_flavors_left:
+            head.queue.pending.park_shape(head.entry)
+            self.have_changed_something = True
+        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES)
+
+    def _wait(
+        self,
+        entry: Entry,
+        queue: QueueState,
+        reasons: tuple[Reason, ...],
+        wake_on: frozenset[Change],
+        is_preemptor: bool = False,
+    ) -> None:
+        self.decisions.append(
+            Wait(
+                workload=entry.workload.key,
+                queue=queue.spec.name,
+                reasons=reasons,
+                wake_on=wake_on,
+                is_preemptor=is_preemptor,
+            )
+        )
+
+
+def open_checks(
+    entry: Entry, queue: QueueState, flavors: Iterable[FlavorName]
+) -> tuple[CheckName, ...]:
+    """The admission checks that have to become ready before the workload may start."""
+    held = set(flavors)
+    return tuple(
+        check.name for check in queue.spec.checks if not check.flavors or check.flavors & held
+    )
+
+
+def _as_told(reason: Reason) -> tuple[object, ...]:
+    """The part of a reason that users are told in the condition of a waiting workload."""
+    return reason[:-1] if isinstance(reason, Shortfall) else tuple(reason)
+
+
+def lets_others_pass(queue: QueueState) -> bool:
+    return queue.spec.strategy is Strategy.BEST_EFFORT_FIFO

@@ -1,0 +1,56 @@
+"""The first of a queue in one cycle."""
+
+from __future__ import annotations
+
+from makeway.engine.decisions import HeadMode, HeadOutcome, HeadResult, Reason
+from makeway.engine.entry import Entry
+from makeway.engine.nominate import Found
+from makeway.engine.tree import QueueState
+
+
+class Head:
+    """Who it is, what was found for it, and what became of it."""
+
+    __slots__ = (
+        "entry",
+        "has_flavors_left",
+        "mode",
+        "nomination",
+        "queue",
+        "rank",
+        "reasons",
+        "result",
+        "victims",
+    )
+
+    def __init__(self, entry: Entry, queue: QueueState, found: Found) -> None:
+        self.entry = entry
+        self.queue = queue
+        self.mode = HeadMode.NO_FIT
+        self.result = HeadResult.NO_FIT
+        self.has_flavors_left = False  # its search for flavors stopped early
+        self.take(found)
+        self.rank = (
+            found.nomination.borrow_level,
+            -entry.workload.priority,
+            entry.order_time,
+            entry.serial,
+        )
+
+    def take(self, found: Found) -> None:
+        self.nomination, self.victims = found
+        self.reasons: tuple[Reason, ...] = tuple(found.nomination.reasons)
+
+    def skip(self, reason: Reason) -> None:
+        self.result = HeadResult.SKIPPED
+        self.reasons = (reason, *self.reasons)
+
+    def outcome(self) -> HeadOutcome:
+        return HeadOutcome(
+            self.entry.workload.key,
+            self.queue.spec.name,
+            self.mode,
+            self.result,
+            self.nomination.borrow_level,
+            self.rank,
+        )

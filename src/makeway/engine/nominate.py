@@ -1,0 +1,154 @@
+"""What a workload could get at this moment: flavors, and the victims that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from makeway.engine.entry import Entry, Scan
+from makeway.engine.fairness import find_fair_victims
+from makeway.engine.fallback import exhausted_for
+from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
+from makeway.engine.model import (
+    FlavorName,
+    FlavorResource,
+    Fungibility,
+    PodSetName,
+    Policy,
+    Preference,
+    ResourceName,
+    Search,
+    WorkloadKey,
+)
+from makeway.engine.partial import search_counts
+from makeway.engine.quota import borrow_level
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState
+from makeway.engine.victims import Chosen, Claim, find_victims
+
+Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
+
+
+class Found(NamedTuple):
+    nomination: Nomination
+    victims: tuple[Chosen, ...]  # empty when none are needed, or none would do
+
+
+class Nominator:
+    """Looks for flavors and victims for one waiting workload, on a given picture of its tree."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        entry: Entry,
+        queue: QueueState,
+        snapshot: Snapshot,
+        gone: Collection[WorkloadKey] = (),  # victims that are not in the picture any more
+    ) -> None:
+        self.state = state
+        self.entry = entry
+        self.queue = queue
+        self.snapshot = snapshot
+        self.gone = gone
+
+    def nominate(self, only: Flavors | None = None, is_resumed: bool = True) -> Found:
+        """Flavors and the victims they need; with fewer pods if that is allowed.
+
+        `only` leaves no choice of flavors; `is_resumed` goes on where the last search stopped.
+        """
+        question = self._question(only, is_resumed and only is None)
+        nomination = assign_flavors(question)
+        victims = self._victims_for(nomination)
+        if nomination.mode is not Mode.FIT and not victims:
+            partial = self._nominate_fewer(question)
+            if partial is not None:
+                return partial
+        return Found(nomination, victims)
+
+    def _nominate_fewer(self, question: FlavorQuestion) -> Found | None:
+        if not self.state.config.gates.partial_admission:
+            return None
+
+        def attempt(counts: tuple[int, ...]) -> Found | None:
+            nomination = assign_flavors(question, counts)
+            victims = self._victims_for(nomination)
+            works = nomination.mode is Mode.FIT or victims
+            return Found(nomination, victims) if works else None
+
+        return search_counts(question.pod_sets, attempt)
+
+    def _question(self, only: Flavors | None, is_resumed: bool) -> FlavorQuestion:
+        entry, queue, config = self.entry, self.queue, self.state.config
+        preemption = queue.spec.preemption
+        reclaims = preemption.reclaim is not Policy.NEVER
+        return FlavorQuestion(
+            workload=entry.workload,
+            pod_sets=self.state.pod_sets_of(entry),
+            queue=queue,
+            flavors=self.state.flavors,
+            snapshot=self.snapshot,
+            preference=preference_of(queue.spec.fungibility, config.gates.implicit_preference),
+            may_preempt_and_borrow=(
+                preemption.borrow_while_reclaiming or (config.fair_sharing and reclaims)
+            ),
+            try_victims=self._try_victims,
+            exhausted=exhausted_for(entry, queue) if entry.history else (),
+            scan=self._usable_scan() if is_resumed else None,
+            only=only,
+        )
+
+    def _usable_scan(self) -> Scan | None:
+        """Where the last search stopped, unless who holds the queue's quota has changed since.
+
+        Progress made in the cycle just before is kept even then, lest later flavors starve.
+        """
+        scan = self.entry.scan
+        if scan is None or scan.shape != self.entry.shape:
+            return None
+        if scan.generation == self.queue.generation:
+            return scan
+        is_fresh = scan.cycle >= self.state.cycle - 1
+        return scan if is_fresh and self.state.config.gates.keep_scan_progress else None
+
+    def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
+        """What preemption could do for a single cell."""
+        node, snapshot = self.queue.node, self.snapshot
+        victims = self._find({cell: amount}, (cell,))
+        if not victims:
+            return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
+        with snapshot.trial():
+            for victim in victims:
+                snapshot.release(victim.queue.node, victim.entry.usage)
+            level = borrow_level(node, cell, amount, snapshot.usage)[0]
+        takes_own = any(victim.queue is self.queue for victim in victims)
+        return Offer(Mode.PREEMPT if takes_own else Mode.RECLAIM, level)
+
+    def _victims_for(self, nomination: Nomination) -> tuple[Chosen, ...]:
+        if nomination.mode is not Mode.PREEMPT:
+            return ()
+        amounts = {cell: amount for cell, amount in nomination.usage.items() if amount}
+        return self._find(amounts, sorted(nomination.contested))
+
+    def _find(
+        self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
+    ) -> tuple[Chosen, ...]:
+        claim = Claim(
+            preemptor=self.entry,
+            queue=self.queue,
+            amounts=amounts,
+            contested=tuple(contested),
+            gone=self.gone,
+        )
+        config, tree = self.state.config, self.queue.tree
+        if config.fair_sharing:
+            return find_fair_victims(claim, tree, self.snapshot, config.share_rules)
+        return find_victims(claim, tree, self.snapshot)
+
+
+def preference_of(fungibility: Fungibility, is_implicit: bool) -> Preference:
+    if fungibility.preference is not None:
+        return fungibility.preference
+    if is_implicit and fungibility.when_can_borrow is Search.TRY_NEXT:
+        return Preference.PREEMPTION_OVER_BORROWING
+    return Preference.BORROWING_OVER_PREEMPTION

@@ -1,0 +1,97 @@
+"""Keeping the place of a waiting preemptor (gate HoldForPreemptor).
+
+Quota that is being cleared for a preemptor must not go to somebody else of no higher priority,
+least of all to one of the victims: they would change places for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from makeway.engine.entry import Entry, Phase
+from makeway.engine.flavors import Mode
+from makeway.engine.model import Amounts, WorkloadKey
+from makeway.engine.nominate import Nominator
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState, Tree
+from makeway.engine.victims import Chosen
+
+
+def recall_bookings(state: ClusterState, tree: Tree) -> None:
+    """Preemptors known from before a restart: find out anew what they wait for."""
+    for entry in tree.preemptors.values():
+        if entry.booking is None:
+            queue = state.queue_of(entry)
+            nomination, _ = Nominator(state, entry, queue, tree.snapshot).nominate()
+            entry.booking = nomination.usage if nomination.mode is not Mode.NO_FIT else {}
+
+
+def find_rival(
+    tree: Tree,
+    entry: Entry,
+    queue: QueueState,
+    usage: Amounts,
+    victims: tuple[Chosen, ...],
+    picture: Snapshot,
+    booked: Collection[WorkloadKey],
+    gone: Collection[WorkloadKey],
+) -> WorkloadKey | None:
+    """The waiting preemptor that would lose its place to this workload; None if nobody would.
+
+    Everybody on the way out is counted as gone, as the preemptors do. In order of precedence
+    each preemptor that then fits is given its place; what is left has to be enough. In the
+    picture, those in `booked` have their place already, and those in `gone` are gone.
+    """
+    rivals = [
+        rival
+        for rival in tree.preemptors.values()
+        if rival is not entry
+        and rival.booking
+        and rival.workload.key not in booked
+        and _is_defended(rival, entry)
+    ]
+    if not rivals:
+        return None
+    with picture.trial():
+        for leaving, its_queue in _leaving(tree, victims, gone):
+            picture.release(its_queue.node, leaving.usage)
+        for rival in sorted(rivals, key=_precedence):
+            assert rival.booking is not None
+            node = _queue_of(tree, rival).node
+            if not picture.fits(node, rival.booking):
+                continue  # it needs other victims anyhow
+            picture.charge(node, rival.booking)
+            if not picture.fits(queue.node, usage):
+                return rival.workload.key
+    return None
+
+
+def _leaving(
+    tree: Tree, victims: tuple[Chosen, ...], gone: Collection[WorkloadKey]
+) -> Iterator[tuple[Entry, QueueState]]:
+    """Who is on the way out in this tree, the given victims included."""
+    for queue in tree.queues:
+        for order in queue.holders:
+            if order[0]:
+                break  # from here on nobody is being evicted
+            if order[5].workload.key not in gone:
+                yield order[5], queue
+    for victim in victims:
+        if victim.entry.phase is not Phase.EVICTING:
+            yield victim.entry, victim.queue
+
+
+def _queue_of(tree: Tree, entry: Entry) -> QueueState:
+    return next(queue for queue in tree.queues if queue.spec.name == entry.queue)
+
+
+def _precedence(entry: Entry) -> tuple[int, float, int]:
+    return -entry.workload.priority, entry.order_time, entry.serial
+
+
+def _is_defended(preemptor: Entry, entry: Entry) -> bool:
+    """May the preemptor's place be kept from this workload? Higher priorities may pass."""
+    if preemptor.workload.priority != entry.workload.priority:
+        return preemptor.workload.priority > entry.workload.priority
+    return not entry.is_preemptor or _precedence(preemptor) < _precedence(entry)
