@@ -12,7 +12,10 @@ SHOWN = 5
 
 
 def main(arguments: list[str]) -> int:
-    paths = [Path(argument) for argument in arguments] or [SHARED / "conformance"]
+    paths = [Path(argument) for argument in arguments] or [
+        SHARED / "conformance",
+        SHARED / "placement",
+    ]
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         print(f"not there: {', '.join(missing)}", file=sys.stderr)

@@ -239,10 +239,12 @@ def _pod_document(pod: Json, *, by_workload: bool) -> Json:
     if pod.get("node"):
         spec["nodeName"] = pod["node"]
     group = pod.get("group")
+    replica = str(pod.get("replica") or "")
     if group and by_workload:
-        spec["workloadRef"] = {"name": group, "podGroup": "group"}
+        reference = {"name": group, "podGroup": "group", "podGroupReplicaKey": replica}
+        spec["workloadRef"] = reference
     elif group:
-        spec["schedulingGroup"] = {"podGroupName": group}
+        spec["schedulingGroup"] = {"podGroupName": _replica_name(group, replica)}
     status: Json = {}
     if pod.get("startTime") is not None:
         status["startTime"] = format_time(float(pod["startTime"]))
@@ -292,9 +294,13 @@ def _workload_document(group: Json) -> Json:
     }
 
 
-def _group_document(group: Json) -> Json:
+def _replica_name(group: str, replica: str) -> str:
+    return f"{group}-{replica}" if replica else group
+
+
+def _group_document(group: Json, replica: str) -> Json:
     metadata = {
-        "name": group["name"],
+        "name": _replica_name(group["name"], replica),
         "namespace": group.get("namespace") or "default",
         "annotations": {PREEMPTION_PRIORITY_CLASS: _class_name(_preemption_priority(group), None)},
     }
@@ -365,32 +371,34 @@ class Stage:
         for node in scenario["nodes"]:
             self.state.apply(NodeSeen(node_from(_decoded(_node_document(node)))))
         for group in scenario["podGroups"]:
-            self._add_group(group)
+            pods = (pod for pod in scenario["pods"] if pod.get("group") == group["name"])
+            self._add_group(group, sorted({str(pod.get("replica") or "") for pod in pods} | {""}))
         for pod in scenario["pods"]:
             self.add_pod(pod)
         for budget in scenario["pdbs"]:
             self.state.apply(BudgetSeen(budget_from(_decoded(_budget_document(budget)))))
 
-    def _add_group(self, group: Json) -> None:
+    def _add_group(self, group: Json, replicas: Sequence[str]) -> None:
         if self._by_workload:
             workload: GangWorkload = _decoded(_workload_document(group))
             spec = workload.spec
-            resolved = resolve_priorities(
-                spec.priority_class_name, spec.preemption_priority_class_name, self._classes
-            )
-            assert resolved.priorities is not None, resolved.errors
-            gangs = gangs_from(workload, resolved.priorities, [""])
+            names = spec.priority_class_name, spec.preemption_priority_class_name
+            gangs = gangs_from(workload, self._priorities(*names), replicas)
         else:
-            pod_group: PodGroup = _decoded(_group_document(group))
-            annotated = pod_group.metadata.annotations[PREEMPTION_PRIORITY_CLASS]
-            resolved = resolve_priorities(
-                pod_group.spec.priority_class_name, annotated, self._classes
-            )
-            assert resolved.priorities is not None, resolved.errors
-            gangs = [gang_from(pod_group, resolved.priorities)]
-        for gang in gangs:
-            self._groups[group["name"]] = gang.key
+            gangs = []
+            for replica in replicas:
+                one: PodGroup = _decoded(_group_document(group, replica))
+                annotated = one.metadata.annotations[PREEMPTION_PRIORITY_CLASS]
+                names = one.spec.priority_class_name, annotated
+                gangs.append(gang_from(one, self._priorities(*names)))
+        for replica, gang in zip(replicas, gangs, strict=True):
+            self._groups[_replica_name(group["name"], replica)] = gang.key
             self.state.apply(GangSeen(gang))
+
+    def _priorities(self, class_name: str, preemption_class_name: str) -> Priorities:
+        resolved = resolve_priorities(class_name, preemption_class_name, self._classes)
+        assert resolved.priorities is not None, resolved.errors
+        return resolved.priorities
 
     def add_pod(self, pod: Json) -> None:
         document = _pod_document(pod, by_workload=self._by_workload)
@@ -498,14 +506,18 @@ def _play(scenario: Json, stage: Stage) -> list[str]:
                 differences += [f"step {number}: {difference}" for difference in found]
             case "terminated":
                 for pod in step["pods"]:
-                    stage.state.apply(PodGone(stage.key(pod)))
+                    stage.state.apply(
+                        PodGone(stage.key(pod["name"] if isinstance(pod, dict) else pod))
+                    )
             case "add_pod":
                 stage.add_pod(step["pod"])
             case "add_node":
                 node: batch.Node = _decoded(_node_document(step["node"]))
                 stage.state.apply(NodeSeen(node_from(node)))
             case "remove_node":
-                stage.state.apply(NodeGone(NodeName(step["node"])))
+                gone = step["node"]
+                name = gone["name"] if isinstance(gone, dict) else gone
+                stage.state.apply(NodeGone(NodeName(name)))
             case unknown:
                 differences.append(f"step {number}: unknown op {unknown}")
     return differences

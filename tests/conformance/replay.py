@@ -8,9 +8,9 @@ from typing import Any
 
 from makeway import translate
 from makeway.api.batch import Namespace
-from makeway.api.codec import decode_as
+from makeway.api.codec import decode, decode_as
 from makeway.api.meta import ObjectMeta
-from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Decision, Evict, HeadOutcome, Preempt, Reserve
@@ -106,15 +106,10 @@ class Replay:
         for namespace in scenario["namespaces"]:
             meta = ObjectMeta(name=namespace["name"], labels=namespace.get("labels") or {})
             apply(translate.changed(Namespace(metadata=meta)))
-        for field, view in (
-            ("resourceFlavors", ResourceFlavor),
-            ("cohorts", Cohort),
-            ("clusterQueues", ClusterQueue),
-            ("localQueues", LocalQueue),
-        ):
+        for field in ("resourceFlavors", "cohorts", "clusterQueues", "localQueues"):
             for document in scenario[field]:
-                decoded = decode_as(view, document)
-                assert decoded.object is not None, [str(e) for e in decoded.errors]
+                decoded = decode(document)
+                assert isinstance(decoded.object, translate.QueueObject), decoded.errors
                 apply(translate.changed(decoded.object))
         self.submit(scenario["workloads"])
         self.evicted_at_start = self.let_go(self.engine.tend(self.now))

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.differences import DeliberateDifference, read_differences
+from tests.conformance.placement import run_scenario
 from tests.conformance.replay import replay
 
+PLACEMENT = "placement"
 SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
@@ -43,6 +45,9 @@ def read_scenarios(path: Path) -> Iterator[dict[str, Any]]:
 def run(scenarios: Iterable[Mapping[str, Any]], report: Report) -> None:
     declared = read_differences()
     for scenario in scenarios:
+        if "script" not in scenario:
+            judge_placement(scenario, report)
+            continue
         family = scenario["family"]
         report.total[family] += 1
         differences, excuse = judge(scenario, declared)
@@ -52,6 +57,16 @@ def run(scenarios: Iterable[Mapping[str, Any]], report: Report) -> None:
                 report.deliberate[excuse] += 1
         else:
             report.failures.append((scenario["id"], differences))
+
+
+def judge_placement(scenario: Mapping[str, Any], report: Report) -> None:
+    """A scenario of gangs on nodes: its expectations are constraints."""
+    report.total[PLACEMENT] += 1
+    differences = run_scenario(dict(scenario))
+    if differences:
+        report.failures.append((scenario["id"], differences))
+    else:
+        report.passed[PLACEMENT] += 1
 
 
 def judge(
