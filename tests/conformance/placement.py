@@ -41,6 +41,7 @@ from makeway.placement.model import (
     PodKey,
     Selector,
     Shape,
+    Spread,
     Unit,
     gang_unit,
     pod_unit,
@@ -91,6 +92,16 @@ def apart_from(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
     return Apart(keys[0]) if keys else None
 
 
+def spread_from(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
+    """The first hard constraint on how the pod and those like it are spread."""
+    for constraint in spec.topology_spread_constraints:
+        selector = constraint.label_selector
+        is_hard = constraint.when_unsatisfiable == "DoNotSchedule"
+        if is_hard and selector is not None and selector.matches(metadata.labels):
+            return Spread(constraint.topology_key, constraint.max_skew)
+    return None
+
+
 def gang_key_of(view: batch.Pod) -> GangKey | None:
     namespace, spec = view.metadata.namespace, view.spec
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
@@ -122,6 +133,7 @@ def pod_from(view: batch.Pod, classes: Sequence[batch.PriorityClass]) -> Pod:
             ),
             constraints=constraints_from(spec),
             apart=apart_from(metadata, spec),
+            spread=spread_from(metadata, spec),
         ),
         priority=priority,
         preemption_priority=resolved.preemption if annotated and resolved is not None else None,
@@ -233,7 +245,7 @@ def _pod_document(pod: Json, *, by_workload: bool) -> Json:
         "nodeSelector": pod.get("nodeSelector") or {},
         "tolerations": pod.get("tolerations") or [],
     }
-    for name in ("affinity", "preemptionPolicy"):
+    for name in ("affinity", "preemptionPolicy", "topologySpreadConstraints"):
         if pod.get(name):
             spec[name] = pod[name]
     if pod.get("node"):
@@ -506,18 +518,14 @@ def _play(scenario: Json, stage: Stage) -> list[str]:
                 differences += [f"step {number}: {difference}" for difference in found]
             case "terminated":
                 for pod in step["pods"]:
-                    stage.state.apply(
-                        PodGone(stage.key(pod["name"] if isinstance(pod, dict) else pod))
-                    )
+                    stage.state.apply(PodGone(stage.key(pod)))
             case "add_pod":
                 stage.add_pod(step["pod"])
             case "add_node":
                 node: batch.Node = _decoded(_node_document(step["node"]))
                 stage.state.apply(NodeSeen(node_from(node)))
             case "remove_node":
-                gone = step["node"]
-                name = gone["name"] if isinstance(gone, dict) else gone
-                stage.state.apply(NodeGone(NodeName(name)))
+                stage.state.apply(NodeGone(NodeName(step["node"])))
             case unknown:
                 differences.append(f"step {number}: unknown op {unknown}")
     return differences

@@ -122,6 +122,15 @@ class SchedulingGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadReference:
+    """The group of a `scheduling.k8s.io` Workload that a pod belongs to."""
+
+    name: str
+    pod_group: str
+    pod_group_replica_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSpec:
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -139,6 +148,7 @@ class PodSpec:
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     node_name: str = ""  # empty: not bound
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int = 30
@@ -286,6 +296,7 @@ class PodDisruptionBudgetStatus:
     desired_healthy: Int32 = 0
     expected_pods: Int32 = 0
     observed_generation: int = 0
+    disrupted_pods: Mapping[str, Time] = field(default_factory=dict)  # charged, not gone yet
     document: Whole = field(default=None, repr=False, compare=False)
 
 

@@ -8,6 +8,7 @@ from makeway.api import labels
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
+from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.gates import GATES_OF_KUEUE
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.queueing import (
@@ -44,12 +45,14 @@ View = (
     | ClusterQueue
     | Cohort
     | Configuration
+    | GangWorkload
     | Job
     | LocalQueue
     | Namespace
     | Node
     | Pod
     | PodDisruptionBudget
+    | PodGroup
     | PriorityClass
     | ResourceFlavor
     | UnsupportedKind
@@ -70,12 +73,14 @@ _CLASSES: tuple[type[Kind], ...] = (
     ClusterQueue,
     Cohort,
     Configuration,
+    GangWorkload,
     Job,
     LocalQueue,
     Namespace,
     Node,
     Pod,
     PodDisruptionBudget,
+    PodGroup,
     PriorityClass,
     ResourceFlavor,
     Workload,

@@ -8,6 +8,7 @@ error: objects come in any order.
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import FieldError
+from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.queueing import (
     AdmissionCheck,
@@ -20,6 +21,7 @@ from makeway.api.queueing import (
 from makeway.api.validation.changes import check_change
 from makeway.api.validation.configuration import check_configuration
 from makeway.api.validation.findings import Findings
+from makeway.api.validation.gangs import check_gang_workload, check_pod_group
 from makeway.api.validation.names import check_metadata, check_name
 from makeway.api.validation.pods import (
     check_disruption_budget,
@@ -72,6 +74,10 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
             check_priority_class(view, found)
         case PodDisruptionBudget():
             check_disruption_budget(view, found.at("spec"))
+        case GangWorkload():
+            check_gang_workload(view, found)
+        case PodGroup():
+            check_pod_group(view, found)
         case _:
             pass
     if old is not None and type(old) is type(view):

@@ -6,6 +6,7 @@ from makeway.api.batch import (
     PriorityClass,
 )
 from makeway.api.errors import ABSENT
+from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
 from makeway.api.queueing import (
@@ -34,8 +35,47 @@ def check_change(old: View, new: View, found: Findings) -> None:
             _check_same(old.preemption_policy, new.preemption_policy, found.at("preemptionPolicy"))
         case (WorkloadPriorityClass(), WorkloadPriorityClass()):
             _check_same(old.value, new.value, found.at("value"))
+        case GangWorkload(), GangWorkload():
+            _check_gang_workload_change(old, new, spec)
+        case PodGroup(), PodGroup():
+            _check_pod_group_change(old, new, spec)
         case _:
             pass
+
+
+def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, spec: Findings) -> None:
+    before, after = old.spec, new.spec
+    _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
+    # What users change while a job runs is the annotation makeway.dev/preemption-priority-class.
+    _check_same(
+        before.preemption_priority_class_name,
+        after.preemption_priority_class_name,
+        spec.at("preemptionPriorityClassName"),
+    )
+    if before.pod_groups != after.pod_groups:
+        hint = "create another workload"
+        spec.at("podGroups").add(ABSENT, "cannot be changed", hint)
+
+
+def _check_pod_group_change(old: PodGroup, new: PodGroup, spec: Findings) -> None:
+    """Everything stays but for minCount; unset numbers may be filled in from the class."""
+    before, after = old.spec, new.spec
+    _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
+    if before.priority is not None:
+        _check_same(before.priority, after.priority, spec.at("priority"))
+    if before.preemption_policy is not None:
+        here = spec.at("preemptionPolicy")
+        _check_same(before.preemption_policy, after.preemption_policy, here)
+    if before.disruption_mode != after.disruption_mode:
+        hint = "create another pod group"
+        spec.at("disruptionMode").add(ABSENT, "cannot be changed", hint)
+    if before.scheduling_constraints != after.scheduling_constraints:
+        hint = "create another pod group"
+        spec.at("schedulingConstraints").add(ABSENT, "cannot be changed", hint)
+    was_gang, is_gang = (s.scheduling_policy.gang is not None for s in (before, after))
+    if was_gang != is_gang:
+        hint = "create another pod group"
+        spec.at("schedulingPolicy").add(ABSENT, "cannot be switched between gang and basic", hint)
 
 
 def _check_same(before: object, after: object, found: Findings, while_: str = "") -> None:

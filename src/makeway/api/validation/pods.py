@@ -15,6 +15,7 @@ from makeway.api.batch import (
 )
 from makeway.api.errors import ABSENT
 from makeway.api.labels import MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
+from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.quantity import format_amount
 from makeway.api.validation.findings import Findings, check_unique
 from makeway.api.validation.names import (
@@ -27,10 +28,6 @@ from makeway.api.validation.names import (
 )
 
 USER_PRIORITY_MAX = 1_000_000_000
-SYSTEM_PRIORITIES = {
-    "system-node-critical": 2_000_001_000,
-    "system-cluster-critical": 2_000_000_000,
-}
 _SHARE = re.compile(r"[0-9]{1,9}%", re.ASCII)
 
 

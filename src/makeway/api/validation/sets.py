@@ -9,14 +9,13 @@ from makeway.api.batch import (
     PriorityClass,
 )
 from makeway.api.errors import FieldError
+from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
+from makeway.api.priorities import SYSTEM_PRIORITIES, resolve_priorities
 from makeway.api.queueing import (
     Cohort,
     WorkloadPriorityClass,
-)
-from makeway.api.validation.pods import (
-    SYSTEM_PRIORITIES,
 )
 
 
@@ -30,7 +29,11 @@ class SetError:
 
 def validate_set(views: Sequence[View]) -> tuple[SetError, ...]:
     """Return what is wrong between the objects of a file or a store, in their order."""
-    errors = [*_cohort_cycles(views), *_preemption_below_scheduling(views)]
+    errors = [
+        *_cohort_cycles(views),
+        *_preemption_below_scheduling(views),
+        *_gangs_below_scheduling(views),
+    ]
     return tuple(sorted(errors, key=lambda error: error.index))
 
 
@@ -101,3 +104,24 @@ def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
                     hint=f"name a class with a value of at least {highest}",
                 ),
             )
+
+
+def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
+    """The same for gangs, which name classes in fields or, PodGroups, in the annotation."""
+    classes = [view for view in views if isinstance(view, PriorityClass)]
+    known = {cls.metadata.name for cls in classes} | set(SYSTEM_PRIORITIES) | {""}
+    for index, view in enumerate(views):
+        match view:
+            case GangWorkload():
+                name = view.spec.preemption_priority_class_name
+                path = "spec.preemptionPriorityClassName"
+            case PodGroup():
+                name = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+                path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
+            case _:
+                continue
+        if {name, view.spec.priority_class_name} <= known:
+            resolved = resolve_priorities(
+                view.spec.priority_class_name, name, classes, preemption_path=path
+            )
+            yield from (SetError(index, error) for error in resolved.errors)

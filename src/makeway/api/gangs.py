@@ -1,0 +1,130 @@
+"""Gangs as users write them: the Workload of KEP-5710's first draft, and today's PodGroup.
+
+A Workload of `scheduling.k8s.io` describes groups of pods, each group in so many replicas; pods
+name workload, group and replica. A PodGroup is one such replica as an object of its own; pods name
+just that. Both say the same to placement: how many pods have to run together, whether they are
+preempted one by one or together, and at which priorities.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from makeway.api.meta import UNNAMED, Condition, ObjectMeta, TypedReference
+from makeway.api.schema import Int32, Whole
+
+PreemptionMode = Literal["Pod", "PodGroup"]
+PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"  # condition of a Workload or PodGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPolicy:
+    min_count: Int32
+    preemption_mode: PreemptionMode = "Pod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoFields:
+    """Says what it says by being there."""
+
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPolicy:
+    """Exactly one of the two; basic: pods are placed one by one."""
+
+    gang: GangPolicy | None = None
+    basic: NoFields | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupTemplate:
+    name: str
+    policy: GroupPolicy
+    replicas: Int32 = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangWorkloadSpec:
+    pod_groups: tuple[PodGroupTemplate, ...]
+    controller_ref: TypedReference | None = None
+    priority_class_name: str = ""  # empty: the global default class, or priority 0
+    preemption_priority_class_name: str = ""  # empty: as priority_class_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangWorkloadStatus:
+    priority: Int32 | None = None  # None: not resolved from the class yet
+    preemption_priority: Int32 | None = None  # idem
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangWorkload:
+    """The Workload of `scheduling.k8s.io`; the queueing kind of the same name is another."""
+
+    API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1alpha1"
+    KIND: ClassVar[str] = "Workload"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: GangWorkloadSpec
+    status: GangWorkloadStatus = GangWorkloadStatus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSchedulingPolicy:
+    min_count: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingPolicy:
+    """Exactly one of the two; basic: pods are placed one by one."""
+
+    gang: GangSchedulingPolicy | None = None
+    basic: NoFields | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionMode:
+    """Exactly one of the two: pods go one by one, or all together."""
+
+    single: NoFields | None = None
+    all: NoFields | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyConstraint:
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingConstraints:
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupSpec:
+    scheduling_policy: SchedulingPolicy
+    disruption_mode: DisruptionMode | None = None  # None: single
+    priority_class_name: str = ""
+    priority: Int32 | None = None  # None: not resolved from the class yet
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = None  # idem
+    scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupStatus:
+    conditions: tuple[Condition, ...] = ()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroup:
+    API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1beta1"
+    KIND: ClassVar[str] = "PodGroup"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: PodGroupSpec
+    status: PodGroupStatus = PodGroupStatus()
+    document: Whole = field(default=None, repr=False, compare=False)

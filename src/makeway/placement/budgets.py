@@ -1,0 +1,70 @@
+"""PodDisruptionBudgets: who may go without breaking a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from makeway.placement.model import Budget, BudgetKey, Pod, PodKey
+
+
+class Budgets:
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[BudgetKey, Budget]] = {}
+        # Until a budget changes: those of a pod, and those that match labels of a namespace.
+        self._of_pod: dict[PodKey, tuple[Pod, tuple[Budget, ...]]] = {}
+        self._matching: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Budget, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_namespace)
+
+    def put(self, budget: Budget) -> None:
+        self.remove(budget.key)
+        self._by_namespace.setdefault(budget.namespace, {})[budget.key] = budget
+
+    def remove(self, key: BudgetKey) -> None:
+        self._of_pod.clear()
+        self._matching.clear()
+        for namespace, budgets in self._by_namespace.items():
+            if budgets.pop(key, None) is not None:
+                if not budgets:
+                    del self._by_namespace[namespace]
+                return
+
+    def of(self, pod: Pod) -> tuple[Budget, ...]:
+        """The budgets that losing this pod is charged to."""
+        if pod.namespace not in self._by_namespace:
+            return ()
+        known = self._of_pod.get(pod.key)
+        if known is not None and known[0] is pod:
+            return known[1]
+        name = pod.key.removeprefix(pod.namespace + "/")
+        found = tuple(budget for budget in self._match(pod) if name not in budget.disrupted)
+        self._of_pod[pod.key] = pod, found
+        return found
+
+    def _match(self, pod: Pod) -> tuple[Budget, ...]:
+        labels = pod.namespace, frozenset(pod.labels.items())
+        if labels not in self._matching:
+            budgets = sorted(self._by_namespace[pod.namespace].items())
+            self._matching[labels] = tuple(
+                budget for _, budget in budgets if budget.selector.matches(pod.labels)
+            )
+        return self._matching[labels]
+
+    def forget(self, key: PodKey) -> None:
+        self._of_pod.pop(key, None)
+
+    def violations(self, units: Iterable[Sequence[Pod]]) -> list[int]:
+        """Charge the pods of these units in turn; return how many of each go beyond a budget."""
+        charged: dict[BudgetKey, int] = {}
+        beyond: list[int] = []
+        for pods in units:
+            count = 0
+            for pod in pods:
+                is_beyond = False
+                for budget in self.of(pod):
+                    charged[budget.key] = charged.get(budget.key, 0) + 1
+                    is_beyond |= charged[budget.key] > budget.allowed
+                count += is_beyond
+            beyond.append(count)
+        return beyond

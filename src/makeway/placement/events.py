@@ -1,0 +1,69 @@
+"""What can happen to placement."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from makeway.placement.model import Budget, BudgetKey, Gang, GangKey, Node, NodeName, Pod, PodKey
+
+
+class NodeSeen(NamedTuple):
+    """A node as it now is: new, changed, or as we knew it."""
+
+    node: Node
+
+
+class NodeGone(NamedTuple):
+    name: NodeName
+
+
+class PodSeen(NamedTuple):
+    pod: Pod
+
+
+class PodGone(NamedTuple):
+    """It has ended or been deleted, and takes no room any more."""
+
+    key: PodKey
+
+
+class GangSeen(NamedTuple):
+    gang: Gang
+
+
+class GangGone(NamedTuple):
+    key: GangKey
+
+
+class BudgetSeen(NamedTuple):
+    budget: Budget
+
+
+class BudgetGone(NamedTuple):
+    key: BudgetKey
+
+
+class BindFailed(NamedTuple):
+    """A bind that we counted on was refused: the pod has no node after all."""
+
+    key: PodKey
+
+
+class EvictionFailed(NamedTuple):
+    """A victim that we counted as leaving stays."""
+
+    key: PodKey
+
+
+Event = (
+    NodeSeen
+    | NodeGone
+    | PodSeen
+    | PodGone
+    | GangSeen
+    | GangGone
+    | BudgetSeen
+    | BudgetGone
+    | BindFailed
+    | EvictionFailed
+)

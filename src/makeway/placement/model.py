@@ -1,0 +1,137 @@
+"""The values of placement: nodes, pods, gangs and budgets.
+
+Facts are frozen: they are replaced, never modified. Amounts are integers in the smallest unit of
+their resource, times are seconds on the driver's axis, as in `engine.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, NewType
+
+from makeway.engine.matching import UNCONSTRAINED, Constraints, Requirement, Taint
+from makeway.engine.model import ResourceName, WorkloadKey
+
+NodeName = NewType("NodeName", str)
+PodKey = NewType("PodKey", str)  # namespace/name
+GangKey = NewType("GangKey", str)  # namespace/name of the group, with its replica if it has several
+BudgetKey = NewType("BudgetKey", str)  # namespace/name
+
+HOSTNAME = "kubernetes.io/hostname"  # the topology key that every node has by its own name
+
+
+class Mode(Enum):
+    """What is preempted together."""
+
+    POD = "Pod"
+    GANG = "PodGroup"
+
+
+class Selector(NamedTuple):
+    """All must hold. As in kube-scheduler, no requirements match no pod, and so do no labels."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return (
+            bool(self.requirements)
+            and bool(labels)
+            and all(requirement.holds(labels) for requirement in self.requirements)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: NodeName
+    capacity: Mapping[ResourceName, int]  # allocatable; without `pods` there is no pod limit
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class Apart(NamedTuple):
+    """At most `most` members of a gang within one value of `topology_key` (anti-affinity: 1)."""
+
+    topology_key: str
+    most: int = 1
+
+
+class Spread(NamedTuple):
+    """Between any two values of `topology_key`, members differ in number by at most `max_skew`."""
+
+    topology_key: str
+    max_skew: int = 1
+
+
+class Shape(NamedTuple):
+    """What makes two pods alike to placement."""
+
+    requests: tuple[tuple[ResourceName, int], ...]  # sorted by resource, positive, without `pods`
+    constraints: Constraints = UNCONSTRAINED
+    apart: Apart | None = None  # None: members may share nodes
+    spread: Spread | None = None  # None: members need not be spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    key: PodKey
+    namespace: str
+    shape: Shape
+    priority: int = 0  # of the pod itself; the gang's counts where it has one
+    preemption_priority: int | None = None  # as a victim; None: its priority
+    may_preempt: bool = True
+    gang: GangKey | None = None
+    node: NodeName | None = None  # None: not bound
+    nominated: NodeName | None = None  # None: waits for no place in particular
+    terminating: bool = False  # is being deleted; still takes its room
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created_at: float = 0.0
+    started_at: float | None = None  # None: has not started
+    workload: WorkloadKey | None = None  # the queue Workload it belongs to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    key: GangKey
+    min_count: int = 1
+    mode: Mode = Mode.POD
+    priority: int = 0
+    preemption_priority: int | None = None  # as a victim; None: its priority
+    may_preempt: bool = True
+    topology_key: str | None = None  # all members within one value of it; None: anywhere
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget: how many more pods may go."""
+
+    key: BudgetKey
+    namespace: str
+    selector: Selector
+    allowed: int
+    disrupted: frozenset[str] = frozenset()  # names of pods already charged
+
+
+class Unit(NamedTuple):
+    """One pod, or a gang as a whole: what is placed together, or preempted together."""
+
+    key: str  # a PodKey or a GangKey; the two may be alike
+    is_gang: bool
+
+
+def pod_unit(key: PodKey) -> Unit:
+    return Unit(key, is_gang=False)
+
+
+def gang_unit(key: GangKey) -> Unit:
+    return Unit(key, is_gang=True)
+
+
+def victim_priority(owner: Pod | Gang) -> int:
+    """The preemption priority; one below the scheduling priority would let preemptions go round."""
+    if owner.preemption_priority is None:
+        return owner.priority
+    return max(owner.priority, owner.preemption_priority)

@@ -1,0 +1,401 @@
+"""Our picture of the nodes and of who runs or waits; changes only in `apply` and by own decisions.
+
+A decision is counted at once (the pods stand on their nodes, the victims are leaving, the
+nominations hold), before the driver has written it. What the driver then sees confirms it;
+`BindFailed` and `EvictionFailed` take it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar, assert_never
+
+from makeway.engine.model import WorkloadKey
+from makeway.placement.budgets import Budgets
+from makeway.placement.decisions import NO_ROOM, Bind, Decision, Lack, Preempt, Unwind, Wait
+from makeway.placement.events import (
+    BindFailed,
+    BudgetGone,
+    BudgetSeen,
+    Event,
+    EvictionFailed,
+    GangGone,
+    GangSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from makeway.placement.model import (
+    Gang,
+    GangKey,
+    Node,
+    NodeName,
+    Pod,
+    PodKey,
+    Shape,
+    Unit,
+    gang_unit,
+    pod_unit,
+)
+from makeway.placement.nodes import Columns, NodeTable
+from makeway.placement.plan import Ask, Cluster, decide, explain, is_loose, without_gang
+from makeway.placement.units import NOWHERE, UnitTable
+
+_K = TypeVar("_K")
+
+
+class PlacementState:
+    def __init__(self) -> None:
+        columns = Columns()
+        self._nodes = NodeTable(columns)
+        self._units = UnitTable(columns)
+        self._budgets = Budgets()
+        self._gangs: dict[GangKey, Gang] = {}
+        self._pods: dict[PodKey, Pod] = {}  # as we count them: decisions included
+        self._members: dict[GangKey, set[PodKey]] = {}
+        self._on_node: dict[NodeName, set[PodKey]] = {}  # bound, whether we know the node or not
+        self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound
+        self._waiting: set[PodKey] = set()  # exactly the pods without a node that aren't leaving
+        self._nominated: set[PodKey] = set()  # those of them with a nomination
+        self._assumed_nodes: dict[PodKey, NodeName] = {}  # bound by us, not confirmed yet
+        self._assumed_leaving: set[PodKey] = set()  # evicted by us, not gone yet
+        self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before those seen
+        self._short: set[GangKey] = set()  # a bind of theirs failed
+        self._changes = 0  # that could give a place to somebody who waits
+        self._parked: dict[Unit, int] = {}  # how many changes there had been when it had to wait
+        self._due: set[Unit] = set()  # something of their own changed since the last cycle
+        self._changes_seen = -1  # by the last cycle
+
+    # What happens.
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case NodeSeen(node):
+                self._see_node(node)
+            case NodeGone(name):
+                self._lose_node(name)
+            case PodSeen(pod):
+                self._see_pod(pod)
+            case PodGone(key):
+                self._lose_pod(key)
+            case GangSeen(gang):
+                self._see_gang(gang.key, gang)
+            case GangGone(key):
+                self._see_gang(key, None)
+            case BudgetSeen(budget):
+                self._budgets.put(budget)
+                self._changes += 1
+            case BudgetGone(key):
+                self._budgets.remove(key)
+                self._changes += 1
+            case BindFailed(key):
+                self._take_back_bind(key)
+            case EvictionFailed(key):
+                if key in self._assumed_leaving:
+                    self._assumed_leaving.discard(key)
+                    self._put(replace(self._pods[key], terminating=False))
+            case _:
+                assert_never(event)
+
+    def _see_node(self, node: Node) -> None:
+        row = self._nodes.row_of.get(node.name)
+        if row is not None and self._nodes.facts[row] == node:
+            return
+        row, is_new = self._nodes.put(node)
+        if is_new:
+            for key in self._on_node.get(node.name, ()):
+                self._stand_on(key, row)
+        self._changes += 1
+
+    def _lose_node(self, name: NodeName) -> None:
+        if name not in self._nodes.row_of:
+            return
+        self._nodes.remove(name)
+        for key in self._on_node.get(name, ()):
+            self._units.row[self._units.slot_of[key]] = NOWHERE
+        self._changes += 1  # a nominated placement may have become void
+
+    def _stand_on(self, key: PodKey, row: int) -> None:
+        self._units.row[self._units.slot_of[key]] = row
+        self._nodes.charge(row, self._nodes.columns.amounts(self._pods[key].shape))
+
+    def _see_pod(self, pod: Pod) -> None:
+        """Count a pod as it is seen, but for what we have decided and nobody has confirmed yet."""
+        key = pod.key
+        if pod.node is not None:
+            self._assumed_nodes.pop(key, None)
+        elif key in self._assumed_nodes:
+            pod = replace(pod, node=self._assumed_nodes[key])
+        if key in self._assumed_leaving:
+            pod = replace(pod, terminating=True)
+        if key in self._nominations:
+            pod = replace(pod, nominated=self._nominations[key])
+        if self._pods.get(key) != pod:
+            self._put(pod)
+
+    def _lose_pod(self, key: PodKey) -> None:
+        if key in self._pods:
+            self._take_out(key)
+        self._assumed_nodes.pop(key, None)
+        self._assumed_leaving.discard(key)
+        self._nominations.pop(key, None)
+        self._budgets.forget(key)
+
+    def _see_gang(self, key: GangKey, gang: Gang | None) -> None:
+        if self._gangs.get(key) == gang:
+            return
+        members = [self._pods[member] for member in sorted(self._members.get(key, ()))]
+        for member in members:
+            self._take_out(member.key)
+        if gang is None:
+            del self._gangs[key]
+        else:
+            self._gangs[key] = gang
+        for member in members:
+            self._put(member)
+        self._wake(gang_unit(key))
+
+    def _take_back_bind(self, key: PodKey) -> None:
+        if self._assumed_nodes.pop(key, None) is None:
+            return
+        pod = self._pods[key]
+        self._put(replace(pod, node=None, started_at=None))
+        if pod.gang is not None:
+            self._short.add(pod.gang)
+
+    # Where a pod is filed.
+
+    def _put(self, pod: Pod) -> None:
+        key = pod.key
+        if key in self._pods:
+            self._take_out(key)
+        self._pods[key] = pod
+        self._nodes.columns.amounts(pod.shape)  # from now on there is a column for all it asks for
+        if pod.gang is not None:
+            self._members.setdefault(pod.gang, set()).add(key)
+        if pod.node is None:
+            if not pod.terminating:
+                self._waiting.add(key)
+                if pod.nominated is not None:
+                    self._nominated.add(key)
+                self._wake(self._unit_of(pod))
+            return
+        gang = None if pod.gang is None else self._gangs.get(pod.gang)
+        row = self._nodes.row_of.get(pod.node, NOWHERE)
+        self._units.add(pod, row, gang)
+        self._on_node.setdefault(pod.node, set()).add(key)
+        if pod.workload is not None:
+            self._of_workload.setdefault(pod.workload, set()).add(key)
+        if row != NOWHERE:
+            self._nodes.charge(row, self._nodes.columns.amounts(pod.shape))
+        self._wake(self._unit_of(pod))  # a gang has one member less to place
+        if pod.terminating:
+            self._changes += 1
+
+    def _take_out(self, key: PodKey) -> None:
+        pod = self._pods.pop(key)
+        if pod.gang is not None:
+            _discard(self._members, pod.gang, key)
+        self._waiting.discard(key)
+        self._nominated.discard(key)
+        if pod.node is None:
+            return
+        self._units.remove(key)
+        _discard(self._on_node, pod.node, key)
+        if pod.workload is not None:
+            _discard(self._of_workload, pod.workload, key)
+        row = self._nodes.row_of.get(pod.node)
+        if row is not None:
+            self._nodes.charge(row, self._nodes.columns.amounts(pod.shape), sign=-1)
+        self._changes += 1
+
+    def _wake(self, unit: Unit) -> None:
+        self._parked.pop(unit, None)
+        self._due.add(unit)
+
+    def _unit_of(self, pod: Pod) -> Unit:
+        return pod_unit(pod.key) if pod.gang is None else gang_unit(pod.gang)
+
+    # What we answer.
+
+    def place(self, now: float) -> list[Decision]:
+        """Decide about everybody who waits and for whom something may have changed.
+
+        The first are those of the highest priority, then those created first.
+        """
+        decisions: list[Decision] = list(self._unwind())
+        asks: list[Ask] = []
+        for unit in self._units_to_look_at():
+            ask = self._ask(unit)
+            if ask is not None:
+                asks.append(ask)
+            elif unit.is_gang and GangKey(unit.key) not in self._gangs:
+                self._parked[unit] = self._changes
+                decisions.append(without_gang(unit))
+        asks.sort(key=lambda ask: (-ask.priority, ask.created_at, ask.unit))
+        refused: dict[Shape, tuple[int, Wait]] = {}
+        for ask in asks:
+            shape = ask.members[0].shape
+            changes, refusal = refused.get(shape, (None, None))
+            if refusal is not None and changes == self._changes and is_loose(ask):
+                # Nobody of the same shape and higher priority found a place, so neither does this.
+                decisions.append(replace(refusal, preemptor=ask.unit))
+                self._parked[ask.unit] = self._changes
+                continue
+            decision = self._settle(ask, now)
+            decisions.append(decision)
+            if isinstance(decision, Wait) and is_loose(ask) and decision.reason in NO_ROOM:
+                refused[shape] = self._changes, decision
+        return decisions
+
+    def _units_to_look_at(self) -> list[Unit]:
+        """Those for whom something changed since the last cycle, for itself or for everybody."""
+        if self._changes == self._changes_seen:
+            units = sorted(self._due)
+        else:
+            units = sorted({self._unit_of(self._pods[key]) for key in self._waiting})
+        self._due.clear()
+        self._changes_seen = self._changes
+        return [unit for unit in units if self._parked.get(unit) != self._changes]
+
+    def place_one(self, unit: Unit, now: float) -> Bind | Preempt | Wait | None:
+        """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
+        ask = self._ask(unit)
+        return None if ask is None else self._settle(ask, now)
+
+    def explain(self, unit: Unit) -> tuple[Lack, ...]:
+        """For every node, by name: what it lacks for (more) members of this pod or gang."""
+        ask = self._ask(unit)
+        return () if ask is None else explain(ask, self._cluster())
+
+    def nominations(self, unit: Unit) -> dict[PodKey, NodeName]:
+        ask = self._ask(unit)
+        members = () if ask is None else ask.members
+        return {pod.key: pod.nominated for pod in members if pod.nominated is not None}
+
+    def not_matching_priority(self, key: GangKey) -> tuple[PodKey, ...]:
+        """Members whose own priority is not their gang's, which counts nevertheless."""
+        gang = self._gangs.get(key)
+        members = sorted(self._members.get(key, ()))
+        return tuple(m for m in members if gang and self._pods[m].priority != gang.priority)
+
+    def pod(self, key: PodKey) -> Pod | None:
+        """A pod as we count it."""
+        return self._pods.get(key)
+
+    def _cluster(self) -> Cluster:
+        self._nodes.fit_columns()
+        self._units.fit_columns()
+        nominated = tuple(self._pods[key] for key in sorted(self._nominated))
+        return Cluster(self._nodes, self._units, self._budgets, self._gangs, nominated)
+
+    def _ask(self, unit: Unit) -> Ask | None:
+        if not unit.is_gang:
+            pod = self._pods.get(PodKey(unit.key))
+            if pod is None or pod.key not in self._waiting:
+                return None
+            return Ask(
+                unit=unit,
+                priority=pod.priority,
+                may_preempt=pod.may_preempt,
+                members=(pod,),
+                running=(),
+                needed=1,
+                topology_key=None,
+                created_at=pod.created_at,
+            )
+        gang = self._gangs.get(GangKey(unit.key))
+        if gang is None:
+            return None
+        pods = [self._pods[key] for key in sorted(self._members.get(gang.key, ()))]
+        waiting = tuple(pod for pod in pods if pod.key in self._waiting)
+        running = tuple(pod for pod in pods if pod.node is not None and not pod.terminating)
+        if not waiting:
+            return None
+        return Ask(
+            unit=unit,
+            priority=gang.priority,
+            may_preempt=gang.may_preempt,
+            members=waiting,
+            running=running,
+            needed=max(0, gang.min_count - len(running)),
+            topology_key=gang.topology_key,
+            created_at=gang.created_at,
+        )
+
+    def _settle(self, ask: Ask, now: float) -> Bind | Preempt | Wait:
+        decision = decide(ask, self._cluster())
+        match decision:
+            case Bind():
+                for place in decision.placement:
+                    self._assumed_nodes[place.pod] = place.node
+                    self._nominate(place.pod, None)
+                    pod = self._pods[place.pod]
+                    started_at = now if pod.started_at is None else pod.started_at
+                    self._put(replace(pod, node=place.node, started_at=started_at))
+            case Preempt():
+                decision = replace(decision, workloads=self._workloads_lost(decision.pods))
+                self._count_as_leaving(decision.pods)
+                places = dict(decision.placement)
+                for member in ask.members:
+                    self._nominate(member.key, places.get(member.key))
+                self._parked[ask.unit] = self._changes
+            case Wait():
+                kept = dict(decision.nominated)
+                for member in ask.members:
+                    self._nominate(member.key, kept.get(member.key))
+                self._parked[ask.unit] = self._changes
+            case _:
+                assert_never(decision)
+        return decision
+
+    def _count_as_leaving(self, keys: Iterable[PodKey]) -> None:
+        for key in keys:
+            self._assumed_leaving.add(key)
+            self._pods[key] = replace(self._pods[key], terminating=True)
+            self._units.leave(self._pods[key])
+        self._changes += 1
+
+    def _nominate(self, key: PodKey, node: NodeName | None) -> None:
+        pod = self._pods[key]
+        self._nominations[key] = node
+        if pod.nominated == node:
+            return
+        if node is None:
+            self._nominated.discard(key)
+            self._changes += 1
+        else:
+            self._nominated.add(key)
+        self._pods[key] = replace(pod, nominated=node)
+
+    def _workloads_lost(self, victims: Iterable[PodKey]) -> tuple[WorkloadKey, ...]:
+        """The queue Workloads of which no pod is left to run."""
+        gone = set(victims)
+        touched = {workload for key in gone if (workload := self._pods[key].workload) is not None}
+        return tuple(
+            workload
+            for workload in sorted(touched)
+            if all(k in gone or self._pods[k].terminating for k in self._of_workload[workload])
+        )
+
+    def _unwind(self) -> Iterable[Unwind]:
+        """Gangs of which a bind failed and that now run with too few."""
+        for key in sorted(self._short):
+            gang = self._gangs.get(key)
+            pods = tuple(
+                member
+                for member in sorted(self._members.get(key, ()))
+                if self._pods[member].node is not None and not self._pods[member].terminating
+            )
+            if gang is not None and 0 < len(pods) < gang.min_count:
+                self._count_as_leaving(pods)
+                yield Unwind(gang=key, pods=pods)
+        self._short.clear()
+
+
+def _discard(sets: dict[_K, set[PodKey]], key: _K, pod: PodKey) -> None:
+    sets[key].discard(pod)
+    if not sets[key]:
+        del sets[key]

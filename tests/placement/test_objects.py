@@ -1,0 +1,205 @@
+"""The kinds of scheduling.k8s.io that describe gangs: what is accepted, and what it means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.api.batch import Pod as PodView
+from makeway.api.batch import PriorityClass
+from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.intake import take_in
+from makeway.api.meta import ObjectMeta
+from makeway.api.priorities import Priorities, resolve_priorities
+from makeway.api.validation import validate_set
+from makeway.placement.model import Mode
+from tests.conformance.placement import gang_from, gang_key_of, gangs_from
+
+AT_100 = Priorities(100, 100, "PreemptLowerPriority")
+
+
+def workload(**spec: Any) -> dict[str, Any]:
+    groups = [{"name": "workers", "policy": {"gang": {"minCount": 4}}}]
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "train", "namespace": "lab"},
+        "spec": {"podGroups": groups, **spec},
+    }
+
+
+def pod_group(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train-workers", "namespace": "lab"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, **spec},
+    }
+
+
+def complaints(document: dict[str, Any], old: Any = None) -> list[str]:
+    return [str(error) for error in take_in(document, old).errors]
+
+
+def accepted(document: dict[str, Any]) -> Any:
+    intake = take_in(document)
+    assert not intake.errors, [str(error) for error in intake.errors]
+    return intake.object
+
+
+def test_both_spellings_mean_the_same_gang() -> None:
+    together = {"name": "workers", "policy": {"gang": {"minCount": 4}}}
+    together["policy"]["gang"]["preemptionMode"] = "PodGroup"  # type: ignore[index]
+    seed: GangWorkload = accepted(workload(podGroups=[together]))
+    today: PodGroup = accepted(pod_group(disruptionMode={"all": {}}))
+
+    (first,) = gangs_from(seed, AT_100, [""])
+    second = gang_from(today, AT_100)
+    assert first.mode is Mode.GANG
+    assert replace(first, key=second.key) == second
+
+
+def test_a_pod_names_its_gang_either_way() -> None:
+    def pod(**spec: Any) -> PodView:
+        container = {"name": "main"}
+        view = accepted(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "lab"},
+                "spec": {"containers": [container], **spec},
+            }
+        )
+        assert isinstance(view, PodView)
+        return view
+
+    reference = {"name": "train", "podGroup": "workers", "podGroupReplicaKey": "2"}
+    assert gang_key_of(pod(workloadRef=reference)) == "lab/train/workers/2"
+    group = {"podGroupName": "train-workers"}
+    assert gang_key_of(pod(schedulingGroup=group)) == "lab/train-workers"
+    assert gang_key_of(pod()) is None
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        pytest.param(
+            workload(podGroups=[{"name": "w", "policy": {"gang": {"minCount": 0}}}]),
+            "spec.podGroups[0].policy.gang.minCount: 0 is not positive; write 1 or more",
+            id="minCount 0",
+        ),
+        pytest.param(
+            workload(podGroups=[{"name": "w", "policy": {}}]),
+            "spec.podGroups[0].policy: is empty; write gang or basic",
+            id="no policy",
+        ),
+        pytest.param(
+            workload(podGroups=[]),
+            "spec.podGroups: has 0 pod groups; list at least 1",
+            id="no groups",
+        ),
+        pytest.param(
+            workload(podGroups=[{"name": "w", "replicas": 0, "policy": {"gang": {"minCount": 1}}}]),
+            "spec.podGroups[0].replicas: 0 is not positive; write 1 or more",
+            id="replicas 0",
+        ),
+        pytest.param(
+            pod_group(disruptionMode={"all": {}, "single": {}}),
+            "spec.disruptionMode: has both single and all; keep one of them",
+            id="two modes",
+        ),
+        pytest.param(
+            {**workload(), "status": {"priority": 100, "preemptionPriority": 50}},
+            "status.preemptionPriority: 50 is below the scheduling priority (100); "
+            "write 100 or more; else two workloads could preempt each other in turn",
+            id="preemption below scheduling",
+        ),
+    ],
+)
+def test_what_is_refused(document: dict[str, Any], complaint: str) -> None:
+    assert complaints(document) == [complaint]
+
+
+def test_class_names_stay_as_they_are() -> None:
+    old = accepted(workload(priorityClassName="low", preemptionPriorityClassName="high"))
+    changed = workload(priorityClassName="mid", preemptionPriorityClassName="mid")
+    assert complaints(changed, old) == [
+        'spec.priorityClassName: "mid" cannot be changed; leave it at low',
+        'spec.preemptionPriorityClassName: "mid" cannot be changed; leave it at high',
+    ]
+
+
+def test_min_count_of_a_pod_group_may_change_and_nothing_else() -> None:
+    old = accepted(pod_group(disruptionMode={"single": {}}))
+    more = pod_group(disruptionMode={"single": {}}, schedulingPolicy={"gang": {"minCount": 8}})
+    assert complaints(more, old) == []
+    assert complaints(pod_group(disruptionMode={"all": {}}), old) == [
+        "spec.disruptionMode: cannot be changed; create another pod group"
+    ]
+
+
+def classes(**values: int) -> list[PriorityClass]:
+    return [
+        PriorityClass(metadata=ObjectMeta(name=name), value=value, global_default=name == "std")
+        for name, value in values.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "numbers"),
+    [
+        (("low", ""), {"low": 10}, (10, 10)),
+        (("low", "high"), {"low": 10, "high": 100}, (10, 100)),
+        (("", ""), {"std": 40}, (40, 40)),
+        (("", ""), {"low": 10}, (0, 0)),
+        (("system-node-critical", ""), {}, (2_000_001_000, 2_000_001_000)),
+    ],
+)
+def test_class_names_become_numbers(
+    names: tuple[str, str], known: dict[str, int], numbers: tuple[int, int]
+) -> None:
+    resolved = resolve_priorities(*names, classes(**known))
+    assert resolved.priorities is not None
+    assert resolved.priorities[:2] == numbers
+
+
+@pytest.mark.parametrize(
+    ("names", "distance_max", "complaint"),
+    [
+        (
+            ("none", ""),
+            None,
+            'spec.priorityClassName: "none" is not a priority class; '
+            "create it first, or name one that exists (high, low)",
+        ),
+        (
+            ("high", "low"),
+            None,
+            'spec.preemptionPriorityClassName: "low" has value 10, below the scheduling priority '
+            "100; name a class of 100 or more; else preemptions could go round in circles",
+        ),
+        (
+            ("low", "high"),
+            50,
+            'spec.preemptionPriorityClassName: "high" has value 100, too far above 10; '
+            "name a class of at most 60",
+        ),
+    ],
+)
+def test_classes_that_do_not_go_together(
+    names: tuple[str, str], distance_max: int | None, complaint: str
+) -> None:
+    known = classes(low=10, high=100)
+    resolved = resolve_priorities(*names, known, distance_max=distance_max)
+    assert [str(error) for error in resolved.errors] == [complaint]
+
+
+def test_the_annotation_of_a_pod_group_is_held_against_its_class() -> None:
+    document = pod_group(priorityClassName="high")
+    document["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": "low"}
+    views = [*classes(low=10, high=100), accepted(document)]
+    (error,) = validate_set(views)
+    assert error.index == 2
+    assert str(error.error).startswith(
+        'metadata.annotations[makeway.dev/preemption-priority-class]: "low" has value 10, below'
+    )
