@@ -11,192 +11,19 @@ from typing import Any, NamedTuple
 
 from makeway.api import batch
 from makeway.api.codec import decode
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import GangWorkload
 from makeway.api.intake import take_in
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.api.meta import LabelSelector, ObjectMeta
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
-from makeway.engine.matching import Constraints, Requirement, Taint, Toleration
-from makeway.engine.model import PODS, ResourceName
 from makeway.placement.decisions import Bind, Preempt
-from makeway.placement.events import (
-    BudgetSeen,
-    GangSeen,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-)
-from makeway.placement.model import (
-    Apart,
-    Budget,
-    BudgetKey,
-    Gang,
-    GangKey,
-    Mode,
-    Node,
-    NodeName,
-    Pod,
-    PodKey,
-    Selector,
-    Shape,
-    Spread,
-    Unit,
-    gang_unit,
-    pod_unit,
-)
+from makeway.placement.events import Event, GangSeen, NodeGone, PodGone, PodSeen
+from makeway.placement.model import GangKey, NodeName, Pod, PodKey, Shape, Unit, gang_unit, pod_unit
 from makeway.placement.state import PlacementState
+from makeway.translate.placement import gangs_of, not_matching_condition, seen_in_placement
 
 Json = dict[str, Any]
 NOW = 1_000_000.0
-
-# From views to the values of placement.
-
-
-def node_from(view: batch.Node) -> Node:
-    amounts = view.status.allocatable or view.status.capacity
-    return Node(
-        name=NodeName(view.metadata.name),
-        capacity={ResourceName(name): amount for name, amount in amounts.items()},
-        labels=view.metadata.labels,
-        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in view.spec.taints),
-        unschedulable=view.spec.unschedulable,
-    )
-
-
-def constraints_from(spec: batch.PodSpec) -> Constraints:
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required if affinity is not None else None
-    terms = () if required is None else required.node_selector_terms
-    return Constraints(
-        selector=tuple(sorted(spec.node_selector.items())),
-        affinity=tuple(
-            tuple(Requirement(r.key, r.operator, r.values) for r in term.match_expressions)
-            for term in terms
-        ),
-        tolerations=tuple(
-            Toleration(t.key, t.operator, t.value, t.effect or "") for t in spec.tolerations
-        ),
-    )
-
-
-def apart_from(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
-    """Anti-affinity among the members themselves; the narrowest term that matches the pod."""
-    anti = spec.affinity.pod_anti_affinity if spec.affinity is not None else None
-    keys = [
-        term.topology_key
-        for term in (() if anti is None else anti.required)
-        if term.label_selector is not None and term.label_selector.matches(metadata.labels)
-    ]
-    return Apart(keys[0]) if keys else None
-
-
-def spread_from(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
-    """The first hard constraint on how the pod and those like it are spread."""
-    for constraint in spec.topology_spread_constraints:
-        selector = constraint.label_selector
-        is_hard = constraint.when_unsatisfiable == "DoNotSchedule"
-        if is_hard and selector is not None and selector.matches(metadata.labels):
-            return Spread(constraint.topology_key, constraint.max_skew)
-    return None
-
-
-def gang_key_of(view: batch.Pod) -> GangKey | None:
-    namespace, spec = view.metadata.namespace, view.spec
-    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return GangKey(f"{namespace}/{spec.scheduling_group.pod_group_name}")
-    if spec.workload_ref is not None:
-        ref = spec.workload_ref
-        return GangKey(f"{namespace}/{ref.name}/{ref.pod_group}/{ref.pod_group_replica_key}")
-    return None
-
-
-def pod_from(view: batch.Pod, classes: Sequence[batch.PriorityClass]) -> Pod:
-    metadata, spec, status = view.metadata, view.spec, view.status
-    requests = batch.pod_requests(spec)
-    annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
-    resolved = resolve_priorities(spec.priority_class_name, annotated, classes).priorities
-    priority = spec.priority
-    if priority is None:
-        priority = resolved.scheduling if resolved is not None else 0
-    return Pod(
-        key=PodKey(f"{metadata.namespace}/{metadata.name}"),
-        namespace=metadata.namespace,
-        shape=Shape(
-            requests=tuple(
-                sorted(
-                    (ResourceName(name), amount)
-                    for name, amount in requests.items()
-                    if amount > 0 and name != PODS
-                )
-            ),
-            constraints=constraints_from(spec),
-            apart=apart_from(metadata, spec),
-            spread=spread_from(metadata, spec),
-        ),
-        priority=priority,
-        preemption_priority=resolved.preemption if annotated and resolved is not None else None,
-        may_preempt=spec.preemption_policy != "Never",
-        gang=gang_key_of(view),
-        node=NodeName(spec.node_name) if spec.node_name else None,
-        nominated=NodeName(status.nominated_node_name) if status.nominated_node_name else None,
-        terminating=metadata.deletion_timestamp is not None,
-        labels=metadata.labels,
-        created_at=metadata.creation_timestamp or 0.0,
-        started_at=status.start_time,
-    )
-
-
-def gangs_from(
-    view: GangWorkload, priorities: Priorities, replica_keys: Iterable[str]
-) -> list[Gang]:
-    """One gang per group and replica of a Workload; groups with the basic policy are none."""
-    return [
-        Gang(
-            key=GangKey(f"{view.metadata.namespace}/{view.metadata.name}/{group.name}/{replica}"),
-            min_count=group.policy.gang.min_count,
-            mode=Mode(group.policy.gang.preemption_mode),
-            priority=priorities.scheduling,
-            preemption_priority=priorities.preemption,
-            may_preempt=priorities.preemption_policy != "Never",
-            created_at=view.metadata.creation_timestamp or 0.0,
-        )
-        for group in view.spec.pod_groups
-        if group.policy.gang is not None
-        for replica in replica_keys
-    ]
-
-
-def gang_from(view: PodGroup, priorities: Priorities) -> Gang:
-    spec = view.spec
-    gang = spec.scheduling_policy.gang
-    goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
-    keys = spec.scheduling_constraints.topology
-    return Gang(
-        key=GangKey(f"{view.metadata.namespace}/{view.metadata.name}"),
-        min_count=gang.min_count if gang is not None else 1,
-        mode=Mode.GANG if goes_together else Mode.POD,
-        priority=priorities.scheduling,
-        preemption_priority=priorities.preemption,
-        may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
-        topology_key=keys[0].key if keys else None,
-        created_at=view.metadata.creation_timestamp or 0.0,
-    )
-
-
-def budget_from(view: batch.PodDisruptionBudget) -> Budget:
-    selector = view.spec.selector or LabelSelector()
-    labels = [Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
-    expressions = [Requirement(r.key, r.operator, r.values) for r in selector.match_expressions]
-    return Budget(
-        key=BudgetKey(f"{view.metadata.namespace}/{view.metadata.name}"),
-        namespace=view.metadata.namespace,
-        selector=Selector((*labels, *expressions)),
-        allowed=view.status.disruptions_allowed,
-        disrupted=frozenset(view.status.disrupted_pods),
-    )
-
 
 # From a scenario to documents.
 
@@ -381,41 +208,34 @@ class Stage:
         self.state = PlacementState()
         self._groups: dict[str, GangKey] = {}
         for node in scenario["nodes"]:
-            self.state.apply(NodeSeen(node_from(_decoded(_node_document(node)))))
+            self.tell(_node_document(node))
         for group in scenario["podGroups"]:
             pods = (pod for pod in scenario["pods"] if pod.get("group") == group["name"])
             self._add_group(group, sorted({str(pod.get("replica") or "") for pod in pods} | {""}))
         for pod in scenario["pods"]:
             self.add_pod(pod)
         for budget in scenario["pdbs"]:
-            self.state.apply(BudgetSeen(budget_from(_decoded(_budget_document(budget)))))
+            self.tell(_budget_document(budget))
+
+    def tell(self, document: Json, replicas: Sequence[str] | None = None) -> list[Event]:
+        told = seen_in_placement(_decoded(document), self._classes, replicas=replicas)
+        for event in told:
+            self.state.apply(event)
+        return list(told)
 
     def _add_group(self, group: Json, replicas: Sequence[str]) -> None:
         if self._by_workload:
-            workload: GangWorkload = _decoded(_workload_document(group))
-            spec = workload.spec
-            names = spec.priority_class_name, spec.preemption_priority_class_name
-            gangs = gangs_from(workload, self._priorities(*names), replicas)
+            told = self.tell(_workload_document(group), replicas)
         else:
-            gangs = []
-            for replica in replicas:
-                one: PodGroup = _decoded(_group_document(group, replica))
-                annotated = one.metadata.annotations[PREEMPTION_PRIORITY_CLASS]
-                names = one.spec.priority_class_name, annotated
-                gangs.append(gang_from(one, self._priorities(*names)))
-        for replica, gang in zip(replicas, gangs, strict=True):
-            self._groups[_replica_name(group["name"], replica)] = gang.key
-            self.state.apply(GangSeen(gang))
-
-    def _priorities(self, class_name: str, preemption_class_name: str) -> Priorities:
-        resolved = resolve_priorities(class_name, preemption_class_name, self._classes)
-        assert resolved.priorities is not None, resolved.errors
-        return resolved.priorities
+            told = [e for replica in replicas for e in self.tell(_group_document(group, replica))]
+        for replica, event in zip(replicas, told, strict=True):
+            assert isinstance(event, GangSeen), event
+            self._groups[_replica_name(group["name"], replica)] = event.gang.key
 
     def add_pod(self, pod: Json) -> None:
         document = _pod_document(pod, by_workload=self._by_workload)
         self._namespaces[pod["name"]] = document["metadata"]["namespace"]
-        self.state.apply(PodSeen(pod_from(_decoded(document), self._classes)))
+        self.tell(document)
 
     def key(self, name: str) -> PodKey:
         return PodKey(f"{self._namespaces[name]}/{name}")
@@ -522,8 +342,7 @@ def _play(scenario: Json, stage: Stage) -> list[str]:
             case "add_pod":
                 stage.add_pod(step["pod"])
             case "add_node":
-                node: batch.Node = _decoded(_node_document(step["node"]))
-                stage.state.apply(NodeSeen(node_from(node)))
+                stage.tell(_node_document(step["node"]))
             case "remove_node":
                 stage.state.apply(NodeGone(NodeName(step["node"])))
             case unknown:
@@ -554,7 +373,7 @@ def _run_api(given: Json, expect: Json) -> list[str]:
         if expect["updateAccepted"] != (not errors):
             differences.append(f"updateAccepted: expected {expect['updateAccepted']}, {errors}")
     for name, wanted in (expect.get("condition") or {}).items():
-        got_condition = _diverges(view, priorities, given.get("podPriorities") or ())
+        got_condition = _diverges(view, classes, given.get("podPriorities") or ())
         if name != "PodsNotMatchingPriority" or wanted != got_condition:
             differences.append(f"condition {name}: expected {wanted}, got {got_condition}")
     return differences
@@ -598,12 +417,14 @@ def _admit(
     return intake.object, resolved.priorities, [str(error) for error in resolved.errors]
 
 
-def _diverges(view: GangWorkload, priorities: Priorities, pods: Iterable[int]) -> bool:
+def _diverges(
+    view: GangWorkload, classes: Sequence[batch.PriorityClass], pods: Iterable[int]
+) -> bool:
     state = PlacementState()
-    (gang,) = gangs_from(view, priorities, [""])
+    (gang,) = gangs_of(view, classes)
     state.apply(GangSeen(gang))
     for index, priority in enumerate(pods):
         key, shape = PodKey(f"default/pod-{index}"), Shape(())
         pod = Pod(key=key, namespace="default", shape=shape, priority=priority, gang=gang.key)
         state.apply(PodSeen(pod))
-    return bool(state.not_matching_priority(gang.key))
+    return not_matching_condition(state.not_matching_priority(gang.key), NOW).status == "True"

@@ -1,0 +1,1 @@
+"""The `makeway` command: one file per subcommand, and `render`, which makes text of reasons."""

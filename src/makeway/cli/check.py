@@ -1,0 +1,222 @@
+"""`makeway check FILE...`: every error of a set of manifests, each with its place."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from makeway.api.errors import ABSENT, FieldError, Unsupported
+from makeway.api.intake import take_in
+from makeway.api.kinds import View
+from makeway.api.manifests import Manifest, Position, read_manifests
+from makeway.api.schema import Document
+from makeway.api.validation import validate_set
+from makeway.cli.command import Command, Trouble
+
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    position: Position
+    subject: str  # ClusterQueue/vision; empty where the text is no object
+    what: FieldError | Unsupported
+
+    def __str__(self) -> str:
+        subject = f" {self.subject}:" if self.subject else ""
+        return f"{self.position}:{subject} {self.what}"
+
+    def as_json(self) -> dict[str, object]:
+        row: dict[str, object] = {
+            "file": self.position.source,
+            "line": self.position.line or None,
+            "object": self.subject or None,
+            "path": self.what.path or None,
+        }
+        match self.what:
+            case FieldError():
+                if self.what.value is not ABSENT:
+                    row["value"] = self.what.value
+                row["problem"] = self.what.problem
+                row["hint"] = self.what.hint or None
+            case Unsupported():
+                row["reason"] = self.what.reason
+                row["problem"] = f"accepted, but Makeway does not act on it ({self.what.what})"
+        return row
+
+
+@dataclass(slots=True)
+class Report:
+    objects: int = 0
+    errors: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
+
+
+def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
+    """Check texts, given with the names of their files, by themselves and with each other."""
+    report = Report()
+    sound: list[tuple[Manifest, View]] = []
+    for source, text in texts:
+        found = read_manifests(text, source)
+        for trouble in found.troubles:
+            report.errors.append(Finding(position=trouble.position, subject="", what=trouble.error))
+        for manifest in found.manifests:
+            report.objects += 1
+            intake = take_in(manifest.document)
+            report.errors += _findings(manifest, intake.errors)
+            report.warnings += _findings(manifest, intake.unsupported)
+            if intake.object is not None:
+                sound.append((manifest, intake.object))
+    for between in validate_set([view for _, view in sound]):
+        report.errors += _findings(sound[between.index][0], (between.error,))
+    return report
+
+
+def _findings(manifest: Manifest, found: Iterable[FieldError | Unsupported]) -> Iterator[Finding]:
+    for what in found:
+        yield Finding(
+            position=manifest.locate(what.path), subject=_subject(manifest.document), what=what
+        )
+
+
+def _subject(document: Document) -> str:
+    """Kind and name, as far as the document has them."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    parts = (document.get("kind"), name)
+    return "/".join(part for part in parts if isinstance(part, str) and part)
+
+
+# --- files ---
+
+
+def read_texts(names: Iterable[str], troubles: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what can be read, with its name; what can't is noted in `troubles`."""
+    for name in names:
+        if name == STDIN:
+            yield from _decoded("<stdin>", sys.stdin.buffer.read(), troubles)
+            continue
+        path = Path(name)
+        found = _manifests_in(path) if path.is_dir() else [path]
+        if not found:
+            troubles.append(f"{path}: no {', '.join(SUFFIXES)} files in this folder")
+        for file in found:
+            try:
+                content = file.read_bytes()
+            except OSError as error:
+                troubles.append(f"{file}: {(error.strerror or str(error)).lower()}")
+            else:
+                yield from _decoded(str(file), content, troubles)
+
+
+def _manifests_in(folder: Path) -> list[Path]:
+    """The files of a folder and the folders in it; hidden ones are none of our business."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix in SUFFIXES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
+
+
+def _decoded(name: str, content: bytes, troubles: list[str]) -> Iterator[tuple[str, str]]:
+    try:
+        yield name, content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        troubles.append(f"{name}: not text in UTF-8 (byte {error.start})")
+
+
+# --- the command ---
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a YAML or JSON file, a folder of them, or - for standard input",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="how to print what was found (default: text)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    troubles: list[str] = []
+    report = check_texts(read_texts(arguments.files, troubles))
+    if arguments.output == "json":
+        _print_json(report)
+    else:
+        _print_text(report)
+    if troubles:
+        raise Trouble("\nmakeway: ".join(troubles))
+    return 1 if report.errors else 0
+
+
+def _print_json(report: Report) -> None:
+    rows = {
+        "objects": report.objects,
+        "errors": [finding.as_json() for finding in report.errors],
+        "warnings": [finding.as_json() for finding in report.warnings],
+    }
+    print(json.dumps(rows, indent=2, default=str))
+
+
+def _print_text(report: Report) -> None:
+    for finding in report.errors:
+        _print_safely(f"error: {finding}")
+    for finding in report.warnings:
+        _print_safely(f"warning: {finding}")
+    counts = [
+        _count(report.objects, "object"),
+        _count(len(report.errors), "error"),
+        _count(len(report.warnings), "warning"),
+    ]
+    print(", ".join(counts))
+
+
+def _print_safely(text: str) -> None:
+    """What a file holds may be more than this terminal can show."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+COMMAND = Command(
+    name="check",
+    summary="check manifests: every error with file, line and what would be right",
+    description="""\
+Check manifests without applying them. Reads queue objects of both Kueue API
+versions, Jobs and what goes with them, and prints every error with its file and
+line, the field, what was written there, and what would be right. All files are
+checked as one set, so a cycle of cohorts over two files is found as well.
+
+Fields that Makeway accepts but does not act on are warnings: they do no harm,
+but they do nothing either.
+""",
+    examples="""\
+examples:
+  makeway check queues.yaml
+  makeway check examples/
+  kustomize build . | makeway check -
+  makeway check -o json queues.yaml | jq '.errors[].path'
+
+exit codes:
+  0  no errors, perhaps warnings     1  errors     2  a file can't be read
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,21 @@
+"""What a subcommand says about itself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class Trouble(Exception):
+    """The command can't do what was asked; its text is for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    name: str
+    summary: str  # a line in the list of commands
+    description: str
+    examples: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]  # returns the exit code

@@ -1,0 +1,192 @@
+"""The house keeps its layers: rooms import only what they may, and the engine is pure.
+
+A wrong import is the first thing to rot, and nobody sees it in a review. The table below is the
+rule; `docs/architecture.md` draws it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "makeway"
+
+
+class Room(NamedTuple):
+    rooms: frozenset[str] = frozenset()  # rooms, or single modules of them, that it may import
+    libraries: frozenset[str] = frozenset()  # besides the standard library
+    is_pure: bool = False
+
+
+def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) -> Room:
+    return Room(frozenset(rooms), frozenset(libraries), is_pure)
+
+
+# Rooms that are planned stand here too: whoever builds one finds its rule.
+ROOMS = {
+    "api": room(libraries=("yaml",)),
+    "engine": room(is_pure=True),
+    "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
+    "translate": room("api", "engine", "placement"),
+    "store": room(),
+    "server": room("api", "store"),
+    "client": room("api"),
+    "controller": room("api", "client", "engine", "placement", "translate"),
+    "runner": room("api", "client"),
+    "sim": room("api", "engine", "placement", "translate"),
+    "dashboard": room(),
+    "embedded": room("store", "server", "client", "controller", "runner", "dashboard"),
+    "cli": room("api", "client", "controller", "embedded", "engine", "sim", "translate"),
+}
+# One file knows a library; the others don't.
+ONLY_IN = {"yaml": "api/manifests.py"}
+# What reads clocks, draws lots, logs, or reaches the world outside.
+IMPURE = frozenset(
+    {
+        *("asyncio", "concurrent", "ctypes", "datetime", "glob", "http", "importlib", "io"),
+        *("logging", "multiprocessing", "os", "pathlib", "pickle", "platform", "queue"),
+        *("random", "secrets", "select", "selectors", "shelve", "shutil", "signal", "socket"),
+        *("sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib"),
+        *("uuid", "warnings"),
+    }
+)
+IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "breakpoint", "__import__"})
+
+
+class Import(NamedTuple):
+    file: Path
+    line: int
+    module: str
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(SOURCE)}:{self.line} imports {self.module}"
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(file: Path) -> str:
+    """The folder or file right below the package; empty for the package itself."""
+    first = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+def imports(file: Path) -> Iterator[Import]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(file, node.lineno, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: write the import out in full"
+            assert node.module is not None
+            for alias in node.names:
+                yield Import(file, node.lineno, f"{node.module}.{alias.name}")
+
+
+def imported_room(module: str) -> str | None:
+    """`engine.model` for makeway.engine.model.Quota; None for what is not ours."""
+    parts = module.split(".")
+    return ".".join(parts[1:3]) if parts[0] == "makeway" and len(parts) > 1 else None
+
+
+ALL_IMPORTS = [found for file in modules() for found in imports(file)]
+
+
+def test_every_room_is_listed() -> None:
+    unlisted = {room_of(file) for file in modules()} - ROOMS.keys() - {""}
+
+    assert not unlisted, f"say in ROOMS what {sorted(unlisted)} may import, and why in docs/"
+
+
+@pytest.mark.parametrize("name", sorted(ROOMS))
+def test_a_room_imports_only_what_it_may(name: str) -> None:
+    wrong = []
+    for found in ALL_IMPORTS:
+        wanted = imported_room(found.module)
+        if room_of(found.file) != name or wanted is None:
+            continue
+        if wanted.partition(".")[0] not in ROOMS[name].rooms | {name} and (
+            wanted not in ROOMS[name].rooms
+        ):
+            wrong.append(str(found))
+
+    assert not wrong, f"{name} may import {sorted(ROOMS[name].rooms)}"
+
+
+@pytest.mark.parametrize("name", sorted(ROOMS))
+def test_a_room_uses_only_the_libraries_it_may(name: str) -> None:
+    wrong = [
+        str(found)
+        for found in ALL_IMPORTS
+        if room_of(found.file) == name
+        and (top := found.module.partition(".")[0]) not in sys.stdlib_module_names
+        and top not in ROOMS[name].libraries | {"makeway"}
+    ]
+
+    assert not wrong, f"{name} may use {sorted(ROOMS[name].libraries)}"
+
+
+def test_a_library_is_known_to_one_file() -> None:
+    wrong = [
+        str(found)
+        for found in ALL_IMPORTS
+        for library, home in ONLY_IN.items()
+        if found.module.partition(".")[0] == library and found.file != SOURCE / home
+    ]
+
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", sorted(n for n, r in ROOMS.items() if r.is_pure))
+def test_a_pure_room_imports_nothing_impure(name: str) -> None:
+    wrong = [
+        str(found)
+        for found in ALL_IMPORTS
+        if room_of(found.file) == name and found.module.partition(".")[0] in IMPURE
+    ]
+
+    assert not wrong, f"{name} is told what it needs; it has no clock, log, disk or network"
+
+
+@pytest.mark.parametrize("name", sorted(n for n, r in ROOMS.items() if r.is_pure))
+def test_a_pure_room_calls_nothing_impure(name: str) -> None:
+    calls = [
+        f"{file.relative_to(SOURCE)}:{node.lineno} calls {node.func.id}"
+        for file in modules()
+        if room_of(file) == name
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in IMPURE_CALLS
+    ]
+
+    assert not calls
+
+
+@pytest.mark.parametrize("name", ["api", "engine", "placement", "translate", "store", "sim"])
+def test_a_room_that_waits_for_nothing_is_not_async(name: str) -> None:
+    found = [
+        f"{file.relative_to(SOURCE)}:{node.lineno}"
+        for file in modules()
+        if room_of(file) == name
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef | ast.AsyncWith | ast.AsyncFor | ast.Await)
+    ]
+
+    assert not found
+
+
+def test_the_rooms_stand_in_an_order() -> None:
+    """No two rooms may need each other, not even over a third one."""
+    left = {name: {r.partition(".")[0] for r in room.rooms} for name, room in ROOMS.items()}
+    while left:
+        free = [name for name, needs in left.items() if not needs & left.keys()]
+        assert free, f"a cycle among {sorted(left)}"
+        for name in free:
+            del left[name]
