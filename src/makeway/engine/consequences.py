@@ -54,11 +54,13 @@ NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
 class Consequences:
     """Collects the decisions of one cycle in one tree while it carries them out."""
 
-    def __init__(self, state: ClusterState, now: float) -> None:
+    def __init__(self, state: ClusterState, now: float, began_at: int) -> None:
         self.state = state
         self.now = now
         self.decisions: list[Decision] = []
         self.have_changed_something = False  # so the next cycle may answer differently
+        self.began_at = began_at  # the last change of the tree that the cycle has seen
+        self.begin_anew = False  # it would only repeat one before this
 
     def carry_out(self, head: Head, taken: Iterable[WorkloadKey]) -> None:
         """`taken` are the victims of the whole cycle."""
@@ -169,6 +171,7 @@ class Consequences:
             self.have_changed_something = True
         head.entry.scan = None
         self.state.make_preemptor(head.entry, dict(head.nomination.usage))
+        head.entry.booked = head.nomination.assignment()
         if self.state.config.gates.hold_for_preemptor and lets_others_pass(head.queue):
             head.queue.pending.park_alone(head.entry)
             self.have_changed_something = True
@@ -187,14 +190,33 @@ class Consequences:
         entry = head.entry
         before, entry.scan = entry.scan, None
         scan = Scan(
-            tuple(head.nomination.tried), head.queue.generation, self.state.cycle, entry.shape
+            tuple(head.nomination.tried),
+            head.queue.generation,
+            self.state.cycle,
+            entry.shape,
+            head.queue.spec.groups,
         )
         is_kept = self._keeps_position(head)
-        if keeps and scan.has_more:
+        if keeps and scan.has_more and self._is_worth_another(head):
             head.has_flavors_left = True
             entry.scan = scan if is_kept else None
-        if before is not None or head.has_flavors_left:
+        if before is None:
+            entry.began_at = self.began_at
+        if head.has_flavors_left:
             self.have_changed_something = True  # the next search begins elsewhere
+        elif before is not None and entry.began_at != head.queue.tree.changed_at:
+            self.have_changed_something = True  # the first flavors were tried before a change
+        elif before is not None:
+            self.begin_anew = True  # all flavors were tried; the next search is like the first
+
+    def _is_worth_another(self, head: Head) -> bool:
+        """Positions of several pod sets may chase each other for ever: there is an end to it."""
+        entry, queue = head.entry, head.queue
+        changed_at, count = entry.attempts
+        count = count + 1 if changed_at == queue.tree.changed_at else 1
+        entry.attempts = (queue.tree.changed_at, count)
+        flavors = sum(len(group.flavors) for group in queue.spec.groups)
+        return count <= 4 * flavors * len(entry.workload.pod_sets)
 
     def _keeps_position(self, head: Head) -> bool:
         """Without the gate, telling the user something new loses the position, as in Kueue."""

@@ -44,9 +44,10 @@ class TreeCycle:
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
         self.booked: set[WorkloadKey] = set()  # heads whose place is booked in both pictures
+        self.promised: list[Head] = []  # those of them who wait until victims have let go
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
-        self.consequences = Consequences(state, now)
+        self.consequences = Consequences(state, now, tree.changed_at)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
@@ -58,8 +59,9 @@ class TreeCycle:
                 self.outcomes.append(head.outcome())
         for head in heads:
             self.consequences.carry_out(head, self.taken)
-        has_changed = self.consequences.have_changed_something
-        self.tree.settled = None if has_changed else tuple(self.outcomes)
+        self.tree.is_due = self.consequences.have_changed_something
+        is_settled = not self.tree.is_due and not self.consequences.begin_anew
+        self.tree.settled = tuple(self.outcomes) if is_settled else None
 
     # --- heads ---
 
@@ -123,7 +125,7 @@ class TreeCycle:
                 return
         if self._overlaps(head):
             head.skip(VictimsTaken())
-        elif not self._fits_beside_others(head):
+        elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
         elif (rival := self.rival_of(head)) is not None:
             head.skip(HeldForPreemptor(rival))
@@ -131,6 +133,8 @@ class TreeCycle:
             self._take(head.victims)
             self._book(head.queue, head.nomination.usage)
             self.booked.add(head.entry.workload.key)
+            if head.result is not HeadResult.ADMITTED:
+                self.promised.append(head)
 
     def _judge(self, head: Head) -> None:
         """How does the head stand, now that others have taken their victims?"""
@@ -167,6 +171,19 @@ class TreeCycle:
             for victim in head.victims:
                 self.cleared.release(victim.queue.node, victim.entry.usage)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
+
+    def _fits_already(self, head: Head) -> bool:
+        """Who is admitted at once must not count on victims: they have not let go yet.
+
+        Kueue lets it (in the recorded data), and has more in use than there is for a while.
+        """
+        counts_on_victims = not self.state.config.gates.hold_for_preemptor
+        if head.result is not HeadResult.ADMITTED or not self.taken or counts_on_victims:
+            return True
+        with self.standing.trial():
+            for other in self.promised:
+                self.standing.release(other.queue.node, other.nomination.usage)
+            return self.standing.fits(head.queue.node, head.nomination.usage)
 
     def _reserve_what_is_left(self, head: Head) -> None:
         """Nobody may sneak past a head that has to wait, unless it can reclaim from anybody."""

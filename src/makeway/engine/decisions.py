@@ -153,7 +153,7 @@ class Reserve:
     borrow_level: int
     is_borrowing: bool
     checks: tuple[CheckName, ...]  # at least one, none of them ready yet
-    waited_s: float
+    waited_s: float  # since it was queued
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,8 @@ class Admit:
     assignment: Assignment
     borrow_level: int
     is_borrowing: bool
-    waited_s: float
+    waited_s: float  # since it was queued
+    checked_s: float = 0.0  # of that, since quota was reserved
 
 
 class Victim(NamedTuple):

@@ -47,11 +47,12 @@ class Engine:
             not_nominated.extend(cycle.not_nominated)
             if tree.settled is None:
                 state.unsettled[id(tree)] = tree
+        is_due = any(tree.is_due for tree in state.unsettled.values())
         return Cycle(
             decisions=tuple(decisions),
             order=tuple(outcomes),
             not_nominated=tuple(not_nominated),
-            next_at=now if state.unsettled else state.next_clock(),
+            next_at=now if is_due else state.next_clock(),
             had_heads=bool(busy),
         )
 

@@ -14,6 +14,7 @@ from makeway.engine.model import (
     FlavorTrial,
     PodSetName,
     QueueName,
+    ResourceGroup,
     ResourceName,
     Workload,
 )
@@ -41,10 +42,23 @@ class Scan(NamedTuple):
     generation: int  # of the queue, when this was noted
     cycle: int
     shape: int
+    groups: tuple[ResourceGroup, ...]  # the indices are of their flavors
 
     @property
     def has_more(self) -> bool:
         return any(self.tried)
+
+
+class Standing(NamedTuple):
+    """What a decision may change of an entry, as it was before; restored if the write fails."""
+
+    phase: Phase
+    is_active: bool
+    eviction: Eviction | None
+    history: tuple[FlavorTrial, ...]
+    requeue_count: int
+    requeue_at: float | None
+    retry_after_s: float
 
 
 class Entry:
@@ -53,7 +67,10 @@ class Entry:
     __slots__ = (
         "admitted_at",
         "assignment",
+        "attempts",
         "before",
+        "began_at",
+        "booked",
         "booking",
         "checks",
         "eviction",
@@ -101,12 +118,26 @@ class Entry:
         self.checks: dict[CheckName, CheckState] = {}
         self.history: tuple[FlavorTrial, ...] = ()
         self.reclaimable: dict[PodSetName, int] = {}
-        self.before: tuple[Eviction | None, tuple[FlavorTrial, ...]] = (None, ())  # if forgotten
+        self.before: Standing | None = None  # the last decision, if it should be forgotten
         self.is_preemptor = False
+        self.booked: Assignment | None = None  # on which flavors, and for how many pods
         self.booking: dict[FlavorResource, int] | None = None  # the quota a preemptor waits for
         self.scan: Scan | None = None
+        self.began_at = -1  # at which change of its tree the search for flavors began
+        self.attempts = (0, 0)  # at which change of its tree, and how often it was tried since
         self.shape = 0
         self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
         self.order_time = workload.created_at
         self.place: tuple[QueueOrder, Entry] | None = None  # its item in a heap of waiting ones
         self.victim_order: VictimOrder | None = None  # its item among those who hold quota
+
+    def standing(self) -> Standing:
+        return Standing(
+            self.phase,
+            self.workload.active,
+            self.eviction,
+            self.history,
+            self.requeue_count,
+            self.requeue_at,
+            self.retry_after_s,
+        )

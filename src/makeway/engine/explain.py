@@ -25,6 +25,7 @@ from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode, Nomination
 from makeway.engine.head import Head
 from makeway.engine.model import (
+    Amounts,
     Assignment,
     CheckName,
     CheckState,
@@ -340,29 +341,34 @@ def _helps(head: Head) -> Iterator[Help]:
     for cell, amount in sorted(missing.items()):
         yield MoreQuota(cell, amount)
     if nomination.mode is Mode.PREEMPT:
-        yield from _finishes_that_help(head, queue)
+        yield from _finishes_that_help(queue, nomination.usage)
+    elif missing:
+        # No flavor was nominated: look at the one that is least short.
+        flavor = min(missing, key=lambda cell: (missing[cell], cell)).flavor
+        wanted = {
+            cell: amount + queue.tree.snapshot.available(queue.node, cell)
+            for cell, amount in missing.items()
+            if cell.flavor == flavor
+        }
+        yield from _finishes_that_help(queue, wanted)
 
 
-def _finishes_that_help(head: Head, queue: QueueState) -> Iterator[Help]:
+def _finishes_that_help(queue: QueueState, wanted: Amounts) -> Iterator[Help]:
     """Whose end would free enough: single workloads, or else the biggest together."""
-    snapshot, usage = queue.tree.snapshot, head.nomination.usage
+    snapshot = queue.tree.snapshot
+    short = [c for c, amount in wanted.items() if amount > snapshot.available(queue.node, c)]
     holders = [
         (order[5], other)
         for other in queue.tree.queues
         for order in other.holders
-        if any(cell in order[5].usage for cell in head.nomination.contested)
+        if any(cell in order[5].usage for cell in short)
     ]
-    holders.sort(
-        key=lambda pair: (
-            -sum(pair[0].usage.get(cell, 0) for cell in head.nomination.contested),
-            pair[0].serial,
-        )
-    )
+    holders.sort(key=lambda pair: (-sum(pair[0].usage.get(c, 0) for c in short), pair[0].serial))
     enough = []
     for entry, other in holders:
         with snapshot.trial():
             snapshot.release(other.node, entry.usage)
-            if snapshot.fits(queue.node, usage):
+            if snapshot.fits(queue.node, wanted):
                 enough.append(entry.workload.key)
         if len(enough) == SHOWN:
             break
@@ -374,6 +380,6 @@ def _finishes_that_help(head: Head, queue: QueueState) -> Iterator[Help]:
         for entry, other in holders:
             snapshot.release(other.node, entry.usage)
             together.append(entry.workload.key)
-            if snapshot.fits(queue.node, usage):
+            if snapshot.fits(queue.node, wanted):
                 yield AllOf(tuple(together))
                 return

@@ -7,7 +7,8 @@ just below their lowest common cohort.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -19,8 +20,8 @@ from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
     Chosen,
     Claim,
+    Eligible,
     Fit,
-    candidates_in,
     release_all,
     spare_the_unneeded,
 )
@@ -87,39 +88,46 @@ class FairOrder:
     """Heads of one tree, the one that leaves its subtree with the smallest share first.
 
     At each cohort the heads of its children compete, each child counted with its head admitted.
-    Taking a head changes usage only on its path to the root, so only that path is looked at anew.
+    Taking a head changes usage only on its path to the root, so only that path is looked at anew:
+    the others keep their places in the heap of their cohort.
     """
 
     def __init__(self, tree: Tree, heads: list[FairHead], snapshot: Snapshot) -> None:
         self._tree = tree
         self._snapshot = snapshot
         self._heads = {head.queue.node.index: head for head in heads}
-        self._best: dict[int, tuple[_Rank, FairHead] | None] = {}
+        self._rivals: dict[int, list[tuple[_Rank, FairHead]]] = {}  # a heap per cohort, by index
 
     def __iter__(self) -> Iterator[FairHead]:
         """Between two steps the caller may charge the queue of the head it was given."""
-        while (found := self._winner(self._tree.root)) is not None:
-            head = found[1]
+        head = self._line_up(self._tree.root)
+        while head is not None:
             yield head
-            del self._heads[head.queue.node.index]
-            node: Node | None = head.queue.node
-            while node is not None:
-                self._best.pop(node.index, None)
-                node = node.parent
+            head = self._next_after(head)
 
-    def _winner(self, node: Node) -> tuple[_Rank, FairHead] | None:
-        """The head that wins below `node`, with its rank among the siblings of `node`."""
-        if node.index not in self._best:
-            self._best[node.index] = self._compete(node)
-        return self._best[node.index]
-
-    def _compete(self, node: Node) -> tuple[_Rank, FairHead] | None:
+    def _line_up(self, node: Node) -> FairHead | None:
+        """Let the heads below `node` compete; returns the winner."""
         if node.is_queue:
-            head = self._heads.get(node.index)
-        else:
-            winners = [found for child in node.children if (found := self._winner(child))]
-            head = min(winners, key=lambda found: found[0])[1] if winners else None
-        return None if head is None else (self._rank(node, head), head)
+            return self._heads.get(node.index)
+        rivals = self._rivals[node.index] = [
+            (self._rank(child, head), head)
+            for child in node.children
+            if (head := self._line_up(child)) is not None
+        ]
+        heapify(rivals)
+        return rivals[0][1] if rivals else None
+
+    def _next_after(self, taken: FairHead) -> FairHead | None:
+        """The winner now that `taken`, who was first on the whole path to the root, has left."""
+        node, winner = taken.queue.node, None
+        while node.parent is not None:
+            rivals = self._rivals[node.parent.index]
+            heappop(rivals)
+            if winner is not None:
+                heappush(rivals, (self._rank(node, winner), winner))
+            winner = rivals[0][1] if rivals else None
+            node = node.parent
+        return winner
 
     def _rank(self, node: Node, head: FairHead) -> _Rank:
         with self._snapshot.trial():
@@ -142,16 +150,13 @@ class FairOrder:
 def find_fair_victims(
     claim: Claim, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
 ) -> tuple[Chosen, ...]:
-    candidates = {
-        queue.node.index: list(candidates_in(queue, claim, policy))
-        for queue, policy in _sources(claim, tree, snapshot)
-    }
-    if not any(candidates.values()):
+    lines = _lines(claim, tree, snapshot)
+    if not lines:
         return ()
     with snapshot.trial():
         snapshot.charge(claim.queue.node, claim.amounts)  # shares count the preemptor in
         contest = _Contest(claim, tree, snapshot, rules)
-        victims = contest.take(candidates)
+        victims = contest.take(lines)
         if not victims:
             return ()
     with snapshot.trial():
@@ -159,17 +164,40 @@ def find_fair_victims(
         return spare_the_unneeded(victims, snapshot, Fit(claim, snapshot))
 
 
-def _sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> Iterator[tuple[QueueState, Policy]]:
+class _Line:
+    """Candidates of one queue in order of sacrifice; nobody is looked at before their turn."""
+
+    __slots__ = ("_coming", "first")
+
+    def __init__(self, orders: Iterable[VictimOrder]) -> None:
+        self._coming = iter(orders)
+        self.first = next(self._coming, None)  # None: nobody is left
+
+    def pop(self) -> VictimOrder:
+        first = self.first
+        assert first is not None, "nobody is left in this line"
+        self.first = next(self._coming, None)
+        return first
+
+
+_Lines = dict[int, _Line]  # by index of the queue's node; those with nobody left may be missing
+
+
+def _lines(claim: Claim, tree: Tree, snapshot: Snapshot) -> _Lines:
+    """The preemptor's own queue and all that borrow what it needs, where somebody may be taken."""
     preemption = claim.queue.spec.preemption
+    lines: _Lines = {}
     if preemption.within_queue is not Policy.NEVER:
-        yield claim.queue, preemption.within_queue
-    if claim.queue.node.parent is None or preemption.reclaim is Policy.NEVER:
-        return
-    for queue in tree.queues:
-        if queue is claim.queue or queue.inactive is not None:
-            continue
-        if not is_within_quota(queue.node, claim.contested, snapshot.usage):
-            yield queue, preemption.reclaim
+        eligible = Eligible(claim, preemption.within_queue)
+        lines[claim.queue.node.index] = _Line(eligible.all_in(claim.queue))
+    if claim.queue.node.parent is not None and preemption.reclaim is not Policy.NEVER:
+        eligible = Eligible(claim, preemption.reclaim)
+        for queue in tree.queues:
+            if queue is claim.queue or queue.inactive is not None:
+                continue
+            if not is_within_quota(queue.node, claim.contested, snapshot.usage):
+                lines[queue.node.index] = _Line(eligible.all_in(queue))
+    return {index: line for index, line in lines.items() if line.first is not None}
 
 
 class _Contest:
@@ -184,48 +212,52 @@ class _Contest:
         self.rules = rules
         self.path = {node.index for node in claim.queue.node.ancestors()}
         self.victims: list[Chosen] = []
+        self._shares: dict[int, NodeShare] = {}  # of nodes where nothing was taken since
 
-    def take(self, candidates: dict[int, list[VictimOrder]]) -> list[Chosen]:
+    def share(self, node: Node) -> NodeShare:
+        known = self._shares.get(node.index)
+        if known is None:
+            known = self._shares[node.index] = share_of(node, self.snapshot)
+        return known
+
+    def take(self, candidates: _Lines) -> list[Chosen]:
         """Return victims after which the preemptor fits; empty if there are not enough."""
         left, done = self._apply_first_rule(candidates)
         if not done and len(self.rules) > 1:
             done = self._apply_second_rule(left)
         return self.victims if done else []
 
-    def _apply_first_rule(
-        self, candidates: dict[int, list[VictimOrder]]
-    ) -> tuple[dict[int, list[VictimOrder]], bool]:
+    def _apply_first_rule(self, candidates: _Lines) -> tuple[_Lines, bool]:
         """Return the candidates that were judged and left alone, and whether it fits now."""
         walk = _QueueWalk(self, candidates)
         spared: dict[int, list[VictimOrder]] = {}
         is_entitled = self._is_within_nominal()
         for queue in walk:
-            waiting = walk.candidates[queue.node.index]
+            line = walk.lines[queue.node.index]
             if queue is self.claim.queue or is_entitled:
                 own = queue is self.claim.queue
                 rule = VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
-                if self._remove(waiting.pop(0), queue, rule):
-                    return spared, True
+                if self._remove(line.pop(), queue, rule):
+                    return {}, True
                 continue
             mine, theirs = self._sides(queue)
-            my_share = share_of(mine, self.snapshot).share
-            initial = share_of(theirs, self.snapshot).share
-            while waiting:
-                order = waiting.pop(0)
+            my_share = self.share(mine).share
+            initial = self.share(theirs).share
+            while line.first is not None:
+                order = line.pop()
                 if self._may_take(my_share, initial, theirs, order, queue):
                     if self._remove(order, queue, VictimRule.FAIR_SHARING):
-                        return spared, True
+                        return {}, True
                     break  # shares have changed: perhaps another queue is next
                 spared.setdefault(queue.node.index, []).append(order)
-        return spared, False
+        return {index: _Line(orders) for index, orders in spared.items()}, False
 
-    def _apply_second_rule(self, candidates: dict[int, list[VictimOrder]]) -> bool:
+    def _apply_second_rule(self, candidates: _Lines) -> bool:
         walk = _QueueWalk(self, candidates)
         for queue in walk:
             mine, theirs = self._sides(queue)
-            my_share = share_of(mine, self.snapshot).share
-            order = walk.candidates[queue.node.index].pop(0)
-            is_smaller = my_share < share_of(theirs, self.snapshot).share
+            order = walk.lines[queue.node.index].pop()
+            is_smaller = self.share(mine).share < self.share(theirs).share
             if is_smaller and self._remove(order, queue, VictimRule.FAIR_SHARING):
                 return True
             walk.drop(queue)  # at most one of each queue
@@ -249,6 +281,9 @@ class _Contest:
         """Take the victim; does the preemptor fit now?"""
         entry, snapshot, node = order[5], self.snapshot, self.claim.queue.node
         snapshot.release(queue.node, entry.usage)
+        self._shares.pop(queue.node.index, None)
+        for cohort in queue.node.ancestors():
+            self._shares.pop(cohort.index, None)
         self.victims.append(Chosen(entry, queue, rule))
         with snapshot.trial():
             snapshot.release(node, self.claim.amounts)
@@ -276,9 +311,9 @@ class _QueueWalk:
     path only when nothing is left below it.
     """
 
-    def __init__(self, contest: _Contest, candidates: dict[int, list[VictimOrder]]) -> None:
+    def __init__(self, contest: _Contest, lines: _Lines) -> None:
         self.contest = contest
-        self.candidates = {index: list(orders) for index, orders in candidates.items()}
+        self.lines = lines
         self.dropped: set[int] = set()
 
     def drop(self, queue: QueueState) -> None:
@@ -287,7 +322,7 @@ class _QueueWalk:
     def __iter__(self) -> Iterator[QueueState]:
         claim, tree = self.contest.claim, self.contest.tree
         if claim.queue.node.parent is None:
-            while self.candidates.get(claim.queue.node.index):
+            while self._has_candidates(claim.queue.node):
                 yield claim.queue
             return
         while tree.root.index not in self.dropped:
@@ -296,13 +331,12 @@ class _QueueWalk:
                 yield queue
 
     def _descend(self, cohort: Node) -> QueueState | None:
-        snapshot = self.contest.snapshot
         best_queue: tuple[Share, QueueState] | None = None
         best_cohort: tuple[Share, Node] | None = None
         for child in cohort.children:
             if child.index in self.dropped:
                 continue
-            share, borrowed = share_of(child, snapshot)
+            share, borrowed = self.contest.share(child)
             if self._is_out(child, borrowed):
                 self.dropped.add(child.index)
             elif not child.is_queue:
@@ -320,10 +354,14 @@ class _QueueWalk:
         self.dropped.add(cohort.index)
         return None
 
+    def _has_candidates(self, node: Node) -> bool:
+        line = self.lines.get(node.index)
+        return line is not None and line.first is not None
+
     def _is_out(self, node: Node, borrowed: Collection[FlavorResource]) -> bool:
         own = self.contest.claim.queue.node
         if node.is_queue:
-            return (not borrowed and node is not own) or not self.candidates.get(node.index)
+            return (not borrowed and node is not own) or not self._has_candidates(node)
         return not borrowed and node.index not in self.contest.path
 
     def _goes_before(
@@ -334,5 +372,6 @@ class _QueueWalk:
         return self._first_victim(queue) < self._first_victim(other[1])
 
     def _first_victim(self, queue: QueueState) -> tuple[bool, bool, VictimOrder]:
-        order = self.candidates[queue.node.index][0]
+        order = self.lines[queue.node.index].first
+        assert order is not None, f"{queue.spec.name} has no candidates"
         return order[0], queue is self.contest.claim.queue, order

@@ -9,7 +9,6 @@ that stopped early leaves its position behind, from which the next attempt goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -66,17 +65,19 @@ BEST = Offer(Mode.FIT, 0)
 
 def is_better(a: Offer, b: Offer, preference: Preference) -> bool:
     """Is `a` to be preferred? Without victims a flavor can't be had now, so that ranks low."""
-    if a.mode is Mode.NO_FIT or b.mode is Mode.NO_FIT:
-        return a.mode is not Mode.NO_FIT and b.mode is Mode.NO_FIT
-    if (a.mode is Mode.NO_VICTIMS) is not (b.mode is Mode.NO_VICTIMS):
-        return b.mode is Mode.NO_VICTIMS
+    if a == b:
+        return False
+    if a.mode != b.mode and min(a.mode, b.mode) <= Mode.NO_VICTIMS:
+        return a.mode > b.mode
+    if a.mode is Mode.NO_FIT:
+        return False
     if preference is Preference.BORROWING_OVER_PREEMPTION:
         return (a.mode, -a.borrow_level) > (b.mode, -b.borrow_level)
     return (-a.borrow_level, a.mode) > (-b.borrow_level, b.mode)
 
 
 def stops_search(offer: Offer, fungibility: Fungibility) -> bool:
-    if offer.mode in (Mode.NO_FIT, Mode.NO_VICTIMS):
+    if offer.mode <= Mode.NO_VICTIMS:
         return False
     if offer.mode is not Mode.FIT and fungibility.when_can_preempt is Search.TRY_NEXT:
         return False
@@ -88,8 +89,7 @@ def stops_search(offer: Offer, fungibility: Fungibility) -> bool:
 VictimTrial = Callable[[FlavorResource, int], Offer]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorQuestion:
+class FlavorQuestion(NamedTuple):
     """Everything an assignment of flavors depends on, but for the pod counts."""
 
     workload: Workload
@@ -204,11 +204,12 @@ def _assign_pod_set(
             tried.update(dict.fromkeys(found, last_tried))
     nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, choices))
     nomination.tried.append(tried)
-    for resource, choice in choices.items():
-        cell = FlavorResource(choice.flavor, resource)
-        nomination.usage[cell] = nomination.usage.get(cell, 0) + requests[resource]
-        nomination.borrow_level = max(nomination.borrow_level, choice.offer.borrow_level)
-        if choice.offer.mode is not Mode.FIT:
+    usage = nomination.usage
+    for resource, (flavor, offer) in choices.items():
+        cell = FlavorResource(flavor, resource)
+        usage[cell] = usage.get(cell, 0) + requests[resource]
+        nomination.borrow_level = max(nomination.borrow_level, offer.borrow_level)
+        if offer.mode is not Mode.FIT:
             nomination.contested.add(cell)
             if not is_free:
                 nomination.mode = Mode.PREEMPT
@@ -266,7 +267,8 @@ def _mismatch(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> Fl
         if taint is not None:
             detail = f"{taint.key}={taint.value}:{taint.effect}"
             return FlavorMismatch(pod_set.name, name, MismatchKind.TAINT, detail)
-    if not matches_known_keys(constraints, flavor.labels):
+    is_choosy = constraints.selector or constraints.affinity
+    if is_choosy and not matches_known_keys(constraints, flavor.labels):
         return FlavorMismatch(pod_set.name, name, MismatchKind.AFFINITY)
     return None
 

@@ -35,11 +35,11 @@ TRANSITIONS: dict[tuple[Phase, Step], Phase] = {
     (Phase.RESERVED, Step.FORGET): Phase.PENDING,
     (Phase.ADMITTED, Step.EVICT): Phase.EVICTING,
     (Phase.ADMITTED, Step.FINISH): Phase.FINISHED,
-    (Phase.ADMITTED, Step.FORGET): Phase.PENDING,
+    (Phase.ADMITTED, Step.FORGET): Phase.RESERVED,
     (Phase.EVICTING, Step.LET_GO): Phase.PENDING,
     (Phase.EVICTING, Step.DEACTIVATE): Phase.INACTIVE,
     (Phase.EVICTING, Step.FINISH): Phase.FINISHED,
-    (Phase.EVICTING, Step.FORGET): Phase.ADMITTED,
+    (Phase.EVICTING, Step.FORGET): Phase.RESERVED,
     (Phase.INACTIVE, Step.ACTIVATE): Phase.PENDING,
     (Phase.INACTIVE, Step.FINISH): Phase.FINISHED,
 }

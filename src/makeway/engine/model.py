@@ -289,6 +289,7 @@ class WorkloadStatus:
     eviction: Eviction | None = None  # of the last eviction, until the next admission
     finished: bool = False
     pods_ready: bool = False
+    pods_lost_at: float | None = None  # when pods that had been ready no longer were
     requeue_count: int = 0
     requeue_at: float | None = None  # back-off: not before this time
     checks: Mapping[CheckName, CheckState] = field(default_factory=dict)

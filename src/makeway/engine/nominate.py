@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from makeway.engine.entry import Entry, Scan
@@ -13,6 +14,7 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     Fungibility,
+    PodSet,
     PodSetName,
     Policy,
     Preference,
@@ -25,7 +27,7 @@ from makeway.engine.quota import borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-from makeway.engine.victims import Chosen, Claim, find_victims
+from makeway.engine.victims import Chosen, Claim, find_victims, is_hopeless, release_all
 
 Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
 
@@ -57,7 +59,12 @@ class Nominator:
 
         `only` leaves no choice of flavors; `is_resumed` goes on where the last search stopped.
         """
-        question = self._question(only, is_resumed and only is None)
+        if only is None:
+            cleared = self._find_cleared_place()
+            if cleared is not None:
+                return cleared
+        pod_sets = self.state.pod_sets_of(self.entry)
+        question = self._question(only, is_resumed and only is None, pod_sets)
         nomination = assign_flavors(question)
         victims = self._victims_for(nomination)
         if nomination.mode is not Mode.FIT and not victims:
@@ -78,13 +85,15 @@ class Nominator:
 
         return search_counts(question.pod_sets, attempt)
 
-    def _question(self, only: Flavors | None, is_resumed: bool) -> FlavorQuestion:
+    def _question(
+        self, only: Flavors | None, is_resumed: bool, pod_sets: tuple[PodSet, ...]
+    ) -> FlavorQuestion:
         entry, queue, config = self.entry, self.queue, self.state.config
         preemption = queue.spec.preemption
         reclaims = preemption.reclaim is not Policy.NEVER
         return FlavorQuestion(
             workload=entry.workload,
-            pod_sets=self.state.pod_sets_of(entry),
+            pod_sets=pod_sets,
             queue=queue,
             flavors=self.state.flavors,
             snapshot=self.snapshot,
@@ -98,6 +107,23 @@ class Nominator:
             only=only,
         )
 
+    def _find_cleared_place(self) -> Found | None:
+        """A preemptor takes the place that was cleared for it, once it is free, and no more.
+
+        Another one, or more pods, might need victims again, or make it a victim in turn.
+        """
+        booked = self.entry.booked
+        if booked is None or not self.state.config.gates.hold_for_preemptor:
+            return None
+        pods = {ps.name: ps.count for ps in booked.pod_sets}
+        pod_sets = self.state.pod_sets_of(self.entry)
+        if any(ps.name not in pods for ps in pod_sets):
+            return None
+        only = {ps.name: dict(ps.flavors) for ps in booked.pod_sets}
+        capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
+        nomination = assign_flavors(self._question(only, False, capped))
+        return Found(nomination, ()) if nomination.mode is Mode.FIT else None
+
     def _usable_scan(self) -> Scan | None:
         """Where the last search stopped, unless who holds the queue's quota has changed since.
 
@@ -105,6 +131,8 @@ class Nominator:
         """
         scan = self.entry.scan
         if scan is None or scan.shape != self.entry.shape:
+            return None
+        if scan.groups != self.queue.spec.groups:
             return None
         if scan.generation == self.queue.generation:
             return scan
@@ -118,8 +146,7 @@ class Nominator:
         if not victims:
             return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
         with snapshot.trial():
-            for victim in victims:
-                snapshot.release(victim.queue.node, victim.entry.usage)
+            release_all(victims, snapshot)
             level = borrow_level(node, cell, amount, snapshot.usage)[0]
         takes_own = any(victim.queue is self.queue for victim in victims)
         return Offer(Mode.PREEMPT if takes_own else Mode.RECLAIM, level)
@@ -133,6 +160,8 @@ class Nominator:
     def _find(
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
+        if is_hopeless(self.entry, self.queue):
+            return ()
         claim = Claim(
             preemptor=self.entry,
             queue=self.queue,

@@ -12,6 +12,7 @@ from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode
 from makeway.engine.model import Amounts, WorkloadKey
 from makeway.engine.nominate import Nominator
+from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
@@ -43,25 +44,27 @@ def find_rival(
     each preemptor that then fits is given its place; what is left has to be enough. In the
     picture, those in `booked` have their place already, and those in `gone` are gone.
     """
-    rivals = [
+    waiting = [
         rival
         for rival in tree.preemptors.values()
-        if rival is not entry
-        and rival.booking
-        and rival.workload.key not in booked
-        and _is_defended(rival, entry)
+        if rival is not entry and rival.booking and rival.workload.key not in booked
     ]
-    if not rivals:
+    if not waiting:
         return None
     with picture.trial():
         for leaving, its_queue in _leaving(tree, victims, gone):
             picture.release(its_queue.node, leaving.usage)
-        for rival in sorted(rivals, key=_precedence):
+        level = _level(queue.node, usage, picture)
+        rivals = []
+        for rival in waiting:
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
-            if not picture.fits(node, rival.booking):
+            if _is_defended(rival, entry) or _level(node, rival.booking, picture) < level:
+                rivals.append((rival, node, rival.booking))
+        for rival, node, booking in sorted(rivals, key=lambda r: _precedence(r[0])):
+            if not picture.fits(node, booking):
                 continue  # it needs other victims anyhow
-            picture.charge(node, rival.booking)
+            picture.charge(node, booking)
             if not picture.fits(queue.node, usage):
                 return rival.workload.key
     return None
@@ -86,12 +89,22 @@ def _queue_of(tree: Tree, entry: Entry) -> QueueState:
     return next(queue for queue in tree.queues if queue.spec.name == entry.queue)
 
 
+def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:
+    """How far up the tree this has to be borrowed."""
+    usage = picture.usage
+    levels = (borrow_level(node, c, amount, usage)[0] for c, amount in amounts.items() if amount)
+    return max(levels, default=0)
+
+
 def _precedence(entry: Entry) -> tuple[int, float, int]:
     return -entry.workload.priority, entry.order_time, entry.serial
 
 
 def _is_defended(preemptor: Entry, entry: Entry) -> bool:
-    """May the preemptor's place be kept from this workload? Higher priorities may pass."""
+    """May the preemptor's place be kept from this workload? Higher priorities may pass,
+
+    unless they would have to borrow further up: as among heads, that comes before priority.
+    """
     if preemptor.workload.priority != entry.workload.priority:
         return preemptor.workload.priority > entry.workload.priority
     return not entry.is_preemptor or _precedence(preemptor) < _precedence(entry)

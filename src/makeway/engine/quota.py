@@ -25,6 +25,7 @@ class Node:
         "index",
         "is_queue",
         "kept",
+        "lendable",
         "name",
         "parent",
         "potential",
@@ -48,6 +49,7 @@ class Node:
         self.kept: dict[FlavorResource, int] = {}  # only where something is
         self.borrowing_limit: dict[FlavorResource, int] = {}  # only where there is one
         self.potential: dict[FlavorResource, int] = {}  # filled as it is asked for
+        self.lendable: dict[str, int] | None = None  # None until it is asked for
 
     def nominal(self, cell: FlavorResource) -> int:
         return self.quotas.get(cell, NO_QUOTA).nominal
@@ -69,6 +71,7 @@ class Node:
         self.kept = {}
         self.borrowing_limit = {}
         self.potential = {}
+        self.lendable = None
         for cell, quota in self.quotas.items():
             if quota.lending_limit is not None and subtree[cell] > quota.lending_limit:
                 self.kept[cell] = subtree[cell] - quota.lending_limit
@@ -134,11 +137,10 @@ def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) ->
     if node.parent is None or not exceeds_subtree(node, cell, amount, usage):
         return 0, node.parent is not None
     remaining = amount - kept_available(node, cell, usage)
-    top = node
-    for top in node.ancestors():
-        if not exceeds_subtree(top, cell, remaining, usage):
-            break
+    top = node.parent
+    while top.parent is not None and exceeds_subtree(top, cell, remaining, usage):
         remaining -= kept_available(top, cell, usage)
+        top = top.parent
     return top.height, top.parent is not None
 
 
@@ -155,15 +157,17 @@ def fits_in_subtree(
     return fits, above
 
 
-def lendable(node: Node) -> dict[str, int]:
+def lendable(node: Node) -> Mapping[str, int]:
     """Per resource, what the node could offer at most, over all flavors of its tree."""
-    root = node
-    while root.parent is not None:
-        root = root.parent
-    total: dict[str, int] = {}
-    for cell in root.subtree:
-        total[cell.resource] = total.get(cell.resource, 0) + potential(node, cell)
-    return total
+    if node.lendable is None:
+        root = node
+        while root.parent is not None:
+            root = root.parent
+        node.lendable = {}
+        for cell in root.subtree:
+            before = node.lendable.get(cell.resource, 0)
+            node.lendable[cell.resource] = before + potential(node, cell)
+    return node.lendable
 
 
 def usage_above(node: Node, cell: FlavorResource, used: int) -> int:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from makeway.engine import events as ev
-from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder
+from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Standing
 from makeway.engine.fallback import exhausted_for, with_assigned, without_exhaustion
 from makeway.engine.lifecycle import Step, after
 from makeway.engine.model import (
@@ -58,8 +58,10 @@ class ClusterState:
         self.trees: list[Tree] = []
         self._is_stale = False  # queues or cohorts were edited since the trees were planted
         self._recount: set[QueueName] = set()  # queues charged while the forest was stale
+        self._returning: set[WorkloadKey] = set()  # were preemptors; their queue isn't here yet
         self._shapes: dict[object, int] = {}
         self._serial = 0
+        self._changes = 0
 
     # --- events ---
 
@@ -145,14 +147,22 @@ class ClusterState:
             queue.pending.discard(entry)
             queue.tree.preemptors.pop(entry.workload.key, None)
             entry.is_preemptor = False
+            entry.booking = None
+            entry.booked = None
             entry.queue = None
         self._orphans[event.name] = {order[5].workload.key: order[5] for order in queue.holders}
         for order in queue.holders:
             order[5].victim_order = None
 
     def _on_local_queue(self, event: ev.LocalQueueChanged) -> None:
-        self.local_queues[event.local_queue.key] = event.local_queue
-        self._local_queue_touched(event.local_queue.key)
+        key = event.local_queue.key
+        before = self.local_queues.get(key)
+        self.local_queues[key] = event.local_queue
+        if before is not None and before.queue != event.local_queue.queue:
+            for entry in self._by_local_queue.get(key, {}).values():
+                entry.history = ()
+                self._reshape(entry)
+        self._local_queue_touched(key)
 
     def _on_local_queue_removed(self, event: ev.LocalQueueRemoved) -> None:
         self.local_queues.pop(event.key, None)
@@ -197,6 +207,13 @@ class ClusterState:
         entry.history = status.history
         entry.reclaimable = dict(status.reclaimable)
         entry.pods_ready = status.pods_ready
+        entry.lost_at = status.pods_lost_at
+        if (
+            workload.active
+            and entry.eviction is not None
+            and entry.eviction.reason is EvictionReason.DEACTIVATED
+        ):
+            self._pardon(entry)  # by hand, while nobody looked
         self._reshape(entry)
         if status.finished:
             entry.phase = Phase.FINISHED
@@ -205,9 +222,9 @@ class ClusterState:
         elif not workload.active:
             entry.phase = Phase.INACTIVE
         else:
+            if status.preemptor:
+                self._returning.add(key)
             self._line_up(entry)
-            if status.preemptor and entry.queue is not None:
-                self.make_preemptor(entry, None)
 
     def _restore_holder(self, entry: Entry, status: WorkloadStatus) -> None:
         assert status.assignment is not None
@@ -251,6 +268,8 @@ class ClusterState:
         if queue is not None:
             queue.hold(entry)
             self.touch(queue.tree)
+            if workload.victim_priority != before.victim_priority:
+                self._wake_tree(queue)  # it may have become a candidate for who waits
         self._reshape(entry)
         if entry.phase is Phase.PENDING:
             if workload.active:
@@ -258,14 +277,20 @@ class ClusterState:
             else:
                 self._step(entry, Step.DEACTIVATE)
         elif entry.phase is Phase.INACTIVE and workload.active:
-            entry.history = ()
-            entry.requeue_count = 0
-            entry.requeue_at = None
+            self._pardon(entry)
             self._step(entry, Step.ACTIVATE)
             self._reshape(entry)
             self._line_up(entry)
         elif entry.phase in HOLDING:
+            if workload.active and not before.active:
+                self._pardon(entry)
             self.attention[workload.key] = entry
+
+    def _pardon(self, entry: Entry) -> None:
+        """Wanted again by hand: whatever was held against it is forgotten."""
+        entry.history = ()
+        entry.requeue_count = 0
+        entry.requeue_at = None
 
     def _on_removed(self, event: ev.WorkloadRemoved) -> None:
         entry = self.entries.pop(event.key, None)
@@ -273,6 +298,7 @@ class ClusterState:
             return
         del self._by_local_queue[entry.workload.local_queue][event.key]
         self.attention.pop(event.key, None)
+        self._returning.discard(event.key)
         if entry.phase is Phase.PENDING:
             self._leave_line(entry)
         elif entry.phase in HOLDING:
@@ -297,8 +323,7 @@ class ClusterState:
         if event.are_ready:
             entry.pods_ready = True
             entry.lost_at = None
-            assert entry.assignment is not None
-            entry.history = without_exhaustion(entry.history, entry.assignment.flavors())
+            entry.history = without_exhaustion(entry.history)
         else:
             if entry.pods_ready:
                 entry.lost_at = event.at
@@ -360,23 +385,53 @@ class ClusterState:
 
     def _on_forgotten(self, event: ev.Forgotten) -> None:
         entry = self.entries.get(event.key)
-        if entry is None or entry.phase not in HOLDING:
+        if entry is None or entry.before is None:
             return
-        if entry.phase is Phase.EVICTING:
-            queue = self._holding_queue(entry)
-            if queue is not None:
-                queue.let_go(entry)
-            self._step(entry, Step.FORGET)
-            entry.eviction = None
-            if queue is not None:
-                queue.hold(entry)
-                self._wake_tree(queue)  # whoever counted on this victim has to look again
-            return
-        self._release(entry)
+        before, entry.before = entry.before, None
+        match entry.phase:
+            case Phase.EVICTING:
+                self._forget_eviction(entry, before)
+            case Phase.ADMITTED if before.phase is Phase.RESERVED:
+                self._step(entry, Step.FORGET)
+                entry.admitted_at = None
+                self.attention[event.key] = entry
+            case Phase.RESERVED | Phase.ADMITTED:
+                self._release(entry)
+                if entry.phase is Phase.ADMITTED:
+                    self._step(entry, Step.FORGET)
+                self._step(entry, Step.FORGET)
+                self._restore(entry, before)
+                self._line_up(entry)
+            case Phase.INACTIVE if before.phase is Phase.PENDING:
+                self._step(entry, Step.ACTIVATE)
+                self._restore(entry, before)
+                self._line_up(entry)
+
+    def _forget_eviction(self, entry: Entry, before: Standing) -> None:
+        """It goes on; what made it stop is looked at again, and so is who counted on it."""
+        queue = self._holding_queue(entry)
+        if queue is not None:
+            queue.let_go(entry)
         self._step(entry, Step.FORGET)
-        entry.eviction, entry.history = entry.before
+        if before.phase is Phase.ADMITTED:
+            self._step(entry, Step.ADMIT)
+        else:
+            entry.admitted_at = None
+        self._restore(entry, before)
+        self.attention[entry.workload.key] = entry
+        if queue is not None:
+            queue.hold(entry)
+            self._wake_tree(queue)
+
+    def _restore(self, entry: Entry, before: Standing) -> None:
+        if entry.workload.active != before.is_active:
+            entry.workload = replace(entry.workload, active=before.is_active)
+        entry.eviction = before.eviction
+        entry.history = before.history
+        entry.requeue_count = before.requeue_count
+        entry.requeue_at = before.requeue_at
+        entry.retry_after_s = before.retry_after_s
         self._reshape(entry)
-        self._line_up(entry)
 
     # --- what a cycle decides is counted at once ---
 
@@ -385,12 +440,13 @@ class ClusterState:
         queue = self.queue_of(entry)
         queue.pending.discard(entry)
         self.drop_preemptor(entry)
-        entry.before = (entry.eviction, entry.history)
+        entry.before = entry.standing()
         entry.assignment = assignment
         entry.reserved_at = now
         entry.admitted_at = now if admits else None
         entry.eviction = None
         entry.requeue_at = None
+        entry.retry_after_s = 0.0
         entry.scan = None
         entry.pods_ready = False
         entry.pods_seen = True
@@ -406,12 +462,14 @@ class ClusterState:
 
     def admit(self, entry: Entry, now: float) -> None:
         """All checks are ready."""
+        entry.before = entry.standing()
         self._step(entry, Step.ADMIT)
         entry.admitted_at = now
         self.attention[entry.workload.key] = entry
 
     def evict(self, entry: Entry, eviction: Eviction) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
+        entry.before = entry.standing()
         queue = self._holding_queue(entry)
         if queue is not None:
             queue.let_go(entry)
@@ -443,6 +501,7 @@ class ClusterState:
             return
         entry.is_preemptor = False
         entry.booking = None
+        entry.booked = None
         queue = self.queues.get(entry.queue) if entry.queue is not None else None
         if queue is None:
             return
@@ -475,6 +534,8 @@ class ClusterState:
 
     def deactivate(self, entry: Entry) -> None:
         """`active: false`, as if the user had said so."""
+        if entry.phase is Phase.PENDING:
+            entry.before = entry.standing()
         entry.workload = replace(entry.workload, active=False)
         if entry.phase is Phase.PENDING:
             self._leave_line(entry)
@@ -527,11 +588,16 @@ class ClusterState:
         if queue is None:
             return
         entry.queue = local_queue.queue
+        if entry.history:
+            entry.shape = self._shape_of(entry)  # the queue's rules say which trials count
         if entry.requeue_at is not None or self.waits_for_restart(entry, queue):
             queue.pending.hold(entry)
             self.attention[entry.workload.key] = entry
             return
         queue.pending.add(entry, self.order_of(entry))
+        if entry.workload.key in self._returning:
+            self._returning.remove(entry.workload.key)
+            self.make_preemptor(entry, None)
         if queue.inactive is None:
             self.touch(queue.tree)
 
@@ -609,10 +675,9 @@ class ClusterState:
         assert entry.assignment is not None
         if not entry.reclaimable:
             return entry.assignment.usage()
+        wanted = {pod_set.name: pod_set.count for pod_set in self.pod_sets_of(entry)}
         return Assignment(
-            tuple(
-                _scaled(ps, entry.reclaimable.get(ps.name, 0)) for ps in entry.assignment.pod_sets
-            )
+            tuple(_scaled(ps, wanted.get(ps.name, ps.count)) for ps in entry.assignment.pod_sets)
         ).usage()
 
     def _take_hold(self, queue: QueueState, entry: Entry) -> None:
@@ -657,7 +722,10 @@ class ClusterState:
 
     def touch(self, tree: Tree) -> None:
         """Something in the tree is not as the last cycle saw it."""
+        self._changes += 1
+        tree.changed_at = self._changes
         tree.settled = None
+        tree.is_due = True
         self.unsettled[id(tree)] = tree
 
     def _wake(self, queue: QueueState) -> None:
@@ -797,6 +865,7 @@ class ClusterState:
             eviction=entry.eviction,
             finished=entry.phase is Phase.FINISHED,
             pods_ready=entry.pods_ready,
+            pods_lost_at=entry.lost_at if holds else None,
             requeue_count=entry.requeue_count,
             requeue_at=entry.requeue_at,
             checks=dict(entry.checks),
@@ -806,13 +875,12 @@ class ClusterState:
         )
 
 
-def _scaled(assigned: PodSetAssignment, given_back: int) -> PodSetAssignment:
-    """The assignment of fewer pods; usage is the same for each of them."""
-    if not given_back or not assigned.count:
+def _scaled(assigned: PodSetAssignment, wanted: int) -> PodSetAssignment:
+    """The assignment of no more pods than wanted; usage is the same for each of them."""
+    if wanted >= assigned.count:
         return assigned
-    left = max(0, assigned.count - given_back)
-    usage = tuple((r, amount * left // assigned.count) for r, amount in assigned.usage)
-    return replace(assigned, count=left, usage=usage)
+    usage = tuple((r, amount * wanted // assigned.count) for r, amount in assigned.usage)
+    return replace(assigned, count=wanted, usage=usage)
 
 
 _HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from enum import Enum
-from operator import is_
+from math import inf
+from operator import is_, itemgetter
 from typing import NamedTuple
 
 from makeway.engine.decisions import HeadOutcome
@@ -50,6 +51,7 @@ class QueueState:
     def __init__(self, spec: Queue) -> None:
         self.pending = PendingQueue()
         self.holders: list[VictimOrder] = []  # exactly the entries in HOLDING, sorted
+        self._created: dict[int, list[float]] = {}  # of the holders, by victim priority, sorted
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
         self.inactive: Inactive | None = None
@@ -77,20 +79,36 @@ class QueueState:
         )
         entry.victim_order = order
         insort(self.holders, order)
+        insort(self._created.setdefault(order[1], []), entry.workload.created_at)
+        self.tree.lowest_priority_known = None
 
     def let_go(self, entry: Entry) -> None:
         order = entry.victim_order
         assert order is not None, f"{entry.workload.key} holds nothing"
         del self.holders[bisect_left(self.holders, order)]
+        created = self._created[order[1]]
+        del created[bisect_left(created, entry.workload.created_at)]
         entry.victim_order = None
+        self.tree.lowest_priority_known = None
 
-    def lowest_priority(self) -> int | None:
-        """The lowest victim priority among those who hold quota; None if nobody does."""
+    def newest(self, priority: int) -> float:
+        """When the last created holder of this victim priority was; minus infinity if none is."""
+        created = self._created.get(priority)
+        return created[-1] if created else -inf
+
+    def first_staying(self) -> int:
+        """The position of the first holder who is not on the way out."""
+        return bisect_left(self.holders, True, key=itemgetter(0))
+
+    def lowest_priority(self) -> float:
+        """The lowest victim priority among those who hold quota; infinite if nobody does."""
         if not self.holders:
-            return None
-        if self.holders[0][0]:
-            return self.holders[0][1]
-        return min(order[1] for order in self.holders)
+            return inf
+        lowest = self.holders[0][1]
+        first_staying = self.first_staying()
+        if 0 < first_staying < len(self.holders):
+            lowest = min(lowest, self.holders[first_staying][1])
+        return lowest
 
 
 class Tree:
@@ -102,6 +120,9 @@ class Tree:
         self.specs = specs  # what it was planted from
         self.preemptors: dict[WorkloadKey, Entry] = {}  # waiting ones, of all queues
         self.settled: tuple[HeadOutcome, ...] | None = None  # the last cycle, if still true
+        self.changed_at = 0  # a number that grows with every change of anything
+        self.is_due = True  # another cycle could do something though nothing happen before it
+        self.lowest_priority_known: float | None = None  # None: holders have changed since
         self.nodes: list[Node] = []
         self._number(root)
         for node in reversed(self.nodes):
@@ -133,6 +154,17 @@ class Tree:
             for cell, used in self.usage[node.index].items():
                 above[cell] = above.get(cell, 0) + usage_above(node, cell, used)
 
+    def lowest_priority(self) -> float:
+        """The lowest victim priority of all who hold quota here; infinite if nobody does.
+
+        Cost: one step per queue, but only when holders have changed.
+        """
+        if self.lowest_priority_known is None:
+            self.lowest_priority_known = min(
+                (queue.lowest_priority() for queue in self.queues), default=inf
+            )
+        return self.lowest_priority_known
+
     def has_heads(self) -> bool:
         return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
 
@@ -155,7 +187,11 @@ class Grove(NamedTuple):
 
     def is_planted_as(self, tree: Tree) -> bool:
         mine = self.specs
-        return len(mine) == len(tree.specs) and all(map(is_, mine, tree.specs))
+        return (
+            len(mine) == len(tree.specs)
+            and all(map(is_, mine, tree.specs))
+            and all(tree.nodes[queue.node.index] is queue.node for queue in self.queues)
+        )
 
     def plant(self) -> Tree:
         if self.root is None:

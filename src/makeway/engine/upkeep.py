@@ -71,6 +71,12 @@ class Upkeep:
 
     def _see_to_holder(self, entry: Entry, queue: QueueState) -> None:
         self._correct_clocks(entry)
+        before = entry.standing()
+        self._stop_if_due(entry, queue)
+        if entry.phase is Phase.EVICTING:
+            entry.before = before  # of all that was counted and noted on the way
+
+    def _stop_if_due(self, entry: Entry, queue: QueueState) -> None:
         stopped = self._drain_reason(entry, queue)
         if stopped is not None:
             self._evict(entry, queue, stopped)
@@ -149,7 +155,8 @@ class Upkeep:
                 assignment=entry.assignment,
                 borrow_level=0,
                 is_borrowing=is_borrowing,
-                waited_s=self.now - entry.reserved_at,
+                waited_s=self.now - entry.order_time,
+                checked_s=self.now - entry.reserved_at,
             )
         )
 
@@ -177,7 +184,8 @@ class Upkeep:
     def _see_to_clocks(self, entry: Entry, queue: QueueState) -> None:
         if entry.pods_ready or not entry.pods_seen:
             return
-        timers = dict(self._flavor_timers(entry, queue))
+        has_been_ready = entry.lost_at is not None  # which stopped the clocks of its flavors
+        timers = {} if has_been_ready else dict(self._flavor_timers(entry, queue))
         if timers:
             due = tuple(flavor for flavor, at in timers.items() if at <= self.now)
             if due:

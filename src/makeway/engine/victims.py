@@ -7,12 +7,9 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 from math import inf
-from operator import itemgetter
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -23,8 +20,7 @@ from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """Who wants how much of what, and which of it is contested."""
 
     preemptor: Entry
@@ -58,6 +54,19 @@ def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
     return preemptor.order_time < candidate.order_time
 
 
+def first_priority_spared(policy: Policy, priority: int) -> float:
+    """Nobody of this priority or a higher one may be preempted by somebody of `priority`."""
+    match policy:
+        case Policy.NEVER:
+            return -inf
+        case Policy.LOWER_PRIORITY:
+            return priority
+        case Policy.LOWER_OR_NEWER_EQUAL:
+            return priority + 1
+        case Policy.ANY:
+            return inf
+
+
 class Eligible:
     """Who may be preempted for a claim under one policy, as a search through sorted holders."""
 
@@ -67,44 +76,49 @@ class Eligible:
         priority = claim.preemptor.workload.priority
         self._contested = claim.contested
         self._gone = claim.gone
-        self._too_high: float = inf  # the first priority that is spared
-        self._equal: int | None = None  # in this priority only those are taken that are
+        self._too_high = first_priority_spared(policy, priority)
+        is_finer = policy is Policy.LOWER_OR_NEWER_EQUAL
+        self._equal = priority if is_finer else None  # of this priority only those who are
         self._newer_than = claim.preemptor.order_time
-        match policy:
-            case Policy.ANY:
-                pass
-            case Policy.LOWER_PRIORITY:
-                self._too_high = priority
-            case Policy.LOWER_OR_NEWER_EQUAL:
-                self._too_high = priority + 1
-                self._equal = priority
-            case Policy.NEVER:
-                self._too_high = -inf
 
-    def next_in(self, holders: Sequence[VictimOrder], start: int = 0) -> int | None:
-        """The first position from `start` on; the search ends where all are too important."""
-        too_high, equal, contested = self._too_high, self._equal, self._contested
+    def next_in(self, queue: QueueState, start: int = 0) -> int | None:
+        """The first position from `start` on among the holders of a queue.
+
+        The search ends where all are too important. Who is not on the way out is ordered by its
+        creation, so if even the last created is not newer, equal priority is too high already.
+        """
+        holders, contested = queue.holders, self._contested
+        too_high, equal = self._too_high, self._equal
+        ends_at = too_high
+        if equal is not None and queue.newest(equal) <= self._newer_than:
+            ends_at = equal
         for position in range(start, len(holders)):
             is_staying, priority, _, _, _, entry = holders[position]
-            if priority >= too_high:
-                if is_staying:
-                    return None
-            elif (
-                not entry.usage.keys().isdisjoint(contested)
+            if is_staying and priority >= ends_at:
+                return None
+            if (
+                priority < too_high
+                and not entry.usage.keys().isdisjoint(contested)
                 and (priority != equal or self._newer_than < entry.order_time)
                 and entry.workload.key not in self._gone
             ):
                 return position
         return None
 
+    def all_in(self, queue: QueueState, start: int = 0) -> Iterator[VictimOrder]:
+        position = self.next_in(queue, start)
+        while position is not None:
+            yield queue.holders[position]
+            position = self.next_in(queue, position + 1)
 
-def candidates_in(queue: QueueState, claim: Claim, policy: Policy) -> Iterator[VictimOrder]:
-    """Those of one queue who may be preempted for the claim, in order of sacrifice."""
-    eligible = Eligible(claim, policy)
-    position = eligible.next_in(queue.holders)
-    while position is not None:
-        yield queue.holders[position]
-        position = eligible.next_in(queue.holders, position + 1)
+
+def is_hopeless(preemptor: Entry, queue: QueueState) -> bool:
+    """A cheap look before any search: is everybody in the tree too important?"""
+    preemption, priority = queue.spec.preemption, preemptor.workload.priority
+    spared = first_priority_spared(preemption.within_queue, priority)
+    if queue.node.parent is not None:
+        spared = max(spared, first_priority_spared(preemption.reclaim, priority))
+    return queue.tree.lowest_priority() >= spared
 
 
 class Fit:
@@ -189,7 +203,7 @@ def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, 
     policy = claim.queue.spec.preemption
     own = _own_source(claim)
     others = _other_sources(claim, tree, snapshot)
-    if not own and not others:
+    if not _could_suffice(claim, (*others, *own), snapshot):
         return ()
     for may_borrow in _passes(claim, others, snapshot):
         sources = [
@@ -206,13 +220,25 @@ def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, 
     return ()
 
 
+def _could_suffice(claim: Claim, sources: Iterable[Source], snapshot: Snapshot) -> bool:
+    """Do the candidates hold as much as is missing? A cheap look that ends many searches early."""
+    missing = _Missing(claim, snapshot)
+    for source in sources:
+        position: int | None = source.first
+        while position is not None:
+            if missing.is_covered_by(source.queue.holders[position][5].usage):
+                return True
+            position = source.eligible.next_in(source.queue, position + 1)
+    return False
+
+
 def _own_source(claim: Claim) -> list[Source]:
     """The preemptor's own queue, if somebody may be preempted there."""
     policy = claim.queue.spec.preemption.within_queue
     if policy is Policy.NEVER:
         return []
     eligible = Eligible(claim, policy)
-    first = eligible.next_in(claim.queue.holders)
+    first = eligible.next_in(claim.queue)
     return [] if first is None else [Source(claim.queue, None, False, eligible, first)]
 
 
@@ -224,15 +250,15 @@ def _other_sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> list[Source]
     """
     policy = claim.queue.spec.preemption.reclaim
     node = claim.queue.node
-    sources: list[Source] = []
     if node.parent is None or policy is Policy.NEVER:
-        return sources
+        return []
+    sources: list[Source] = []
     eligible = Eligible(claim, policy)
     has_claim, remaining = fits_in_subtree(node, claim.amounts, snapshot.usage)
     below = node
     for cohort in node.ancestors():
         for queue in _borrowing_queues(cohort, below, claim.contested, tree, snapshot):
-            first = eligible.next_in(queue.holders)
+            first = eligible.next_in(queue)
             if first is not None:
                 sources.append(Source(queue, cohort, has_claim, eligible, first))
         fits, remaining = fits_in_subtree(cohort, remaining, snapshot.usage)
@@ -306,7 +332,7 @@ def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
         holders = source.queue.holders
         position: int | None = source.first
         if is_staying and not holders[source.first][0]:
-            position = source.eligible.next_in(holders, _first_staying(holders))
+            position = source.eligible.next_in(source.queue, source.queue.first_staying())
         if position is not None and holders[position][0] is is_staying:
             heap.append((holders[position], position, source))
     heapify(heap)
@@ -314,15 +340,11 @@ def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
         order, position, source = heap[0]
         yield Candidate(order, source)
         holders = source.queue.holders
-        following = source.eligible.next_in(holders, position + 1)
+        following = source.eligible.next_in(source.queue, position + 1)
         if following is None or holders[following][0] is not is_staying:
             heappop(heap)
         else:
             heapreplace(heap, (holders[following], following, source))
-
-
-def _first_staying(holders: Sequence[VictimOrder]) -> int:
-    return bisect_left(holders, True, key=itemgetter(0))
 
 
 def _rule_of(claim: Claim, candidate: Candidate) -> VictimRule:

@@ -1,0 +1,47 @@
+"""Objects become events, and decisions the events that follow. No policy: only the shape changes.
+
+`queues.py` and `workloads.py` speak to the engine, `placement.py` to placement; the last also says
+what one of the two has to hear of the other.
+"""
+
+from makeway.translate.queues import (
+    QueueObject,
+    changed,
+    cohort_of,
+    config_of,
+    flavor_of,
+    local_queue_of,
+    queue_of,
+    removed,
+)
+from makeway.translate.workloads import (
+    NO_TRANSFORMATIONS,
+    PREEMPTOR,
+    assignment_of,
+    constraints_of,
+    counted,
+    key_of,
+    seen,
+    status_of,
+    workload_of,
+)
+
+__all__ = [
+    "NO_TRANSFORMATIONS",
+    "PREEMPTOR",
+    "QueueObject",
+    "assignment_of",
+    "changed",
+    "cohort_of",
+    "config_of",
+    "constraints_of",
+    "counted",
+    "flavor_of",
+    "key_of",
+    "local_queue_of",
+    "queue_of",
+    "removed",
+    "seen",
+    "status_of",
+    "workload_of",
+]

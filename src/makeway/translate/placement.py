@@ -1,0 +1,361 @@
+"""Nodes, pods, gangs and budgets become placement events; and what placement and engine hear of
+each other.
+
+A gang is written in one of three ways: as a group of a `scheduling.k8s.io` Workload, as a PodGroup,
+or as a pod set of a queue Workload. All three are one `Gang` to placement. Where the numbers of the
+priorities are known already (a pod's `spec.priority`, a Workload's status) they count; the names of
+classes are asked otherwise. A name that says nothing valid falls back to what is left without it:
+admission refuses such objects, but classes and annotations change later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from makeway.api import batch
+from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload, PodGroup
+from makeway.api.labels import POD_SET, PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, WORKLOAD
+from makeway.api.meta import Condition, LabelSelector, ObjectMeta
+from makeway.api.priorities import Priorities, resolve_priorities
+from makeway.engine import events as ev
+from makeway.engine.decisions import Admit
+from makeway.engine.matching import Requirement, Taint
+from makeway.engine.model import PODS, PodSetName, ResourceName, Workload, WorkloadKey
+from makeway.placement.decisions import Preempt
+from makeway.placement.events import (
+    BudgetGone,
+    BudgetSeen,
+    Event,
+    GangGone,
+    GangSeen,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+)
+from makeway.placement.model import (
+    Apart,
+    Budget,
+    BudgetKey,
+    Gang,
+    GangKey,
+    Mode,
+    Node,
+    NodeName,
+    Pod,
+    PodKey,
+    Selector,
+    Shape,
+    Spread,
+)
+from makeway.translate.workloads import constraints_of
+
+ENDED = ("Succeeded", "Failed")  # phases of pods that take no room any more
+_NAMED_MAX = 10  # pods in a condition; the rest are counted
+PlacementObject = batch.Node | batch.Pod | batch.PodDisruptionBudget | GangWorkload | PodGroup
+Classes = Sequence[batch.PriorityClass]
+
+
+# --- objects to events ---
+
+
+def seen_in_placement(
+    view: PlacementObject,
+    classes: Classes,
+    *,
+    schedulers: Collection[str] | None = None,
+    replicas: Iterable[str] | None = None,
+) -> tuple[Event, ...]:
+    """The events that tell of a new or edited object.
+
+    `schedulers` are the names for which pods are placed; None: all are. `replicas` are the keys by
+    which pods name the replicas of a Workload's groups; None: numbers from 0, or none for just one.
+    """
+    match view:
+        case batch.Node():
+            return (NodeSeen(node_of(view)),)
+        case batch.Pod():
+            if takes_part(view, schedulers):
+                return (PodSeen(pod_of(view, classes)),)
+            return (PodGone(pod_key_of(view)),)
+        case batch.PodDisruptionBudget():
+            return (BudgetSeen(budget_of(view)),)
+        case GangWorkload():
+            return tuple(map(GangSeen, gangs_of(view, classes, replicas)))
+        case PodGroup():
+            return (GangSeen(gang_of(view, classes)),)
+
+
+def gone_from_placement(
+    view: PlacementObject, *, replicas: Iterable[str] | None = None
+) -> tuple[Event, ...]:
+    match view:
+        case batch.Node():
+            return (NodeGone(NodeName(view.metadata.name)),)
+        case batch.Pod():
+            return (PodGone(pod_key_of(view)),)
+        case batch.PodDisruptionBudget():
+            return (BudgetGone(BudgetKey(_key(view.metadata))),)
+        case GangWorkload():
+            return tuple(GangGone(gang.key) for gang in gangs_of(view, (), replicas))
+        case PodGroup():
+            return (GangGone(GangKey(_key(view.metadata))),)
+
+
+def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
+    """Does the pod take room on a node, or wait for us to give it some?"""
+    if view.status.phase in ENDED:
+        return False
+    if view.spec.node_name:
+        return True
+    is_ours = schedulers is None or view.spec.scheduler_name in schedulers
+    return is_ours and not view.spec.scheduling_gates
+
+
+def node_of(view: batch.Node) -> Node:
+    amounts = view.status.allocatable or view.status.capacity
+    return Node(
+        name=NodeName(view.metadata.name),
+        capacity={ResourceName(name): amount for name, amount in amounts.items()},
+        labels=view.metadata.labels,
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in view.spec.taints),
+        unschedulable=view.spec.unschedulable,
+    )
+
+
+def pod_of(view: batch.Pod, classes: Classes) -> Pod:
+    metadata, spec, status = view.metadata, view.spec, view.status
+    annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+    priorities = priorities_of(spec.priority_class_name, annotated, classes, spec.priority)
+    # Whoever filled in the priority has filled in the policy of its class as well.
+    policy = spec.preemption_policy
+    if spec.priority is None and priorities.preemption_policy == "Never":
+        policy = "Never"
+    workload = metadata.annotations.get(WORKLOAD)
+    return Pod(
+        key=pod_key_of(view),
+        namespace=metadata.namespace,
+        shape=shape_of(metadata, spec),
+        priority=priorities.scheduling,
+        preemption_priority=priorities.preemption,
+        may_preempt=policy != "Never",
+        gang=gang_key_of(view),
+        node=NodeName(spec.node_name) if spec.node_name else None,
+        nominated=NodeName(status.nominated_node_name) if status.nominated_node_name else None,
+        terminating=metadata.deletion_timestamp is not None,
+        labels=metadata.labels,
+        created_at=metadata.creation_timestamp or 0.0,
+        started_at=status.start_time,
+        workload=WorkloadKey(f"{metadata.namespace}/{workload}") if workload else None,
+    )
+
+
+def pod_key_of(view: batch.Pod) -> PodKey:
+    return PodKey(_key(view.metadata))
+
+
+def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Shape:
+    requests = batch.pod_requests(spec)
+    return Shape(
+        requests=tuple(
+            sorted(
+                (ResourceName(name), amount)
+                for name, amount in requests.items()
+                if amount > 0 and name != PODS
+            )
+        ),
+        constraints=constraints_of(spec),
+        apart=_apart_of(metadata, spec),
+        spread=_spread_of(metadata, spec),
+    )
+
+
+def _apart_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
+    """Anti-affinity among the members themselves: the first term that matches the pod."""
+    anti = spec.affinity.pod_anti_affinity if spec.affinity is not None else None
+    for term in () if anti is None else anti.required:
+        if term.label_selector is not None and term.label_selector.matches(metadata.labels):
+            return Apart(term.topology_key)
+    return None
+
+
+def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
+    """The first hard constraint on how the pod and those like it are spread."""
+    for constraint in spec.topology_spread_constraints:
+        selector = constraint.label_selector
+        is_hard = constraint.when_unsatisfiable == "DoNotSchedule"
+        if is_hard and selector is not None and selector.matches(metadata.labels):
+            key, least = constraint.topology_key, constraint.min_domains or 1
+            return Spread(key, constraint.max_skew, least)
+    return None
+
+
+def gang_key_of(view: batch.Pod) -> GangKey | None:
+    """The gang that a pod names: a PodGroup, a group of a Workload, or its pod set."""
+    metadata, spec = view.metadata, view.spec
+    if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
+        return GangKey(f"{metadata.namespace}/{spec.scheduling_group.pod_group_name}")
+    if spec.workload_ref is not None:
+        ref = spec.workload_ref
+        return _replica(metadata.namespace, ref.name, ref.pod_group, ref.pod_group_replica_key)
+    workload, pod_set = metadata.annotations.get(WORKLOAD), metadata.labels.get(POD_SET)
+    if workload and pod_set:
+        return pod_set_gang(WorkloadKey(f"{metadata.namespace}/{workload}"), PodSetName(pod_set))
+    return None
+
+
+def gangs_of(
+    view: GangWorkload, classes: Classes, replicas: Iterable[str] | None = None
+) -> list[Gang]:
+    """One gang per group and replica of a Workload."""
+    metadata, spec, status = view.metadata, view.spec, view.status
+    preemption_class = (
+        metadata.annotations.get(PREEMPTION_PRIORITY_CLASS) or spec.preemption_priority_class_name
+    )
+    priorities = priorities_of(spec.priority_class_name, preemption_class, classes, status.priority)
+    keys = None if replicas is None else list(replicas)
+    return [
+        Gang(
+            key=_replica(metadata.namespace, metadata.name, group.name, replica),
+            min_count=0 if group.policy.gang is None else group.policy.gang.min_count,
+            mode=Mode.POD if group.policy.gang is None else Mode(group.policy.gang.preemption_mode),
+            priority=priorities.scheduling,
+            preemption_priority=priorities.preemption,
+            may_preempt=priorities.preemption_policy != "Never",
+            created_at=metadata.creation_timestamp or 0.0,
+        )
+        for group in spec.pod_groups
+        for replica in (_replica_keys(group.replicas) if keys is None else keys)
+    ]
+
+
+def _replica(namespace: str, workload: str, group: str, replica: str) -> GangKey:
+    return GangKey(f"{namespace}/{workload}/{group}/{replica}")
+
+
+def _replica_keys(replicas: int) -> list[str]:
+    return [""] if replicas == 1 else [str(number) for number in range(replicas)]
+
+
+def gang_of(view: PodGroup, classes: Classes) -> Gang:
+    metadata, spec = view.metadata, view.spec
+    gang = spec.scheduling_policy.gang
+    goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
+    keys = spec.scheduling_constraints.topology
+    annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+    priorities = priorities_of(spec.priority_class_name, annotated, classes, spec.priority)
+    return Gang(
+        key=GangKey(_key(metadata)),
+        min_count=0 if gang is None else gang.min_count,
+        mode=Mode.GANG if goes_together else Mode.POD,
+        priority=priorities.scheduling,
+        preemption_priority=priorities.preemption,
+        may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
+        topology_key=keys[0].key if keys else None,
+        created_at=metadata.creation_timestamp or 0.0,
+    )
+
+
+def priorities_of(
+    class_name: str, preemption_class_name: str, classes: Classes, known: int | None
+) -> Priorities:
+    """Numbers for class names; `known` is the scheduling priority where it is settled already."""
+    plain = resolve_priorities(class_name, "", classes).priorities
+    if plain is None:
+        plain = Priorities(0, 0, "PreemptLowerPriority")
+    if known is not None:
+        plain = plain._replace(scheduling=known, preemption=known)
+    if not preemption_class_name:
+        return plain
+    preemption = resolve_priorities(preemption_class_name, "", classes).priorities
+    if preemption is None or preemption.scheduling < plain.scheduling:
+        return plain
+    return plain._replace(preemption=preemption.scheduling)
+
+
+def budget_of(view: batch.PodDisruptionBudget) -> Budget:
+    return Budget(
+        key=BudgetKey(_key(view.metadata)),
+        namespace=view.metadata.namespace,
+        selector=_selector_of(view.spec.selector or LabelSelector()),
+        allowed=view.status.disruptions_allowed,
+        disrupted=frozenset(view.status.disrupted_pods),
+    )
+
+
+def _selector_of(view: LabelSelector) -> Selector:
+    labels = [Requirement(key, "In", (value,)) for key, value in view.match_labels.items()]
+    expressions = [Requirement(r.key, r.operator, r.values) for r in view.match_expressions]
+    return Selector((*labels, *expressions))
+
+
+def _key(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}"
+
+
+def not_matching_condition(pods: Sequence[PodKey], now: float) -> Condition:
+    """The condition of a Workload or PodGroup whose priority is not that of all its pods."""
+    if not pods:
+        return Condition(
+            type=PODS_NOT_MATCHING_PRIORITY,
+            status="False",
+            reason="PrioritiesMatch",
+            message="All pods have the priority of their group",
+            last_transition_time=now,
+        )
+    names = ", ".join(pod.rpartition("/")[2] for pod in pods[:_NAMED_MAX])
+    more = f" and {len(pods) - _NAMED_MAX} more" if len(pods) > _NAMED_MAX else ""
+    return Condition(
+        type=PODS_NOT_MATCHING_PRIORITY,
+        status="True",
+        reason="PrioritiesDiffer",
+        message=f"The priority of the group counts, not that of these pods: {names}{more}",
+        last_transition_time=now,
+    )
+
+
+# --- what engine and placement hear of each other ---
+
+
+def pod_set_gang(workload: WorkloadKey, pod_set: PodSetName) -> GangKey:
+    return GangKey(f"{workload}/pod-sets/{pod_set}")
+
+
+def mode_of(annotations: Mapping[str, str]) -> Mode:
+    """How a Job wants its pods to be preempted; one by one unless it says otherwise."""
+    return Mode.GANG if annotations.get(PREEMPTION_MODE) == Mode.GANG.value else Mode.POD
+
+
+def gangs_admitted(
+    admit: Admit, workload: Workload, mode: Mode = Mode.POD, *, may_preempt: bool = True
+) -> tuple[GangSeen, ...]:
+    """Each pod set of an admitted workload is a gang of as many pods as were admitted.
+
+    The driver then creates the pods, and tells of them as of all others.
+    """
+    assert admit.workload == workload.key, (admit.workload, workload.key)
+    return tuple(
+        GangSeen(
+            Gang(
+                key=pod_set_gang(workload.key, assigned.name),
+                min_count=assigned.count,
+                mode=mode,
+                priority=workload.priority,
+                preemption_priority=workload.preemption_priority,
+                may_preempt=may_preempt,
+                created_at=workload.created_at,
+            )
+        )
+        for assigned in admit.assignment.pod_sets
+        if assigned.count > 0
+    )
+
+
+def gangs_ended(workload: Workload) -> tuple[GangGone, ...]:
+    """The workload has stopped: its pod sets are no gangs until it is admitted again."""
+    return tuple(GangGone(pod_set_gang(workload.key, pods.name)) for pods in workload.pod_sets)
+
+
+def evictions(decision: Preempt, at: float) -> tuple[ev.Evicted, ...]:
+    """The queue Workloads of which no pod is left; one that only loses pods keeps its quota."""
+    return tuple(ev.Evicted(workload, decision.reason, at) for workload in decision.workloads)

@@ -1,0 +1,213 @@
+"""Queue Workloads become engine events: what they ask for, and what became of them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import ceil
+
+from makeway.api import batch, queueing
+from makeway.api.configuration import ResourcesConfiguration
+from makeway.api.meta import find_condition, is_true
+from makeway.engine import events as ev
+from makeway.engine.matching import Constraints, Requirement, Term, Toleration
+from makeway.engine.model import (
+    Assignment,
+    CheckName,
+    CheckState,
+    Eviction,
+    EvictionReason,
+    FlavorName,
+    FlavorTrial,
+    LocalQueueKey,
+    PodSet,
+    PodSetAssignment,
+    PodSetName,
+    QueueName,
+    ResourceName,
+    Trigger,
+    Workload,
+    WorkloadKey,
+    WorkloadStatus,
+)
+from makeway.placement.model import NAME_FIELD
+
+NO_TRANSFORMATIONS = ResourcesConfiguration()
+PREEMPTOR = "Preemptor"  # condition: others make way for this workload
+
+
+def key_of(view: queueing.Workload) -> WorkloadKey:
+    return WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
+
+
+def seen(view: queueing.Workload, resources: ResourcesConfiguration) -> ev.WorkloadSeen:
+    return ev.WorkloadSeen(workload_of(view, resources), status_of(view))
+
+
+def workload_of(
+    view: queueing.Workload,
+    resources: ResourcesConfiguration = NO_TRANSFORMATIONS,
+    preemption_priority: int | None = None,
+) -> Workload:
+    meta, spec = view.metadata, view.spec
+    return Workload(
+        key=key_of(view),
+        uid=meta.uid,
+        local_queue=LocalQueueKey(f"{meta.namespace}/{spec.queue_name}"),
+        namespace=meta.namespace,
+        priority=spec.priority or 0,
+        preemption_priority=preemption_priority,
+        created_at=meta.creation_timestamp or 0.0,
+        pod_sets=tuple(pod_set_of(pod_set, resources) for pod_set in spec.pod_sets),
+        active=spec.active,
+        defect=defect_of(view),
+    )
+
+
+def pod_set_of(view: queueing.PodSet, resources: ResourcesConfiguration) -> PodSet:
+    spec = view.template.spec
+    requests = counted(batch.pod_requests(spec), resources)
+    return PodSet(
+        name=PodSetName(view.name),
+        count=view.count,
+        min_count=view.min_count,
+        requests=tuple(sorted((ResourceName(r), amount) for r, amount in requests.items())),
+        constraints=constraints_of(spec),
+    )
+
+
+def counted(requests: Mapping[str, int], resources: ResourcesConfiguration) -> dict[str, int]:
+    """Requests as they count against quota: without excluded ones, with transformed ones."""
+    left = {
+        name: amount
+        for name, amount in requests.items()
+        if not name.startswith(resources.exclude_resource_prefixes or ("\0",))
+    }
+    counted = dict(left)
+    for rule in resources.transformations:
+        if rule.input not in left:
+            continue
+        if rule.strategy == "Replace":
+            counted.pop(rule.input, None)
+        units = Fraction(left[rule.input], _unit(rule.input))
+        if rule.multiply_by:
+            units *= Fraction(left.get(rule.multiply_by, 0), _unit(rule.multiply_by))
+        for name, factor in rule.outputs.items():
+            amount = ceil(units * factor * _unit(name))
+            counted[name] = counted.get(name, 0) + amount
+    return counted
+
+
+def _unit(resource: str) -> int:
+    """How many of the smallest units make one."""
+    return 1000 if resource == "cpu" else 1
+
+
+def defect_of(view: queueing.Workload) -> str | None:
+    """A container that asks for more than its own limit can never start."""
+    for index, pod_set in enumerate(view.spec.pod_sets):
+        spec = pod_set.template.spec
+        for field, containers in (
+            ("containers", spec.containers),
+            ("initContainers", spec.init_containers),
+        ):
+            for position, container in enumerate(containers):
+                limits = container.resources.limits
+                for resource, amount in sorted(container.resources.requests.items()):
+                    if resource in limits and amount > limits[resource]:
+                        return (
+                            f"spec.podSets[{index}].template.spec.{field}[{position}]: "
+                            f"request for {resource} exceeds its limit"
+                        )
+    return None
+
+
+def constraints_of(spec: batch.PodSpec) -> Constraints:
+    terms: tuple[tuple[Requirement, ...], ...] = ()
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is not None and affinity.required is not None:
+        terms = tuple(map(_term_of, affinity.required.node_selector_terms))
+    return Constraints(
+        selector=tuple(sorted(spec.node_selector.items())),
+        affinity=terms,
+        tolerations=tolerations_of(spec.tolerations),
+    )
+
+
+def _term_of(term: batch.NodeSelectorTerm) -> Term:
+    labels = (Requirement(e.key, e.operator, e.values) for e in term.match_expressions)
+    # The only field is metadata.name. To flavors it is a key that they don't have.
+    fields = (Requirement(NAME_FIELD, e.operator, e.values) for e in term.match_fields)
+    return (*labels, *fields)
+
+
+def tolerations_of(views: Iterable[batch.Toleration]) -> tuple[Toleration, ...]:
+    return tuple(Toleration(t.key, t.operator, t.value, t.effect or "") for t in views)
+
+
+def status_of(view: queueing.Workload) -> WorkloadStatus:
+    status = view.status
+    reserved = find_condition(status.conditions, "QuotaReserved")
+    admitted = find_condition(status.conditions, "Admitted")
+    holds = status.admission is not None and reserved is not None and reserved.status == "True"
+    is_admitted = holds and admitted is not None and admitted.status == "True"
+    requeue = status.requeue_state
+    return WorkloadStatus(
+        assignment=assignment_of(view) if holds else None,
+        queue=QueueName(status.admission.cluster_queue) if holds and status.admission else None,
+        reserved_at=reserved.last_transition_time if holds and reserved else None,
+        admitted_at=admitted.last_transition_time if is_admitted and admitted else None,
+        eviction=eviction_of(view),
+        finished=is_true(status.conditions, "Finished"),
+        pods_ready=is_true(status.conditions, "PodsReady"),
+        requeue_count=(requeue.count or 0) if requeue is not None else 0,
+        requeue_at=requeue.requeue_at if requeue is not None else None,
+        checks={CheckName(c.name): CheckState(c.state) for c in status.admission_checks},
+        history=tuple(
+            FlavorTrial(
+                FlavorName(line.resource_flavor),
+                line.assignment_time,
+                line.exhausted_time,
+                Trigger(line.reason) if line.reason else None,
+            )
+            for line in status.flavor_assignment_history
+            if line.assignment_time is not None
+        ),
+        preemptor=is_true(status.conditions, PREEMPTOR),
+        reclaimable={PodSetName(p.name): p.count for p in status.reclaimable_pods},
+    )
+
+
+def eviction_of(view: queueing.Workload) -> Eviction | None:
+    condition = find_condition(view.status.conditions, "Evicted")
+    if condition is None or condition.status != "True":
+        return None
+    try:
+        reason = EvictionReason(condition.reason)
+    except ValueError:  # DeactivatedDueTo… and words of other controllers
+        reason = EvictionReason.DEACTIVATED
+    return Eviction(reason, condition.last_transition_time or 0.0)
+
+
+def assignment_of(view: queueing.Workload) -> Assignment:
+    assert view.status.admission is not None
+    counts = {pod_set.name: pod_set.count for pod_set in view.spec.pod_sets}
+    return Assignment(
+        tuple(
+            PodSetAssignment(
+                name=PodSetName(assigned.name),
+                count=counts.get(assigned.name, 0) if assigned.count is None else assigned.count,
+                flavors=tuple(
+                    sorted((ResourceName(r), FlavorName(f)) for r, f in assigned.flavors.items())
+                ),
+                usage=tuple(
+                    sorted(
+                        (ResourceName(r), amount)
+                        for r, amount in assigned.resource_usage.items()
+                        if r in assigned.flavors
+                    )
+                ),
+            )
+            for assigned in view.status.admission.pod_set_assignments
+        )
+    )

@@ -1,0 +1,488 @@
+"""What must hold in every world, whatever happens in it. The checks stand in `worlds.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.engine import events as ev
+from makeway.engine.decisions import Admit, Cycle, Decision, HeadOutcome, Preempt, Reserve, Wait
+from makeway.engine.engine import Engine
+from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.explain import Explanation
+from makeway.engine.model import (
+    CohortName,
+    FlavorName,
+    FlavorResource,
+    Policy,
+    Preemption,
+    QueueName,
+    ResourceName,
+    Workload,
+    WorkloadKey,
+)
+from makeway.engine.nominate import Nominator
+from makeway.engine.state import ClusterState
+from tests.engine.worlds import (
+    PLAIN,
+    Before,
+    Holding,
+    Picture,
+    Play,
+    Spice,
+    Worldmaker,
+    check_admissions_fit,
+    check_nobody_is_superfluous,
+    check_places_are_kept,
+    check_policy_allows,
+    check_victims_suffice,
+    picture_of,
+    play_again,
+)
+from tests.scenario import check_state, cohort, queue, quota
+
+Check = Callable[[Before, Cycle], None]
+
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
+RANDOMS = st.randoms(use_true_random=False)
+
+CLASSICAL = replace(PLAIN, fair_sharing=False)
+EVERYTHING = Spice()
+
+
+def crowd(rng: Random, spice: Spice, *checks: Check, most: int = 14) -> Play:
+    """A world where people only submit, and whoever is evicted lets go sooner or later."""
+    play = Play(Worldmaker(rng, spice))
+    play.on_cycle += checks
+    play.fill(most)
+    for _ in range(rng.randint(0, 6)):
+        play.let_one_go()
+        play.run()
+    return play
+
+
+def life(rng: Random, *checks: Check, spice: Spice = EVERYTHING) -> Play:
+    """A world where anything may happen."""
+    play = Play(Worldmaker(rng, spice))
+    play.on_cycle += checks
+    play.fill(8)
+    play.live(40)
+    return play
+
+
+# --- quota and victims ---
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_admissions_never_exceed_what_the_tree_allows(rng: Random) -> None:
+    life(rng, check_admissions_fit)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_victims_suffice_for_everybody_who_was_promised_a_place(rng: Random) -> None:
+    crowd(rng, PLAIN, check_victims_suffice)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_no_victim_is_superfluous(rng: Random) -> None:
+    crowd(rng, CLASSICAL, check_nobody_is_superfluous)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_nobody_is_preempted_whom_policy_protects(rng: Random) -> None:
+    crowd(rng, PLAIN, check_policy_allows)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_preemption_obeys_its_rules_whatever_else_happens(rng: Random) -> None:
+    life(rng, check_victims_suffice, check_policy_allows)
+
+
+# --- getting on ---
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_without_events_the_engine_comes_to_rest(rng: Random) -> None:
+    spice = replace(EVERYTHING, hold_for_preemptor=True)
+    play = life(rng, spice=spice)
+    for _ in range(300):
+        cycle = play.cycle()
+        if cycle.next_at is None or cycle.next_at > play.now:
+            return
+    raise AssertionError(f"still busy: {cycle.decisions}")
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_who_fits_into_free_quota_and_is_alone_is_admitted_soon(rng: Random) -> None:
+    play = crowd(rng, PLAIN)
+    for key in play.keys(Phase.PENDING, Phase.EVICTING):
+        play.apply(ev.WorkloadRemoved(key))
+    spec = rng.choice(play.world.queues)
+    workload = replace(play.maker.workload(999, spec.name, play.now), defect=None)
+    play.apply(ev.WorkloadSeen(workload))
+    if not has_room_at_once(play.state, spec.name, workload):
+        return
+    flavors = sum(len(group.flavors) for group in spec.groups)
+    for _ in range(flavors + 2):
+        play.cycle()
+        play.let_all_go()  # it may prefer preemption to what is free elsewhere
+    assert play.state.entries[workload.key].phase is Phase.ADMITTED
+
+
+def has_room_at_once(state: ClusterState, name: QueueName, workload: Workload) -> bool:
+    """Has the queue itself, for every resource, a flavor with room for all pod sets together?"""
+    picture, spec = picture_of(state), state.queues[name].spec
+    for group in spec.groups:
+        flavors = [quotas.flavor for quotas in group.flavors]
+        amounts = {
+            flavor: {
+                FlavorResource(flavor, resource): sum(
+                    dict(ps.requests).get(resource, 0) * ps.count for ps in workload.pod_sets
+                )
+                for resource in group.resources
+            }
+            for flavor in flavors
+        }
+        chosen = {value for ps in workload.pod_sets for _, value in ps.constraints.selector}
+        if not any(picture.fits_unborrowed(name, amounts[flavor]) for flavor in flavors) or chosen:
+            return False
+    return True
+
+
+class MildWorldmaker(Worldmaker):
+    """Nobody takes anything from a higher priority: such policies can't go in circles.
+
+    With `reclaimWithinCohort: Any` three can: the low one reclaims from the high one, the middle
+    one preempts the low one in its own queue, and the high one passes the middle one.
+    """
+
+    def preemption(self) -> Preemption:
+        preemption = super().preemption()
+        if preemption.reclaim is Policy.ANY:
+            return replace(preemption, reclaim=Policy.LOWER_PRIORITY)
+        return preemption
+
+
+class EqualWorldmaker(Worldmaker):
+    """Everybody has the same priority, and queues take back what is theirs from anybody."""
+
+    def workload(self, number: int, queue: QueueName, now: float) -> Workload:
+        workload = super().workload(number, queue, now)
+        return replace(workload, priority=1, preemption_priority=None)
+
+
+@pytest.mark.parametrize("maker", [MildWorldmaker, EqualWorldmaker])
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_no_preemption_goes_in_circles(maker: type[Worldmaker], rng: Random) -> None:
+    spice = replace(CLASSICAL, hold_for_preemptor=True)
+    play = Play(maker(rng, spice))
+    play.fill(16)
+    lets_go_late = rng.random() < 0.5
+    for _ in range(400):
+        cycle = play.cycle()
+        evicting = play.keys(Phase.EVICTING)
+        if lets_go_late and evicting:
+            play.apply(ev.PodsGone(rng.choice(evicting)))
+        else:
+            play.let_all_go()
+        if play.is_at_rest(cycle):
+            return
+    raise AssertionError(f"still busy: {play.cycles[-3:]}")
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_nobody_takes_the_place_that_is_kept_for_a_preemptor(rng: Random) -> None:
+    spice = replace(CLASSICAL, hold_for_preemptor=True)
+    play = crowd(rng, spice, check_places_are_kept)
+    play.settle(lets_go=False)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_places_are_kept_whatever_else_happens(rng: Random) -> None:
+    life(rng, check_places_are_kept, spice=replace(EVERYTHING, hold_for_preemptor=True))
+
+
+# --- no trace, no chance, no forgetting ---
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_explaining_leaves_no_trace_and_never_fails(rng: Random) -> None:
+    play = life(rng)
+    play.state.settle_forest()
+    before = dump(play.state)
+    for key in play.state.entries:
+        play.engine.explain(key, play.now)
+    assert dump(play.state) == before
+    check_state(play.state)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_a_nomination_leaves_no_trace(rng: Random) -> None:
+    play = crowd(rng, PLAIN)
+    state = play.state
+    before = dump(state)
+    for waiting in state.queues.values():
+        for entry in [*waiting.pending.active(), *waiting.pending.parked()]:
+            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate()
+            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate(is_resumed=False)
+    assert dump(state) == before
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_the_same_events_give_the_same_decisions_and_explanations(rng: Random) -> None:
+    play = life(rng)
+    again = Engine(play.world.config)
+    cycles = []
+    for step in play.steps:
+        if isinstance(step, float):
+            cycles.append(again.run_cycle(step))
+        else:
+            again.apply(step)
+    assert [cycle.decisions for cycle in cycles] == [cycle.decisions for cycle in play.cycles]
+    assert [cycle.order for cycle in cycles] == [cycle.order for cycle in play.cycles]
+    assert explanations(again, play.now) == explanations(play.engine, play.now)
+
+
+def test_decisions_do_not_depend_on_how_strings_are_hashed() -> None:
+    """Sets of names are iterated in an order that differs from process to process."""
+    program = "from tests.engine.test_properties import transcript; print(transcript())"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+
+
+def transcript() -> str:
+    """All decisions of a few lives, in words that don't depend on hashes."""
+    lines = []
+    for seed in range(20):
+        play = life(Random(seed))
+        for cycle in play.cycles:
+            lines += [repr(_hash_free(decision)) for decision in cycle.decisions]
+        lines += [repr(e) for e in explanations(play.engine, play.now).values()]
+    return "\n".join(lines)
+
+
+def _hash_free(decision: Decision) -> object:
+    if isinstance(decision, Wait):
+        return replace(decision, wake_on=frozenset()), sorted(c.name for c in decision.wake_on)
+    return decision
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_rebuilding_from_the_objects_gives_the_same_state(rng: Random) -> None:
+    play = life(rng)
+    play.cycle()
+    rebuilt = rebuild(play.state)
+    check_state(rebuilt.state)
+    assert facts(rebuilt.state) == facts(play.state)
+    for key in play.keys(*HOLDING):
+        are_ready = play.state.entries[key].pods_ready
+        for engine in (rebuilt, play.engine):
+            engine.apply(ev.PodsChanged(key, are_ready, play.now))
+    later = play.now + rng.choice([0.0, 2.0, 6.0, 30.0])
+    assert rebuilt.tend(later) == play.engine.tend(later)
+    assert facts(rebuilt.state) == facts(play.state)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_looking_again_at_a_settled_tree_finds_the_same(rng: Random) -> None:
+    play = life(rng)
+    play.settle()
+    settled = {id(tree): tree.settled for tree in play.state.trees if tree.settled is not None}
+    trees = [tree for tree in play.state.trees if id(tree) in settled]
+    before = facts(play.state)
+    for tree in trees:
+        play.state.touch(tree)
+    cycle = play.engine.run_cycle(play.now)
+    assert not [d for d in cycle.decisions if isinstance(d, Admit | Reserve)]
+    assert not [d for d in cycle.decisions if isinstance(d, Preempt) and news(d)]
+    assert facts(play.state) == before
+    names = {queue.spec.name for tree in trees for queue in tree.queues}
+    again = [outcome for outcome in cycle.order if outcome.queue in names]
+    standing: list[HeadOutcome] = [o for outcomes in settled.values() for o in outcomes or ()]
+    assert again == standing
+
+
+def news(decision: Preempt) -> list[WorkloadKey]:
+    return [victim.workload for victim in decision.victims if victim.is_new]
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_taking_steps_twice_changes_nothing(rng: Random) -> None:
+    """The log of a life, played on a fresh engine, ends in the very same state."""
+    play = life(rng)
+    assert dump(play_again(play.steps, play.world.config).state) == dump(play.state)
+
+
+# --- pictures of a state ---
+
+
+def rebuild(state: ClusterState) -> Engine:
+    """A new engine that is told what the objects say."""
+    engine = Engine(state.config)
+    for name, labels in state.namespaces.items():
+        engine.apply(ev.NamespaceChanged(name, labels))
+    for check, is_active in state.checks.items():
+        engine.apply(ev.CheckChanged(check, is_active))
+    for flavor in state.flavors.values():
+        engine.apply(ev.FlavorChanged(flavor))
+    for declared in state.cohorts.values():
+        engine.apply(ev.CohortChanged(declared))
+    for known in state.queues.values():
+        engine.apply(ev.QueueChanged(known.spec))
+    for local_queue in state.local_queues.values():
+        engine.apply(ev.LocalQueueChanged(local_queue))
+    for key, entry in state.entries.items():
+        engine.apply(ev.WorkloadSeen(entry.workload, state.status_of(key)))
+    engine.state.settle_forest()
+    return engine
+
+
+def explanations(engine: Engine, now: float) -> dict[WorkloadKey, Explanation]:
+    return {key: engine.explain(key, now) for key in engine.state.entries}
+
+
+def facts(state: ClusterState) -> dict[str, object]:
+    """What a restart must not lose: everything but scan memory and parking."""
+    state.settle_forest()
+    return {
+        "entries": {key: _entry_facts(entry) for key, entry in state.entries.items()},
+        "used": {name: _nonzero(queue.used) for name, queue in state.queues.items()},
+        "usage": {
+            (tree.root.name, node.name): _nonzero(tree.usage[node.index])
+            for tree in state.trees
+            for node in tree.nodes
+        },
+        "holders": {
+            name: [order[5].workload.key for order in queue.holders]
+            for name, queue in state.queues.items()
+        },
+        "lines": {name: _line(state, name) for name in state.queues},
+        "inactive": {name: queue.inactive for name, queue in state.queues.items()},
+        "preemptors": {
+            tree.root.name: sorted(tree.preemptors) for tree in state.trees if tree.preemptors
+        },
+    }
+
+
+def _entry_facts(entry: Entry) -> tuple[object, ...]:
+    if entry.phase is Phase.FINISHED:
+        return (entry.workload, entry.phase)
+    return (
+        entry.workload,
+        entry.phase,
+        entry.queue,
+        entry.assignment,
+        _nonzero(entry.usage),
+        entry.eviction,
+        entry.history,
+        entry.requeue_at,
+        entry.requeue_count,
+        entry.order_time,
+        entry.is_preemptor,
+        entry.admitted_at,
+        entry.reserved_at if entry.phase in HOLDING else None,
+        entry.pods_ready,
+        entry.lost_at if entry.phase in HOLDING else None,
+        dict(entry.checks),
+        dict(entry.reclaimable),
+    )
+
+
+def _line(state: ClusterState, name: QueueName) -> list[WorkloadKey]:
+    pending = state.queues[name].pending
+    everybody = [*pending.active(), *pending.parked()]
+    return [entry.workload.key for entry in sorted(everybody, key=state.order_of)]
+
+
+def _nonzero(amounts: dict[FlavorResource, int]) -> dict[FlavorResource, int]:
+    return {cell: amount for cell, amount in amounts.items() if amount}
+
+
+def dump(state: ClusterState) -> dict[str, object]:
+    """All that a trial must leave as it was."""
+    return {
+        **facts(state),
+        "cycle": state.cycle,
+        "unsettled": [tree.root.name for tree in state.unsettled.values()],
+        "settled": {tree.root.name: tree.settled for tree in state.trees},
+        "attention": sorted(state.attention),
+        "clock": state.next_clock(),
+        "generations": {name: queue.generation for name, queue in state.queues.items()},
+        "active": {n: _keys(queue.pending.active()) for n, queue in state.queues.items()},
+        "parked": {n: _keys(queue.pending.parked()) for n, queue in state.queues.items()},
+        "heads": {n: _head(queue.pending.head()) for n, queue in state.queues.items()},
+        "searches": {
+            key: (entry.scan, entry.told, entry.booking, entry.shape, entry.serial)
+            for key, entry in state.entries.items()
+        },
+    }
+
+
+def _keys(entries: object) -> list[WorkloadKey]:
+    assert hasattr(entries, "__iter__")
+    return sorted(entry.workload.key for entry in entries)
+
+
+def _head(entry: Entry | None) -> WorkloadKey | None:
+    return None if entry is None else entry.workload.key
+
+
+# --- the checks themselves ---
+
+
+def test_the_formulas_agree_with_an_example_worked_by_hand() -> None:
+    """Two queues of 4 in a cohort; one keeps 3 for itself and may borrow 2."""
+    gpu = FlavorResource(FlavorName("default"), ResourceName("gpu"))
+    specs = [
+        queue("a", cohort="lab", gpu=quota(4, borrow=2, lend=1)),
+        queue("b", cohort="lab", gpu=4),
+    ]
+    picture = Picture(
+        {spec.name: spec for spec in specs},
+        {CohortName("lab"): cohort("lab")},
+        {
+            WorkloadKey("ns/big"): Holding(specs[0].name, {gpu: 5}),
+            WorkloadKey("ns/small"): Holding(specs[1].name, {gpu: 1}),
+        },
+    )
+    assert picture.kept("queue:a", gpu) == 3
+    assert picture.subtree("cohort:lab", gpu) == 1 + 4
+    assert picture.usage("cohort:lab", gpu) == (5 - 3) + 1
+    assert picture.available("cohort:lab", gpu) == 2
+    assert picture.available("queue:a", gpu) == 1  # 4 + 2 may be used, 5 are
+    assert picture.available("queue:b", gpu) == 2
+    assert picture.borrows("queue:a", [gpu])
+    assert not picture.borrows("queue:b", [gpu])
