@@ -745,6 +745,31 @@ def test_a_restart_rebuilds_the_same_state(workloads_first: bool) -> None:
     assert (lab.used("owner"), lab.used("guest")) == (0, 7)
 
 
+def test_a_restart_leaves_open_checks_open() -> None:
+    lab = Scenario(queue("q", gpu=4, checks=["prov"]))
+    lab.check_is("prov")
+    lab.pending("train", on="q", gpu=4)
+    lab.cycle()
+    lab.restart(after_s=10)
+
+    assert lab.cycles() == NOTHING
+    assert lab.phase("train") is Phase.RESERVED
+    lab.answer("train", "prov", CheckState.READY)
+    assert lab.cycles() == [admit("train")]
+
+
+def test_a_clock_set_back_gives_a_start_no_more_than_its_whole_time() -> None:
+    lab = Scenario(queue("q", gpu=4), config=Config(pods_ready=PodsReadyPolicy(timeout_s=60)))
+    lab.later(9000).pending("slow", on="q", gpu=4)
+    lab.cycle()
+    lab.restart(clock_jump_s=-5000)
+    lab.pods_not_ready("slow")
+    lab.cycle()
+
+    assert lab.next_at == 4060
+    assert lab.cycle(now=4060) == [evict("slow", EvictionReason.PODS_READY_TIMEOUT, until=4120)]
+
+
 def test_a_taint_removed_from_a_flavor_wakes_who_could_not_bear_it() -> None:
     lab = Scenario(flavor("spot", taint="risky"), queue("q", gpu={"spot": 4}))
     lab.pending("train", on="q", gpu=4)

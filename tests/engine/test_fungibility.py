@@ -302,8 +302,8 @@ def test_a_flavor_is_passed_over_whose_taint_or_labels_don_t_suit() -> None:
 def test_a_head_that_lost_its_flavor_goes_on_with_the_next_one() -> None:
     lab = Scenario(
         queue("first", gpu=0),
-        queue("second", gpu={"default": 0, "on-demand": 0}),
-        queue("lender", gpu={"default": 4, "on-demand": 4}),
+        queue("second", gpu={"default": 0, "on-demand": 0, "last": 0}),
+        queue("lender", gpu={"default": 4, "on-demand": 4, "last": 4}),
         cohort="lab",
     )
     lab.pending("a", on="first", gpu=4)

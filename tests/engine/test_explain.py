@@ -1,0 +1,353 @@
+"""Why does my workload not run, who holds what it needs, and what would help?"""
+
+from __future__ import annotations
+
+from makeway.engine.decisions import (
+    ExceedsCapacity,
+    HeldForPreemptor,
+    NamespaceNotAdmitted,
+    Preemptability,
+    Shortfall,
+    VictimRule,
+)
+from makeway.engine.entry import Phase
+from makeway.engine.explain import (
+    AllOf,
+    AnyOf,
+    BackingOff,
+    BehindHead,
+    ChecksOpen,
+    EvictedByStop,
+    Explanation,
+    LettingGo,
+    LocalQueueStopped,
+    MoreQuota,
+    NoLocalQueue,
+    NoQueue,
+    QueueInactive,
+    Refusal,
+    SmallerRequest,
+)
+from makeway.engine.matching import Requirement
+from makeway.engine.model import (
+    Backoff,
+    CheckName,
+    CheckState,
+    Config,
+    EvictionReason,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    NamespaceSelector,
+    PodSetName,
+    PodsReadyPolicy,
+    QueueName,
+    ResourceName,
+    StopPolicy,
+    WorkloadKey,
+)
+from makeway.engine.tree import Inactive
+from tests.scenario import (
+    ANY,
+    HOLD,
+    HOLD_AND_DRAIN,
+    LOWER,
+    STRICT,
+    Scenario,
+    queue,
+    quota,
+)
+
+GPU = FlavorResource(FlavorName("default"), ResourceName("gpu"))
+MAIN = PodSetName("main")
+
+
+def key(name: str) -> WorkloadKey:
+    return WorkloadKey(f"default/{name}")
+
+
+def explain(lab: Scenario, name: str) -> Explanation:
+    return lab.engine.explain(key(name), lab.now)
+
+
+def verdicts(explanation: Explanation) -> dict[str, VictimRule | Refusal]:
+    return {h.workload.removeprefix("default/"): h.verdict for h in explanation.holders}
+
+
+def short_of(missing: int, outlook: Preemptability) -> Shortfall:
+    return Shortfall(MAIN, GPU, missing, outlook)
+
+
+# --- who holds it, and could it be taken back? ---
+
+
+def test_a_full_queue_names_who_holds_the_missing_quota_biggest_first() -> None:
+    lab = Scenario(queue("vision", gpu=8))
+    lab.running("small", on="vision", gpu=2)
+    lab.running("big", on="vision", gpu=5)
+    lab.pending("eval", on="vision", gpu=4)
+    lab.cycles()
+
+    answer = explain(lab, "eval")
+
+    assert answer.obstacles == (short_of(3, Preemptability.NO_VICTIMS),)
+    assert [(h.workload, dict(h.amounts)) for h in answer.holders] == [
+        (key("big"), {GPU: 5}),
+        (key("small"), {GPU: 2}),
+    ]
+    assert verdicts(answer) == {"big": Refusal.POLICY, "small": Refusal.POLICY}
+
+
+def test_priority_decides_who_of_the_own_queue_could_give_way() -> None:
+    lab = Scenario(queue("vision", gpu=8, within=LOWER))
+    lab.running("important", on="vision", gpu=4, priority=5)
+    lab.running("humble", on="vision", gpu=4, priority=1)
+    lab.pending("eval", on="vision", gpu=8, priority=3)
+    lab.cycles()
+
+    answer = explain(lab, "eval")
+
+    assert verdicts(answer) == {"important": Refusal.PRIORITY, "humble": VictimRule.IN_QUEUE}
+    assert answer.would_preempt == ()  # the humble one alone would not be enough
+
+
+def test_a_neighbour_can_be_reclaimed_from_only_while_it_borrows() -> None:
+    lab = Scenario(
+        queue("vision", gpu=4, reclaim=ANY),
+        queue("speech", gpu=4),
+        queue("text", gpu=4),
+        cohort="lab",
+    )
+    lab.running("borrower", on="speech", gpu=8)
+    lab.running("modest", on="text", gpu=4)
+    lab.pending("eval", on="vision", gpu=4)
+
+    answer = explain(lab, "eval")
+
+    assert verdicts(answer) == {"borrower": VictimRule.RECLAIM, "modest": Refusal.NOT_BORROWING}
+    assert answer.would_preempt == (key("borrower"),)
+
+
+def test_nobody_is_taken_from_a_stopped_neighbour() -> None:
+    lab = Scenario(queue("vision", gpu=4, reclaim=ANY), queue("speech", gpu=4), cohort="lab")
+    lab.running("borrower", on="speech", gpu=8)
+    lab.stop("speech", HOLD)
+    lab.pending("eval", on="vision", gpu=4)
+
+    assert verdicts(explain(lab, "eval")) == {"borrower": Refusal.QUEUE_STOPPED}
+
+
+def test_who_is_on_the_way_out_is_not_asked_again() -> None:
+    lab = Scenario(queue("vision", gpu=4, within=LOWER))
+    lab.running("humble", on="vision", gpu=4)
+    lab.pending("eval", on="vision", gpu=4, priority=1)
+    lab.cycle()
+
+    answer = explain(lab, "eval")
+
+    assert answer.is_preemptor
+    assert verdicts(answer) == {"humble": Refusal.LETTING_GO}
+    assert explain(lab, "humble").obstacles == (LettingGo(EvictionReason.PREEMPTED),)
+
+
+# --- what would help? ---
+
+
+def test_any_of_those_whose_end_alone_would_be_enough() -> None:
+    lab = Scenario(queue("vision", gpu=8))
+    lab.running("small", on="vision", gpu=1)
+    lab.running("fair", on="vision", gpu=3)
+    lab.running("big", on="vision", gpu=4)
+    lab.pending("eval", on="vision", gpu=3)
+
+    assert explain(lab, "eval").helps == (
+        MoreQuota(GPU, 3),
+        AnyOf((key("big"), key("fair"))),
+    )
+
+
+def test_all_of_several_when_no_single_one_is_enough() -> None:
+    lab = Scenario(queue("vision", gpu=6))
+    lab.running("one", on="vision", gpu=2)
+    lab.running("two", on="vision", gpu=2)
+    lab.running("three", on="vision", gpu=2)
+    lab.pending("eval", on="vision", gpu=4)
+
+    assert explain(lab, "eval").helps == (MoreQuota(GPU, 4), AllOf((key("one"), key("two"))))
+
+
+def test_a_request_beyond_all_limits_can_only_become_smaller() -> None:
+    lab = Scenario(queue("vision", gpu=quota(4, borrow=2)), queue("speech", gpu=8), cohort="lab")
+    lab.pending("eval", on="vision", gpu=7)
+    lab.cycles()
+
+    answer = explain(lab, "eval")
+
+    assert answer.obstacles == (ExceedsCapacity(MAIN, GPU, 0, 7, 6),)
+    assert answer.helps == (SmallerRequest(GPU, 6),)
+    assert answer.holders == ()
+
+
+# --- the line ---
+
+
+def test_position_and_those_ahead_nearest_last() -> None:
+    lab = Scenario(queue("vision", gpu=1))
+    lab.running("now", on="vision", gpu=1)
+    lab.pending("first", on="vision", gpu=1)
+    lab.pending("second", on="vision", gpu=1)
+    lab.pending("urgent", on="vision", gpu=1, priority=9)
+    lab.cycles()
+
+    answer = explain(lab, "second")
+
+    assert answer.position == 2
+    assert answer.ahead == (key("urgent"), key("first"))
+
+
+def test_behind_the_head_of_a_strict_queue_even_a_small_one_waits() -> None:
+    lab = Scenario(queue("vision", gpu=4, strategy=STRICT))
+    lab.running("now", on="vision", gpu=2)
+    lab.pending("big", on="vision", gpu=4)
+    lab.pending("small", on="vision", gpu=1)
+    lab.cycles()
+
+    answer = explain(lab, "small")
+
+    assert answer.obstacles == (BehindHead(key("big")),)
+    assert answer.helps == ()  # of quota there is enough
+
+
+def test_a_place_held_for_a_preemptor_is_named() -> None:
+    lab = Scenario(queue("vision", gpu=4, within=LOWER), queue("speech", gpu=0), cohort="lab")
+    lab.running("old-1", on="vision", gpu=2)
+    lab.running("old-2", on="vision", gpu=2)
+    lab.pending("boss", on="vision", gpu=4, priority=5)
+    lab.cycle()
+    lab.let_go("old-1")
+    lab.pending("guest", on="speech", gpu=2)
+    lab.cycles()
+
+    assert explain(lab, "guest").obstacles == (HeldForPreemptor(key("boss")),)
+
+
+# --- not even looked at ---
+
+
+def test_no_local_queue() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.pending("lost", on="nowhere", gpu=1)
+
+    answer = explain(lab, "lost")
+
+    assert answer.obstacles == (NoLocalQueue(LocalQueueKey("default/nowhere")),)
+    assert answer.queue is None
+    assert answer.position is None
+
+
+def test_a_local_queue_that_points_nowhere() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.local_queue("team", to="gone")
+    lab.pending("lost", on="team", gpu=1)
+
+    assert explain(lab, "lost").obstacles == (NoQueue(QueueName("gone")),)
+
+
+def test_a_stopped_local_queue() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.local_queue("team", to="vision", stop=StopPolicy.HOLD)
+    lab.pending("held", on="team", gpu=1)
+
+    assert explain(lab, "held").obstacles == (LocalQueueStopped(LocalQueueKey("default/team")),)
+
+
+def test_a_stopped_queue() -> None:
+    lab = Scenario(queue("vision", gpu=4, stop=HOLD))
+    lab.pending("held", on="vision", gpu=1)
+    lab.cycles()
+
+    obstacles = explain(lab, "held").obstacles
+
+    assert obstacles == (QueueInactive(QueueName("vision"), Inactive.STOPPED),)
+
+
+def test_who_was_stopped_with_its_queue_waits_for_the_queues_return() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.running("train", on="vision", gpu=4)
+    lab.stop("vision", HOLD_AND_DRAIN)
+    lab.cycles()
+    lab.let_go("train")
+
+    assert explain(lab, "train").obstacles == (
+        QueueInactive(QueueName("vision"), Inactive.STOPPED),
+        EvictedByStop(EvictionReason.QUEUE_STOPPED),
+    )
+
+
+def test_a_queue_whose_check_nobody_answers_for() -> None:
+    lab = Scenario(queue("vision", gpu=4, checks=["budget"]))
+    lab.pending("eval", on="vision", gpu=1)
+    lab.cycles()
+
+    obstacles = explain(lab, "eval").obstacles
+
+    assert obstacles == (QueueInactive(QueueName("vision"), Inactive.CHECK_NOT_FOUND),)
+
+
+def test_a_namespace_that_the_queue_does_not_admit() -> None:
+    team_a = NamespaceSelector((Requirement("team", "In", ("a",)),))
+    lab = Scenario(queue("vision", gpu=4, namespaces=team_a))
+    lab.pending("eval", on="vision", gpu=1)
+    lab.cycles()
+
+    assert explain(lab, "eval").obstacles == (NamespaceNotAdmitted("default"),)
+
+
+def test_a_back_off_says_until_when() -> None:
+    config = Config(pods_ready=PodsReadyPolicy(timeout_s=10), backoff=Backoff(base_s=60))
+    lab = Scenario(queue("vision", gpu=4), config=config)
+    lab.pending("slow", on="vision", gpu=1)
+    lab.cycles()
+    lab.later(10).cycles()
+    lab.let_go("slow")
+    lab.cycles()
+
+    assert explain(lab, "slow").obstacles == (BackingOff(70.0, 1),)
+
+
+# --- holding quota, or done ---
+
+
+def test_open_checks_are_named_with_their_state() -> None:
+    lab = Scenario(queue("vision", gpu=4, checks=["budget", "safety"]))
+    lab.check_is("budget")
+    lab.check_is("safety")
+    lab.pending("eval", on="vision", gpu=1)
+    lab.cycles()
+    lab.answer("eval", "safety", CheckState.READY)
+
+    answer = explain(lab, "eval")
+
+    assert answer.phase is Phase.RESERVED
+    assert answer.obstacles == (ChecksOpen(((CheckName("budget"), CheckState.PENDING),)),)
+
+
+def test_nothing_stands_in_the_way_of_who_runs() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.running("train", on="vision", gpu=4)
+
+    answer = explain(lab, "train")
+
+    assert answer.obstacles == ()
+    assert answer.assignment is not None
+    assert answer.queue == "vision"
+
+
+def test_who_fits_and_only_waits_for_the_next_cycle_has_no_obstacle() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.pending("eval", on="vision", gpu=1)
+
+    answer = explain(lab, "eval")
+
+    assert answer.obstacles == ()
+    assert answer.position == 0
