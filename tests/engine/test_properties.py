@@ -51,14 +51,30 @@ from tests.scenario import check_state, cohort, queue, quota
 
 Check = Callable[[Before, Cycle], None]
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
-RANDOMS = st.randoms(use_true_random=False)
+EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True)
+
+
+class Seeded(Random):
+    """A failure prints its seed, with which the same life can be lived again.
+
+    Worlds drawn choice by choice would shrink, but they stay small, and nobody is preempted.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.made_of = seed
+
+    def __repr__(self) -> str:
+        return f"Random({self.made_of})"
+
+
+RANDOMS = st.integers(0, 10**9).map(Seeded)
 
 CLASSICAL = replace(PLAIN, fair_sharing=False)
 EVERYTHING = Spice()
 
 
-def crowd(rng: Random, spice: Spice, *checks: Check, most: int = 14) -> Play:
+def crowd(rng: Random, spice: Spice, *checks: Check, most: int = 24) -> Play:
     """A world where people only submit, and whoever is evicted lets go sooner or later."""
     play = Play(Worldmaker(rng, spice))
     play.on_cycle += checks
@@ -73,7 +89,7 @@ def life(rng: Random, *checks: Check, spice: Spice = EVERYTHING) -> Play:
     """A world where anything may happen."""
     play = Play(Worldmaker(rng, spice))
     play.on_cycle += checks
-    play.fill(8)
+    play.fill(16)
     play.live(40)
     return play
 
@@ -192,7 +208,7 @@ class EqualWorldmaker(Worldmaker):
 def test_no_preemption_goes_in_circles(maker: type[Worldmaker], rng: Random) -> None:
     spice = replace(CLASSICAL, hold_for_preemptor=True)
     play = Play(maker(rng, spice))
-    play.fill(16)
+    play.fill(24)
     lets_go_late = rng.random() < 0.5
     for _ in range(400):
         cycle = play.cycle()
@@ -445,7 +461,7 @@ def dump(state: ClusterState) -> dict[str, object]:
         "parked": {n: _keys(queue.pending.parked()) for n, queue in state.queues.items()},
         "heads": {n: _head(queue.pending.head()) for n, queue in state.queues.items()},
         "searches": {
-            key: (entry.scan, entry.told, entry.booking, entry.shape, entry.serial)
+            key: (entry.scan and entry.scan.tried, entry.told, entry.booking, entry.serial)
             for key, entry in state.entries.items()
         },
     }

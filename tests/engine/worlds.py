@@ -127,10 +127,10 @@ class Worldmaker:
         self.spice = spice
         self.config = self._config()
         self.is_fair = self.config.fair_sharing
-        self.resources = RESOURCES[: rng.randint(1, 2)]
+        self.resources = RESOURCES[: rng.choice([1, 1, 2])]
         self.flavors = tuple(
             Flavor(name=FlavorName(f"f{i}"), labels={"kind": f"f{i}"})
-            for i in range(rng.randint(1, 3))
+            for i in range(rng.choice([1, 1, 2, 3]))
         )
 
     def world(self) -> World:
@@ -190,7 +190,7 @@ class Worldmaker:
 
     def quota(self, has_parent: bool) -> Quota:
         rng = self.rng
-        nominal = rng.randint(0, 6)
+        nominal = rng.choice([0, 1, 2, 3, 4, 4, 6])
         if not has_parent:
             return Quota(nominal)
         return Quota(
@@ -237,11 +237,11 @@ class Worldmaker:
 
     def preemption(self) -> Preemption:
         rng = self.rng
-        reclaim = rng.choice([Policy.NEVER, Policy.LOWER_PRIORITY, Policy.ANY, Policy.ANY])
+        reclaim = rng.choice([Policy.NEVER, *[Policy.LOWER_PRIORITY, Policy.ANY] * 2])
         borrows = reclaim is not Policy.NEVER and not self.is_fair and rng.random() < 0.3
         return Preemption(
             within_queue=rng.choice(
-                [Policy.NEVER, Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL]
+                [Policy.NEVER, *[Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL] * 2]
             ),
             reclaim=reclaim,
             borrow_while_reclaiming=borrows,
@@ -289,8 +289,8 @@ class Worldmaker:
 
     def _pod_set(self, number: int) -> PodSet:
         rng = self.rng
-        count = rng.choice([1, 1, 1, 2, 3])
-        requests = {resource: rng.randint(0, 3) for resource in self.resources}
+        count = rng.choice([1, 1, 1, 1, 2, 3])
+        requests = {resource: rng.choice([0, 0, 1, 2]) for resource in self.resources}
         requests[self.resources[0]] += 1
         chosen = rng.choice(self.flavors).name if rng.random() < 0.1 else None
         return PodSet(
@@ -531,9 +531,9 @@ class Play:
 
     def fill(self, most: int = 12) -> None:
         """Submit and run some, so that the world is crowded."""
-        for _ in range(self.rng.randint(1, most)):
+        for _ in range(self.rng.randint(most // 2, most)):
             self.submit()
-            if self.rng.random() < 0.4:
+            if self.rng.random() < 0.5:
                 self.cycle()
                 self.now += 1
 
@@ -870,8 +870,8 @@ def check_nobody_is_superfluous(before: Before, cycle: Cycle) -> None:
     """Give any single victim back, and the preemptor does not fit any more.
 
     A head whose victims an earlier one took was nominated again on a changed picture: it may be
-    judged by either. Where victims of other queues may be had only by staying inside the nominal
-    quota, fitting means that.
+    judged by either. Victims of other queues may be had only by staying inside the nominal quota:
+    where they were looked at, fitting means that (even if in the end none of them is needed).
     """
     for stand in stands(before, cycle):
         if stand.preempt is not None:
@@ -888,9 +888,8 @@ def _is_minimal(picture: Picture, decision: Preempt, amounts: Amounts) -> bool:
     without_all = picture.having(gone=victims)
     if not without_all.fits(queue, amounts):
         return False
-    stays_inside = without_all.fits_unborrowed(queue, amounts) and any(
-        victim.rule is VictimRule.RECLAIM for victim in decision.victims
-    )
+    reclaims = picture.queues[queue].preemption.reclaim is not Policy.NEVER
+    stays_inside = reclaims and without_all.fits_unborrowed(queue, amounts)
     fits = Picture.fits_unborrowed if stays_inside else Picture.fits
     return not any(
         fits(picture.having(gone=[v for v in victims if v != spared]), queue, amounts)

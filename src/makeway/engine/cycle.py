@@ -31,7 +31,7 @@ from makeway.engine.nominate import Nominator
 from makeway.engine.places import find_rival, recall_bookings
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
-from makeway.engine.victims import Chosen
+from makeway.engine.victims import Chosen, release_all
 
 
 class TreeCycle:
@@ -45,6 +45,7 @@ class TreeCycle:
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
         self.booked: set[WorkloadKey] = set()  # heads whose place is booked in both pictures
         self.promised: list[Head] = []  # those of them who wait until victims have let go
+        self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []  # without victims
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.changed_at)
@@ -162,14 +163,16 @@ class TreeCycle:
         if not self.state.config.gates.reassign_on_overlap:
             return False
         nominator = Nominator(self.state, head.entry, head.queue, self.cleared, self.taken)
-        head.take(nominator.nominate(only=head.nomination.flavors))
+        with self.cleared.trial():
+            for queue, kept in self.reserved:  # no usage for which a queue could be made to pay
+                self.cleared.release(queue.node, kept)
+            head.take(nominator.nominate(only=head.nomination.flavors))
         return head.nomination.mode is Mode.FIT
 
     def _fits_beside_others(self, head: Head) -> bool:
         """With everybody's victims gone and all that was booked charged?"""
         with self.cleared.trial():
-            for victim in head.victims:
-                self.cleared.release(victim.queue.node, victim.entry.usage)
+            release_all(head.victims, self.cleared)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
 
     def _fits_already(self, head: Head) -> bool:
@@ -203,15 +206,15 @@ class TreeCycle:
             else:
                 kept[cell] = min(amount, nominal + limit - used)
         self._book(queue, kept)
+        self.reserved.append((queue, kept))
 
     def _take(self, victims: tuple[Chosen, ...]) -> None:
         if not victims:
             return
         if self.cleared is self.standing:
             self.cleared = self.standing.copy()
-        for victim in victims:
-            self.taken[victim.entry.workload.key] = victim
-            self.cleared.release(victim.queue.node, victim.entry.usage)
+        self.taken.update((victim.entry.workload.key, victim) for victim in victims)
+        release_all(victims, self.cleared)
 
     def _book(self, queue: QueueState, amounts: dict[FlavorResource, int]) -> None:
         self.standing.charge(queue.node, amounts)

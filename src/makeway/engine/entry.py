@@ -35,13 +35,25 @@ QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
 VictimOrder = tuple[bool, int, float, str, int, "Entry"]  # small first: who is sacrificed
 
 
+class Shape:
+    """What makes workloads equal in the eyes of a queue; told apart by identity.
+
+    Whoever has a shape keeps it alive: it is forgotten with the last workload that has it.
+    """
+
+    __slots__ = ("__weakref__", "is_shared")
+
+    def __init__(self, is_shared: bool) -> None:
+        self.is_shared = is_shared  # False: this workload goes its own way
+
+
 class Scan(NamedTuple):
     """How far the search for flavors came, per pod set and resource: the last index tried."""
 
     tried: tuple[dict[ResourceName, int], ...]  # without an entry: begin with the first
     generation: int  # of the queue, when this was noted
     cycle: int
-    shape: int
+    shape: Shape
     groups: tuple[ResourceGroup, ...]  # the indices are of their flavors
 
     @property
@@ -125,7 +137,7 @@ class Entry:
         self.scan: Scan | None = None
         self.began_at = -1  # at which change of its tree the search for flavors began
         self.attempts = (0, 0)  # at which change of its tree, and how often it was tried since
-        self.shape = 0
+        self.shape = Shape(is_shared=False)
         self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
         self.order_time = workload.created_at
         self.place: tuple[QueueOrder, Entry] | None = None  # its item in a heap of waiting ones

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from makeway.engine.entry import Entry, Scan
+from makeway.engine.entry import Entry, Phase, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
 from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
@@ -108,9 +108,10 @@ class Nominator:
         )
 
     def _find_cleared_place(self) -> Found | None:
-        """A preemptor takes the place that was cleared for it, once it is free, and no more.
+        """A preemptor takes the place that is cleared for it, and no more.
 
-        Another one, or more pods, might need victims again, or make it a victim in turn.
+        While the victims on their way suffice it looks for no others. Another place, or more
+        pods, might need victims again, or make it a victim in turn.
         """
         booked = self.entry.booked
         if booked is None or not self.state.config.gates.hold_for_preemptor:
@@ -122,7 +123,10 @@ class Nominator:
         only = {ps.name: dict(ps.flavors) for ps in booked.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
         nomination = assign_flavors(self._question(only, False, capped))
-        return Found(nomination, ()) if nomination.mode is Mode.FIT else None
+        victims = self._victims_for(nomination)
+        are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in victims)
+        works = nomination.mode is Mode.FIT or (victims and are_leaving)
+        return Found(nomination, victims) if works else None
 
     def _usable_scan(self) -> Scan | None:
         """Where the last search stopped, unless who holds the queue's quota has changed since.

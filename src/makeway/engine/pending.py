@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from makeway.engine.entry import Entry, QueueOrder
+from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import WorkloadKey
 
 
@@ -21,7 +21,7 @@ class ShapeClass:
 
     __slots__ = ("epoch_parked", "members", "serial", "shape", "size")
 
-    def __init__(self, shape: int, serial: int) -> None:
+    def __init__(self, shape: Shape, serial: int) -> None:
         self.shape = shape
         self.serial = serial
         self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
@@ -40,7 +40,7 @@ class ShapeClass:
 
 class PendingQueue:
     def __init__(self) -> None:
-        self._classes: dict[int, ShapeClass] = {}
+        self._classes: dict[Shape, ShapeClass] = {}
         self._active: list[tuple[QueueOrder, int, ShapeClass]] = []
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
         self._epoch = 0

@@ -86,7 +86,8 @@ def _leaving(
 
 
 def _queue_of(tree: Tree, entry: Entry) -> QueueState:
-    return next(queue for queue in tree.queues if queue.spec.name == entry.queue)
+    assert entry.queue is not None, f"{entry.workload.key} waits in no queue"
+    return tree.queue_named[entry.queue]
 
 
 def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:

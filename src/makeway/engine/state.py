@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
+from weakref import WeakValueDictionary
 
 from makeway.engine import events as ev
-from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Standing
+from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Shape, Standing
 from makeway.engine.fallback import exhausted_for, with_assigned, without_exhaustion
 from makeway.engine.lifecycle import Step, after
 from makeway.engine.model import (
@@ -59,7 +60,7 @@ class ClusterState:
         self._is_stale = False  # queues or cohorts were edited since the trees were planted
         self._recount: set[QueueName] = set()  # queues charged while the forest was stale
         self._returning: set[WorkloadKey] = set()  # were preemptors; their queue isn't here yet
-        self._shapes: dict[object, int] = {}
+        self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
         self._serial = 0
         self._changes = 0
 
@@ -649,14 +650,14 @@ class ClusterState:
         if was_waiting and queue is not None:
             queue.pending.add(entry, self.order_of(entry))
 
-    def _shape_of(self, entry: Entry) -> int:
+    def _shape_of(self, entry: Entry) -> Shape:
         if not self.config.gates.equal_shapes_together:
-            return -entry.serial
+            return Shape(is_shared=False) if entry.shape.is_shared else entry.shape
         local_queue = self.local_queues.get(entry.workload.local_queue)
         queue = self.queues.get(local_queue.queue) if local_queue is not None else None
         exhausted = exhausted_for(entry, queue) if queue is not None and entry.history else ()
         key = (entry.workload.priority, self.pod_sets_of(entry), exhausted)
-        return self._shapes.setdefault(key, len(self._shapes))
+        return self._shapes.setdefault(key, Shape(is_shared=True))
 
     # --- holding quota ---
 
@@ -728,14 +729,15 @@ class ClusterState:
         tree.is_due = True
         self.unsettled[id(tree)] = tree
 
-    def _wake(self, queue: QueueState) -> None:
-        for entry in queue.pending.wake():
-            queue.pending.add(entry, self.order_of(entry))
-        self.touch(queue.tree)
+    def _wake(self, *queues: QueueState) -> None:
+        """Who waits in these queues, which are of one tree, gets another chance."""
+        for queue in queues:
+            for entry in queue.pending.wake():
+                queue.pending.add(entry, self.order_of(entry))
+        self.touch(queues[0].tree)
 
     def _wake_tree(self, queue: QueueState) -> None:
-        for other in queue.tree.queues:
-            self._wake(other)
+        self._wake(*queue.tree.queues)
 
     def _wake_all(self) -> None:
         for queue in self.queues.values():

@@ -128,6 +128,7 @@ class Tree:
         for node in reversed(self.nodes):
             node.settle()
         self.usage: Usage = [{} for _ in self.nodes]
+        self.queue_named = {queue.spec.name: queue for queue in queues}
         self.queue_at: list[QueueState | None] = [None] * len(self.nodes)
         for queue in queues:
             self.queue_at[queue.node.index] = queue
