@@ -953,6 +953,9 @@ def _check_borrows(before: Before, stand: Stand, victim: Victim, taken: list[Wor
         cells = {cell for held in before.picture.holdings.values() for cell in held.usage}
         below = below[:1]
     pictures = [picture.having(gone=taken) for picture in (before.picture, stand.picture)]
+    counts_reservations = not before.state.config.gates.hold_for_preemptor  # as Kueue does
+    if counts_reservations and not stand.is_exact:
+        return
     for node in below:
         assert any(p.borrows(node, cells) for p in pictures), f"{label}, {node} does not borrow"
 
@@ -1012,8 +1015,8 @@ def check_places_are_kept(before: Before, cycle: Cycle) -> None:
         queue, amounts = before.preemptors[key]
         if queue is None or not entry.is_preemptor or entry.booking != amounts:
             continue
-        if any(_may_pass(before, d.workload, key) for d in admitted):
-            return
+        if any(_may_pass(before, stand.workload, key) for stand in stands(before, cycle)):
+            return  # somebody of higher priority has come first, or has been promised a place
         assert after.fits(queue, amounts), (
             f"{key} lost its place to one of {[d.workload for d in admitted]}"
         )

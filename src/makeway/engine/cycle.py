@@ -45,7 +45,9 @@ class TreeCycle:
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
         self.booked: set[WorkloadKey] = set()  # heads whose place is booked in both pictures
         self.promised: list[Head] = []  # those of them who wait until victims have let go
-        self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []  # without victims
+        # Kept for heads without victims. That is no borrowing for which their queue could be made
+        # to pay with victims of its own; in Kueue it is (in the recorded data).
+        self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.changed_at)
@@ -164,7 +166,7 @@ class TreeCycle:
             return False
         nominator = Nominator(self.state, head.entry, head.queue, self.cleared, self.taken)
         with self.cleared.trial():
-            for queue, kept in self.reserved:  # no usage for which a queue could be made to pay
+            for queue, kept in self.reserved:
                 self.cleared.release(queue.node, kept)
             head.take(nominator.nominate(only=head.nomination.flavors))
         return head.nomination.mode is Mode.FIT
@@ -206,7 +208,8 @@ class TreeCycle:
             else:
                 kept[cell] = min(amount, nominal + limit - used)
         self._book(queue, kept)
-        self.reserved.append((queue, kept))
+        if self.state.config.gates.hold_for_preemptor:
+            self.reserved.append((queue, kept))
 
     def _take(self, victims: tuple[Chosen, ...]) -> None:
         if not victims:
@@ -226,13 +229,16 @@ class TreeCycle:
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None
         recall_bookings(self.state, self.tree)
-        return find_rival(
-            self.tree,
-            head.entry,
-            head.queue,
-            head.nomination.usage,
-            head.victims,
-            self.cleared,
-            self.booked,
-            self.taken,
-        )
+        with self.cleared.trial():
+            for queue, kept in self.reserved:  # it lasts no longer than this cycle
+                self.cleared.release(queue.node, kept)
+            return find_rival(
+                self.tree,
+                head.entry,
+                head.queue,
+                head.nomination.usage,
+                head.victims,
+                self.cleared,
+                self.booked,
+                self.taken,
+            )
