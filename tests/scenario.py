@@ -673,7 +673,7 @@ def check_state(state: ClusterState) -> None:
         waiting = {e.workload.key for e in state.entries.values() if _waits_in(e, name)}
         assert len(lined_up) == len(waiting) == len(queue.pending), f"{name}: {lined_up}"
         assert {entry.workload.key for entry in lined_up} == waiting
-    if not state._is_stale:  # else the trees are planted anew before the next cycle
+    if not state.forest_is_stale:  # else the trees are planted anew before the next cycle
         for tree in state.trees:
             _check_tree(state, tree)
         assert sum(len(tree.queues) for tree in state.trees) == len(state.queues)

@@ -6,6 +6,7 @@ from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import Cycle, Decision, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
+from makeway.engine.happenings import apply
 from makeway.engine.model import Config, QueueName, WorkloadKey
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import Upkeep
@@ -17,7 +18,7 @@ class Engine:
 
     def apply(self, event: Event) -> None:
         """Take note of something that has happened."""
-        self.state.apply(event)
+        apply(self.state, event)
 
     def tend(self, now: float) -> tuple[Decision, ...]:
         """See to clocks, checks and draining queues; every cycle begins with this."""

@@ -1,23 +1,22 @@
-"""ClusterState: our picture of queues and workloads. It changes in `apply(event)` and when a
+"""ClusterState: our picture of queues and workloads.
+
+It changes when an event is applied (what each event means stands in happenings.py) and when a
 cycle's decisions are counted; it can be rebuilt from the objects at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import Any
 from weakref import WeakValueDictionary
 
-from makeway.engine import events as ev
-from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Shape, Standing
-from makeway.engine.fallback import exhausted_for, with_assigned, without_exhaustion
+from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Shape
+from makeway.engine.fallback import exhausted_for, with_assigned
 from makeway.engine.lifecycle import Step, after
 from makeway.engine.model import (
     Assignment,
     CheckName,
-    CheckState,
     Cohort,
     CohortName,
     Config,
@@ -54,385 +53,15 @@ class ClusterState:
         self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
         self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
         self._clock: list[tuple[float, int, Entry]] = []  # heap; may hold times long passed over
-        self._by_local_queue: dict[LocalQueueKey, dict[WorkloadKey, Entry]] = {}
-        self._orphans: dict[QueueName, dict[WorkloadKey, Entry]] = {}  # hold quota of no queue
+        self.by_local_queue: dict[LocalQueueKey, dict[WorkloadKey, Entry]] = {}
+        self.orphans: dict[QueueName, dict[WorkloadKey, Entry]] = {}  # hold quota of no queue
         self.trees: list[Tree] = []
-        self._is_stale = False  # queues or cohorts were edited since the trees were planted
+        self.forest_is_stale = False  # queues or cohorts were edited since the trees were planted
         self._recount: set[QueueName] = set()  # queues charged while the forest was stale
-        self._returning: set[WorkloadKey] = set()  # were preemptors; their queue isn't here yet
+        self.returning: set[WorkloadKey] = set()  # were preemptors; their queue isn't here yet
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
-        self._serial = 0
+        self.serial = 0
         self._changes = 0
-
-    # --- events ---
-
-    def apply(self, event: ev.Event) -> None:
-        handler = _HANDLERS[type(event)]
-        handler(self, event)
-
-    def _on_config(self, event: ev.ConfigChanged) -> None:
-        self.config = event.config
-        for entry in self.entries.values():
-            self._reshape(entry)
-            self.attention[entry.workload.key] = entry
-        self._wake_all()
-
-    def _on_flavor(self, event: ev.FlavorChanged) -> None:
-        self.flavors[event.flavor.name] = event.flavor
-        self._flavor_touched(event.flavor.name)
-
-    def _on_flavor_removed(self, event: ev.FlavorRemoved) -> None:
-        self.flavors.pop(event.name, None)
-        self._flavor_touched(event.name)
-
-    def _flavor_touched(self, name: FlavorName) -> None:
-        for queue in self.queues.values():
-            if any(
-                quotas.flavor == name for group in queue.spec.groups for quotas in group.flavors
-            ):
-                self._reassess(queue)
-                self._wake(queue)
-
-    def _on_check(self, event: ev.CheckChanged) -> None:
-        self.checks[event.name] = event.is_active
-        self._check_touched(event.name)
-
-    def _on_check_removed(self, event: ev.CheckRemoved) -> None:
-        self.checks.pop(event.name, None)
-        self._check_touched(event.name)
-
-    def _check_touched(self, name: CheckName) -> None:
-        for queue in self.queues.values():
-            if any(check.name == name for check in queue.spec.checks):
-                self._reassess(queue)
-                self._wake(queue)
-
-    def _on_cohort(self, event: ev.CohortChanged) -> None:
-        self.cohorts[event.cohort.name] = event.cohort
-        self._is_stale = True
-
-    def _on_cohort_removed(self, event: ev.CohortRemoved) -> None:
-        self.cohorts.pop(event.name, None)
-        self._is_stale = True
-
-    def _on_queue(self, event: ev.QueueChanged) -> None:
-        spec = event.queue
-        queue = self.queues.get(spec.name)
-        if queue is None:
-            self._is_stale = True
-            queue = self.queues[spec.name] = QueueState(spec)
-            for entry in self._orphans.pop(spec.name, {}).values():
-                self._take_hold(queue, entry)
-            self._line_up_again(self._waiting_for(spec.name))
-            return
-        before = queue.spec
-        if before == spec:
-            return
-        self._is_stale = True
-        queue.configure(spec)
-        waiting = self._waiting_for(spec.name)
-        if before.fungibility.fallbacks != spec.fungibility.fallbacks:
-            for entry in waiting:
-                self._reshape(entry)
-        if (before.namespaces, before.stop_policy) != (spec.namespaces, spec.stop_policy):
-            self._line_up_again(waiting)
-        for order in queue.holders:
-            self.attention[order[5].workload.key] = order[5]
-
-    def _on_queue_removed(self, event: ev.QueueRemoved) -> None:
-        queue = self.queues.pop(event.name, None)
-        if queue is None:
-            return
-        self._is_stale = True
-        for entry in self._waiting_for(event.name):
-            queue.pending.discard(entry)
-            queue.tree.preemptors.pop(entry.workload.key, None)
-            entry.is_preemptor = False
-            entry.booking = None
-            entry.booked = None
-            entry.queue = None
-        self._orphans[event.name] = {order[5].workload.key: order[5] for order in queue.holders}
-        for order in queue.holders:
-            order[5].victim_order = None
-
-    def _on_local_queue(self, event: ev.LocalQueueChanged) -> None:
-        key = event.local_queue.key
-        before = self.local_queues.get(key)
-        self.local_queues[key] = event.local_queue
-        if before is not None and before.queue != event.local_queue.queue:
-            for entry in self._by_local_queue.get(key, {}).values():
-                entry.history = ()
-                self._reshape(entry)
-        self._local_queue_touched(key)
-
-    def _on_local_queue_removed(self, event: ev.LocalQueueRemoved) -> None:
-        self.local_queues.pop(event.key, None)
-        self._local_queue_touched(event.key)
-
-    def _local_queue_touched(self, key: LocalQueueKey) -> None:
-        for entry in list(self._by_local_queue.get(key, {}).values()):
-            if entry.phase is Phase.PENDING:
-                self._leave_line(entry)
-                self._line_up(entry)
-            elif entry.phase in HOLDING:
-                self.attention[entry.workload.key] = entry
-
-    def _on_namespace(self, event: ev.NamespaceChanged) -> None:
-        self.namespaces[event.name] = event.labels
-        self._namespace_touched(event.name)
-
-    def _on_namespace_removed(self, event: ev.NamespaceRemoved) -> None:
-        self.namespaces.pop(event.name, None)
-        self._namespace_touched(event.name)
-
-    def _namespace_touched(self, name: str) -> None:
-        """Those turned away because of their namespace get another chance."""
-        self._line_up_again(
-            entry
-            for entry in self.entries.values()
-            if entry.workload.namespace == name and entry.phase is Phase.PENDING
-        )
-
-    def _on_seen(self, event: ev.WorkloadSeen) -> None:
-        workload, status = event.workload, event.status
-        key = workload.key
-        if key in self.entries:
-            self._on_removed(ev.WorkloadRemoved(key))
-        self._serial += 1
-        entry = self.entries[key] = Entry(workload, self._serial)
-        self._by_local_queue.setdefault(workload.local_queue, {})[key] = entry
-        entry.eviction = status.eviction
-        entry.requeue_count = status.requeue_count
-        entry.requeue_at = status.requeue_at
-        entry.checks = dict(status.checks)
-        entry.history = status.history
-        entry.reclaimable = dict(status.reclaimable)
-        entry.pods_ready = status.pods_ready
-        entry.lost_at = status.pods_lost_at
-        if (
-            workload.active
-            and entry.eviction is not None
-            and entry.eviction.reason is EvictionReason.DEACTIVATED
-        ):
-            self._pardon(entry)  # by hand, while nobody looked
-        self._reshape(entry)
-        if status.finished:
-            entry.phase = Phase.FINISHED
-        elif status.assignment is not None:
-            self._restore_holder(entry, status)
-        elif not workload.active:
-            entry.phase = Phase.INACTIVE
-        else:
-            if status.preemptor:
-                self._returning.add(key)
-            self._line_up(entry)
-
-    def _restore_holder(self, entry: Entry, status: WorkloadStatus) -> None:
-        assert status.assignment is not None
-        assert status.queue is not None, f"{entry.workload.key} holds quota of no queue"
-        entry.assignment = status.assignment
-        entry.reserved_at = status.reserved_at or 0.0
-        entry.admitted_at = status.admitted_at
-        entry.queue = status.queue
-        entry.pods_seen = False
-        if status.eviction is not None:
-            entry.phase = Phase.EVICTING
-        elif status.admitted_at is not None:
-            entry.phase = Phase.ADMITTED
-        else:
-            entry.phase = Phase.RESERVED
-        entry.usage = self._charged(entry)
-        queue = self.queues.get(status.queue)
-        if queue is None:
-            self._orphans.setdefault(status.queue, {})[entry.workload.key] = entry
-        else:
-            self._take_hold(queue, entry)
-        self.attention[entry.workload.key] = entry
-
-    def _on_edited(self, event: ev.WorkloadEdited) -> None:
-        workload = event.workload
-        entry = self.entries.get(workload.key)
-        if entry is None:
-            self._on_seen(ev.WorkloadSeen(workload))
-            return
-        before = entry.workload
-        if entry.phase is Phase.PENDING:
-            self._leave_line(entry)
-        if workload.local_queue != before.local_queue:
-            del self._by_local_queue[before.local_queue][workload.key]
-            self._by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
-            entry.history = ()
-        queue = self._holding_queue(entry)
-        if queue is not None:
-            queue.let_go(entry)
-        entry.workload = workload
-        if queue is not None:
-            queue.hold(entry)
-            self.touch(queue.tree)
-            if workload.victim_priority != before.victim_priority:
-                self._wake_tree(queue)  # it may have become a candidate for who waits
-        self._reshape(entry)
-        if entry.phase is Phase.PENDING:
-            if workload.active:
-                self._line_up(entry)
-            else:
-                self._step(entry, Step.DEACTIVATE)
-        elif entry.phase is Phase.INACTIVE and workload.active:
-            self._pardon(entry)
-            self._step(entry, Step.ACTIVATE)
-            self._reshape(entry)
-            self._line_up(entry)
-        elif entry.phase in HOLDING:
-            if workload.active and not before.active:
-                self._pardon(entry)
-            self.attention[workload.key] = entry
-
-    def _pardon(self, entry: Entry) -> None:
-        """Wanted again by hand: whatever was held against it is forgotten."""
-        entry.history = ()
-        entry.requeue_count = 0
-        entry.requeue_at = None
-
-    def _on_removed(self, event: ev.WorkloadRemoved) -> None:
-        entry = self.entries.pop(event.key, None)
-        if entry is None:
-            return
-        del self._by_local_queue[entry.workload.local_queue][event.key]
-        self.attention.pop(event.key, None)
-        self._returning.discard(event.key)
-        if entry.phase is Phase.PENDING:
-            self._leave_line(entry)
-        elif entry.phase in HOLDING:
-            self._release(entry)
-        entry.phase = Phase.FINISHED
-
-    def _on_finished(self, event: ev.WorkloadFinished) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.phase is Phase.FINISHED:
-            return
-        if entry.phase is Phase.PENDING:
-            self._leave_line(entry)
-        elif entry.phase in HOLDING:
-            self._release(entry)
-        self._step(entry, Step.FINISH)
-
-    def _on_pods(self, event: ev.PodsChanged) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.phase not in HOLDING:
-            return
-        entry.pods_seen = True
-        if event.are_ready:
-            entry.pods_ready = True
-            entry.lost_at = None
-            entry.history = without_exhaustion(entry.history)
-        else:
-            if entry.pods_ready:
-                entry.lost_at = event.at
-            entry.pods_ready = False
-        entry.ready_pod_sets = event.ready_pod_sets
-        self.attention[event.key] = entry
-
-    def _on_reclaimed(self, event: ev.PodsReclaimed) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None:
-            return
-        queue = self._holding_queue(entry)
-        if queue is not None:
-            self._uncharge(queue, entry.usage)
-        was_waiting = entry.phase is Phase.PENDING
-        if was_waiting:
-            self._leave_line(entry)
-        entry.reclaimable = dict(event.counts)
-        self._reshape(entry)
-        if was_waiting:
-            self._line_up(entry)
-        if entry.assignment is not None:
-            entry.usage = self._charged(entry)
-        if queue is not None:
-            self._charge(queue, entry.usage)
-            queue.generation += 1
-            self._wake_tree(queue)
-
-    def _on_check_answered(self, event: ev.CheckAnswered) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.phase not in HOLDING:
-            return
-        entry.checks[event.check] = event.state
-        if event.state is CheckState.RETRY:
-            entry.retry_after_s = max(entry.retry_after_s, event.retry_after_s)
-        self.attention[event.key] = entry
-
-    def _on_evicted(self, event: ev.Evicted) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.phase not in (Phase.RESERVED, Phase.ADMITTED):
-            return
-        self.evict(entry, Eviction(event.reason, event.at))
-        if event.reason is EvictionReason.PREEMPTED_IN_PLACEMENT:
-            entry.requeue_count += 1
-            entry.requeue_at = event.at + self.config.backoff.delay_s(entry.requeue_count)
-
-    def _on_pods_gone(self, event: ev.PodsGone) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.phase is not Phase.EVICTING:
-            return
-        self._release(entry)
-        entry.checks = {}
-        if entry.workload.active:
-            self._step(entry, Step.LET_GO)
-            self._reshape(entry)
-            self._line_up(entry)
-        else:
-            self._step(entry, Step.DEACTIVATE)
-
-    def _on_forgotten(self, event: ev.Forgotten) -> None:
-        entry = self.entries.get(event.key)
-        if entry is None or entry.before is None:
-            return
-        before, entry.before = entry.before, None
-        match entry.phase:
-            case Phase.EVICTING:
-                self._forget_eviction(entry, before)
-            case Phase.ADMITTED if before.phase is Phase.RESERVED:
-                self._step(entry, Step.FORGET)
-                entry.admitted_at = None
-                self.attention[event.key] = entry
-            case Phase.RESERVED | Phase.ADMITTED:
-                self._release(entry)
-                if entry.phase is Phase.ADMITTED:
-                    self._step(entry, Step.FORGET)
-                self._step(entry, Step.FORGET)
-                self._restore(entry, before)
-                self._line_up(entry)
-            case Phase.INACTIVE if before.phase is Phase.PENDING:
-                self._step(entry, Step.ACTIVATE)
-                self._restore(entry, before)
-                self._line_up(entry)
-
-    def _forget_eviction(self, entry: Entry, before: Standing) -> None:
-        """It goes on; what made it stop is looked at again, and so is who counted on it."""
-        queue = self._holding_queue(entry)
-        if queue is not None:
-            queue.let_go(entry)
-        self._step(entry, Step.FORGET)
-        if before.phase is Phase.ADMITTED:
-            self._step(entry, Step.ADMIT)
-        else:
-            entry.admitted_at = None
-        self._restore(entry, before)
-        self.attention[entry.workload.key] = entry
-        if queue is not None:
-            queue.hold(entry)
-            self._wake_tree(queue)
-
-    def _restore(self, entry: Entry, before: Standing) -> None:
-        if entry.workload.active != before.is_active:
-            entry.workload = replace(entry.workload, active=before.is_active)
-        entry.eviction = before.eviction
-        entry.history = before.history
-        entry.requeue_count = before.requeue_count
-        entry.requeue_at = before.requeue_at
-        entry.retry_after_s = before.retry_after_s
-        self._reshape(entry)
 
     # --- what a cycle decides is counted at once ---
 
@@ -456,25 +85,25 @@ class ClusterState:
         entry.order_time = self._order_time(entry)
         if queue.spec.fungibility.fallbacks.rules:
             entry.history = with_assigned(entry.history, assignment.flavors(), now)
-        self._step(entry, Step.ADMIT if admits else Step.RESERVE)
-        entry.usage = self._charged(entry)
-        self._take_hold(queue, entry)
+        self.step(entry, Step.ADMIT if admits else Step.RESERVE)
+        entry.usage = self.charged_for(entry)
+        self.take_hold(queue, entry)
         self.attention[entry.workload.key] = entry
 
     def admit(self, entry: Entry, now: float) -> None:
         """All checks are ready."""
         entry.before = entry.standing()
-        self._step(entry, Step.ADMIT)
+        self.step(entry, Step.ADMIT)
         entry.admitted_at = now
         self.attention[entry.workload.key] = entry
 
     def evict(self, entry: Entry, eviction: Eviction) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
         entry.before = entry.standing()
-        queue = self._holding_queue(entry)
+        queue = self.holding_queue(entry)
         if queue is not None:
             queue.let_go(entry)
-        self._step(entry, Step.EVICT)
+        self.step(entry, Step.EVICT)
         entry.eviction = eviction
         entry.order_time = self._order_time(entry)
         if queue is not None:
@@ -513,7 +142,7 @@ class ClusterState:
             if entry.place is not None:
                 queue.pending.discard(entry)
                 queue.pending.add(entry, self.order_of(entry))
-            self._wake_tree(queue)  # its place is no longer kept from others
+            self.wake_tree(queue)  # its place is no longer kept from others
 
     def back_off(self, entry: Entry, now: float) -> bool:
         """Count a requeue and set the pause before it; False when the limit is reached."""
@@ -529,9 +158,9 @@ class ClusterState:
         """All flavors are open to a waiting workload again, after its pause."""
         entry.history = ()
         entry.scan = None
-        self._leave_line(entry)
-        self._reshape(entry)
-        self._line_up(entry)
+        self.leave_line(entry)
+        self.reshape(entry)
+        self.line_up(entry)
 
     def deactivate(self, entry: Entry) -> None:
         """`active: false`, as if the user had said so."""
@@ -539,8 +168,8 @@ class ClusterState:
             entry.before = entry.standing()
         entry.workload = replace(entry.workload, active=False)
         if entry.phase is Phase.PENDING:
-            self._leave_line(entry)
-            self._step(entry, Step.DEACTIVATE)
+            self.leave_line(entry)
+            self.step(entry, Step.DEACTIVATE)
 
     # --- waiting ---
 
@@ -579,7 +208,7 @@ class ClusterState:
                 return created_at
         return eviction.at if by is RequeueTime.EVICTION else created_at
 
-    def _line_up(self, entry: Entry) -> None:
+    def line_up(self, entry: Entry) -> None:
         """Put a pending workload where it belongs: in its queue, held back, or nowhere."""
         entry.queue = None
         local_queue = self.local_queues.get(entry.workload.local_queue)
@@ -596,8 +225,8 @@ class ClusterState:
             self.attention[entry.workload.key] = entry
             return
         queue.pending.add(entry, self.order_of(entry))
-        if entry.workload.key in self._returning:
-            self._returning.remove(entry.workload.key)
+        if entry.workload.key in self.returning:
+            self.returning.remove(entry.workload.key)
             self.make_preemptor(entry, None)
         if queue.inactive is None:
             self.touch(queue.tree)
@@ -610,7 +239,7 @@ class ClusterState:
             and entry.eviction.reason is EvictionReason.QUEUE_STOPPED
         )
 
-    def _leave_line(self, entry: Entry) -> None:
+    def leave_line(self, entry: Entry) -> None:
         if entry.queue is None:
             return
         queue = self.queue_of(entry)
@@ -619,27 +248,27 @@ class ClusterState:
         entry.queue = None
         self.touch(queue.tree)
 
-    def _line_up_again(self, entries: Iterable[Entry]) -> None:
+    def line_up_again(self, entries: Iterable[Entry]) -> None:
         for entry in list(entries):
-            self._leave_line(entry)
-            self._line_up(entry)
+            self.leave_line(entry)
+            self.line_up(entry)
 
     def end_backoff(self, entry: Entry) -> None:
         entry.requeue_at = None
-        self._leave_line(entry)
-        self._line_up(entry)
+        self.leave_line(entry)
+        self.line_up(entry)
 
-    def _waiting_for(self, name: QueueName) -> list[Entry]:
+    def waiting_for(self, name: QueueName) -> list[Entry]:
         """Pending workloads whose local queue points at this queue."""
         return [
             entry
             for local_queue in self.local_queues.values()
             if local_queue.queue == name
-            for entry in self._by_local_queue.get(local_queue.key, {}).values()
+            for entry in self.by_local_queue.get(local_queue.key, {}).values()
             if entry.phase is Phase.PENDING
         ]
 
-    def _reshape(self, entry: Entry) -> None:
+    def reshape(self, entry: Entry) -> None:
         """Compute anew what places it in a queue; a waiting entry is moved accordingly."""
         was_waiting = entry.place is not None
         queue = self.queues.get(entry.queue) if entry.queue is not None else None
@@ -665,13 +294,13 @@ class ClusterState:
         assert entry.queue is not None, f"{entry.workload.key} is in no queue"
         return self.queues[entry.queue]
 
-    def _holding_queue(self, entry: Entry) -> QueueState | None:
+    def holding_queue(self, entry: Entry) -> QueueState | None:
         """The queue whose quota it holds; None if it holds none, or the queue is gone."""
         if entry.phase not in HOLDING or entry.queue is None:
             return None
         return self.queues.get(entry.queue)
 
-    def _charged(self, entry: Entry) -> dict[FlavorResource, int]:
+    def charged_for(self, entry: Entry) -> dict[FlavorResource, int]:
         """What is charged for a holder: its assignment less the pods given back."""
         assert entry.assignment is not None
         if not entry.reclaimable:
@@ -681,42 +310,42 @@ class ClusterState:
             tuple(_scaled(ps, wanted.get(ps.name, ps.count)) for ps in entry.assignment.pod_sets)
         ).usage()
 
-    def _take_hold(self, queue: QueueState, entry: Entry) -> None:
+    def take_hold(self, queue: QueueState, entry: Entry) -> None:
         entry.queue = queue.spec.name
         queue.hold(entry)
         queue.generation += 1
-        self._charge(queue, entry.usage)
+        self.charge(queue, entry.usage)
         self.touch(queue.tree)
 
-    def _release(self, entry: Entry) -> None:
+    def release(self, entry: Entry) -> None:
         """Its quota is free again, which may help others of the tree."""
-        queue = self._holding_queue(entry)
+        queue = self.holding_queue(entry)
         if queue is None:
-            for orphans in self._orphans.values():
+            for orphans in self.orphans.values():
                 orphans.pop(entry.workload.key, None)
         else:
             queue.let_go(entry)
-            self._uncharge(queue, entry.usage)
+            self.uncharge(queue, entry.usage)
             queue.generation += 1
-            self._wake_tree(queue)
+            self.wake_tree(queue)
         entry.assignment = None
         entry.usage = {}
         entry.admitted_at = None
         entry.pods_ready = False
         entry.queue = None
 
-    def _charge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
-        if self._is_stale:
+    def charge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
+        if self.forest_is_stale:
             self._recount.add(queue.spec.name)
             for cell, amount in usage.items():
                 queue.used[cell] = queue.used.get(cell, 0) + amount
         else:
             queue.tree.charge(queue, usage)
 
-    def _uncharge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
-        self._charge(queue, {cell: -amount for cell, amount in usage.items()})
+    def uncharge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
+        self.charge(queue, {cell: -amount for cell, amount in usage.items()})
 
-    def _step(self, entry: Entry, step: Step) -> None:
+    def step(self, entry: Entry, step: Step) -> None:
         entry.phase = after(entry.phase, step)
 
     # --- waking ---
@@ -729,19 +358,19 @@ class ClusterState:
         tree.is_due = True
         self.unsettled[id(tree)] = tree
 
-    def _wake(self, *queues: QueueState) -> None:
+    def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
             for entry in queue.pending.wake():
                 queue.pending.add(entry, self.order_of(entry))
         self.touch(queues[0].tree)
 
-    def _wake_tree(self, queue: QueueState) -> None:
-        self._wake(*queue.tree.queues)
+    def wake_tree(self, queue: QueueState) -> None:
+        self.wake(*queue.tree.queues)
 
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
         for queue in self.queues.values():
-            self._wake(queue)
+            self.wake(queue)
 
     # --- trees ---
 
@@ -751,9 +380,9 @@ class ClusterState:
         Edits of queues and cohorts only note that the forest is stale, so that a thousand edits
         cost one planting.
         """
-        if not self._is_stale:
+        if not self.forest_is_stale:
             return
-        self._is_stale = False
+        self.forest_is_stale = False
         kept = {id(tree): tree for tree in self.trees}
         self.trees = []
         for members in self._groves():
@@ -777,8 +406,8 @@ class ClusterState:
                 tree.preemptors[entry.workload.key] = entry
         for queue in tree.queues:
             queue.generation += 1
-            self._reassess(queue)
-            self._wake(queue)
+            self.reassess(queue)
+            self.wake(queue)
 
     def _groves(self) -> list[Grove]:
         """Who belongs together: one grove per root cohort, one per queue without cohort."""
@@ -816,7 +445,7 @@ class ClusterState:
             name = cohort.parent if cohort is not None else None
         return False
 
-    def _reassess(self, queue: QueueState) -> None:
+    def reassess(self, queue: QueueState) -> None:
         """Is the queue active, and if not, why?"""
         queue.inactive = self._why_inactive(queue)
         self.touch(queue.tree)
@@ -883,30 +512,3 @@ def _scaled(assigned: PodSetAssignment, wanted: int) -> PodSetAssignment:
         return assigned
     usage = tuple((r, amount * wanted // assigned.count) for r, amount in assigned.usage)
     return replace(assigned, count=wanted, usage=usage)
-
-
-_HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
-    ev.ConfigChanged: ClusterState._on_config,
-    ev.FlavorChanged: ClusterState._on_flavor,
-    ev.FlavorRemoved: ClusterState._on_flavor_removed,
-    ev.CohortChanged: ClusterState._on_cohort,
-    ev.CohortRemoved: ClusterState._on_cohort_removed,
-    ev.QueueChanged: ClusterState._on_queue,
-    ev.QueueRemoved: ClusterState._on_queue_removed,
-    ev.LocalQueueChanged: ClusterState._on_local_queue,
-    ev.LocalQueueRemoved: ClusterState._on_local_queue_removed,
-    ev.NamespaceChanged: ClusterState._on_namespace,
-    ev.NamespaceRemoved: ClusterState._on_namespace_removed,
-    ev.CheckChanged: ClusterState._on_check,
-    ev.CheckRemoved: ClusterState._on_check_removed,
-    ev.WorkloadSeen: ClusterState._on_seen,
-    ev.WorkloadEdited: ClusterState._on_edited,
-    ev.WorkloadRemoved: ClusterState._on_removed,
-    ev.WorkloadFinished: ClusterState._on_finished,
-    ev.PodsChanged: ClusterState._on_pods,
-    ev.PodsReclaimed: ClusterState._on_reclaimed,
-    ev.CheckAnswered: ClusterState._on_check_answered,
-    ev.Evicted: ClusterState._on_evicted,
-    ev.PodsGone: ClusterState._on_pods_gone,
-    ev.Forgotten: ClusterState._on_forgotten,
-}
