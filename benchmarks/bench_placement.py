@@ -34,6 +34,7 @@ from makeway.placement.model import (
     Selector,
     Shape,
     gang_unit,
+    pod_unit,
 )
 from makeway.placement.state import PlacementState
 from makeway.placement.trials import PlacedTrial, put_back_all
@@ -59,7 +60,7 @@ KUBE_SCHEDULER_S = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     nodes: int
-    gang: int
+    gang: int  # 0: a pod by itself
     preempts: bool
     victim_gangs: bool = False  # victims come in gangs of ten, spread over the nodes
     levels: int = 1  # of priority among the victims
@@ -104,19 +105,19 @@ def build(case: Case) -> PlacementState:
             state.apply(PodSeen(pod))
     top = Gang(
         key=GangKey("top/gang"),
-        min_count=case.gang,
+        min_count=max(1, case.gang),
         priority=HIGH,
         topology_key="rack" if case.rack else None,
     )
     state.apply(GangSeen(top))
     whole = Shape(((CPU, 40_000 if case.preempts else 4_000),))
-    for i in range(case.gang):
+    for i in range(max(1, case.gang)):
         pod = Pod(
             key=PodKey(f"top/member-{i:04}"),
             namespace="top",
             shape=whole,
             priority=HIGH,
-            gang=GangKey("top/gang"),
+            gang=GangKey("top/gang") if case.gang else None,
         )
         state.apply(PodSeen(pod))
     return state
@@ -125,8 +126,10 @@ def build(case: Case) -> PlacementState:
 def measure(case: Case) -> tuple[float, Decision]:
     """CPU seconds of the first decision after the cluster was built, and the decision."""
     state = build(case)
+    single = pod_unit(PodKey("top/member-0000"))
+    unit = gang_unit(GangKey("top/gang")) if case.gang else single
     started = time.process_time()
-    decision = state.place_one(gang_unit(GangKey("top/gang")), NOW)
+    decision = state.place_one(unit, NOW)
     spent = time.process_time() - started
     assert decision is not None
     return spent, decision
@@ -219,6 +222,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     )
     largest = Case(nodes=sizes[-1], gang=20, preempts=True)
     print_table("a gang of 20 within a rack of 40 nodes", [replace(largest, rack=40)])
+    print_table("a pod by itself", [replace(largest, gang=0)])
     print_table("a gang of 20, all victims under 100 budgets", [replace(largest, budgets=100)])
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from makeway.engine.matching import Requirement, Taint, Toleration
-from makeway.placement.decisions import Bind, Blocked, Cause, Wait, WaitReason
-from makeway.placement.model import GangKey, NodeName, gang_unit
+from makeway.placement.decisions import Bind, Blocked, Cause, DomainLack, Wait, WaitReason
+from makeway.placement.model import NAME_FIELD, GangKey, NodeName, Spread, gang_unit
 from tests.placement.scenario import CPU, Cluster, bound, short
 
 
@@ -198,3 +198,39 @@ def test_pods_on_a_node_not_seen_yet_count_once_it_is() -> None:
     lab.node("n1", cpu=4)
     lab.pod("p", cpu=2, priority=0)
     assert isinstance(lab.place("p"), Wait)
+
+
+def test_each_rack_says_how_many_members_it_has_room_for() -> None:
+    lab = Cluster()
+    for name, rack in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        lab.node(name, cpu=4, labels={"rack": rack})
+    lab.pod("low", on="n1", priority=10)
+    lab.gang("g", min_count=3, within="rack")
+    lab.members("g", 3)
+
+    decision = lab.place("g")
+    assert isinstance(decision, Wait)
+    assert decision.domains == (DomainLack("a", 1, 2), DomainLack("b", 1, 1))
+    assert (decision.needed, decision.fitting) == (3, 1)
+
+
+def test_an_affinity_may_name_a_node() -> None:
+    lab = Cluster(n1=4, n2=16)
+    lab.pod("p", affinity=[Requirement(NAME_FIELD, "NotIn", ("n1",))])
+    assert bound(lab.place("p")) == {"p": "n2"}
+
+
+def test_pods_of_a_group_without_gang_policy_are_placed_one_by_one() -> None:
+    lab = Cluster(n1=4, n2=4)
+    lab.gang("g", min_count=0, priority=100)
+    lab.members("g", 3)
+    decisions = lab.state.place(now=1)
+    assert [type(decision) for decision in decisions] == [Bind, Bind, Wait]
+
+
+def test_with_too_few_zones_none_takes_more_than_the_skew() -> None:
+    lab = zones(a=16, b=16)
+    lab.gang("g", min_count=1)
+    for i in range(4):
+        lab.pod(f"g-{i}", gang="g", cpu=1, spread=Spread("zone", max_skew=1, min_domains=3))
+    assert sorted(bound(lab.place("g")).values()) == ["a", "b"]

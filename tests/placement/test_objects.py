@@ -10,12 +10,10 @@ from makeway.api.batch import PriorityClass
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.intake import take_in
 from makeway.api.meta import ObjectMeta
-from makeway.api.priorities import Priorities, resolve_priorities
+from makeway.api.priorities import resolve_priorities
 from makeway.api.validation import validate_set
 from makeway.placement.model import Mode
-from tests.conformance.placement import gang_from, gang_key_of, gangs_from
-
-AT_100 = Priorities(100, 100, "PreemptLowerPriority")
+from makeway.translate.placement import gang_key_of, gang_of, gangs_of
 
 
 def workload(**spec: Any) -> dict[str, Any]:
@@ -50,11 +48,13 @@ def accepted(document: dict[str, Any]) -> Any:
 def test_both_spellings_mean_the_same_gang() -> None:
     together = {"name": "workers", "policy": {"gang": {"minCount": 4}}}
     together["policy"]["gang"]["preemptionMode"] = "PodGroup"  # type: ignore[index]
-    seed: GangWorkload = accepted(workload(podGroups=[together]))
-    today: PodGroup = accepted(pod_group(disruptionMode={"all": {}}))
+    named = {"priorityClassName": "high"}
+    seed: GangWorkload = accepted(workload(podGroups=[together], **named))
+    today: PodGroup = accepted(pod_group(disruptionMode={"all": {}}, **named))
 
-    (first,) = gangs_from(seed, AT_100, [""])
-    second = gang_from(today, AT_100)
+    (first,) = gangs_of(seed, classes(high=100))
+    second = gang_of(today, classes(high=100))
+    assert (first.priority, first.min_count) == (100, 4)
     assert first.mode is Mode.GANG
     assert replace(first, key=second.key) == second
 

@@ -277,3 +277,140 @@ def test_pods_whose_own_priority_differs_from_their_gangs_are_named() -> None:
     lab.pod("g-0", gang="g", priority=100)
     lab.pod("g-1", gang="g", priority=10)
     assert lab.state.not_matching_priority(GangKey("lab/g")) == (PodKey("lab/g-1"),)
+
+
+def test_a_nomination_outside_the_rack_of_running_members_is_void() -> None:
+    lab = Cluster()
+    lab.node("n1", cpu=8, labels={"rack": "a"})
+    lab.node("n2", cpu=4, labels={"rack": "b"})
+    lab.gang("g", min_count=2, within="rack")
+    lab.pod("g-0", gang="g", on="n1")
+    lab.pod("g-1", gang="g", nominated="n2")
+    assert bound(lab.place("g")) == {"g-1": "n1"}
+
+
+def test_a_nomination_that_brings_members_too_close_is_void() -> None:
+    lab = Cluster(n1=8, n2=8)
+    lab.pod("low", on="n2", cpu=8, leaving=True)
+    lab.gang("g", min_count=2)
+    for name in ("g-0", "g-1"):
+        lab.pod(name, gang="g", apart="kubernetes.io/hostname", nominated="n1")
+    assert sorted(nominated(lab.place("g")).values()) == ["n1", "n2"]
+
+
+def test_a_smaller_member_elsewhere_spares_a_victim() -> None:
+    # With members to spare, the one that fits without a victim is among those needed.
+    lab = Cluster(n0=3, n2=4)
+    lab.pod("leaves", on="n0", cpu=3, leaving=True)
+    lab.pod("low", on="n2", cpu=1, priority=50)
+    lab.pod("mid", on="n2", cpu=3, priority=80)
+    lab.gang("g", min_count=2)
+    for name, cpu in (("g-0", 2), ("g-1", 2), ("g-3", 3)):
+        lab.pod(name, gang="g", cpu=cpu)
+    assert victims(lab.place("g")) == ["mid"]
+
+
+def test_only_nodes_with_members_are_in_the_way() -> None:
+    lab = Cluster(n0=1, n1=1)
+    lab.gang("low", priority=10, together=True)
+    lab.pod("low-0", gang="low", on="n0", cpu=1)
+    lab.pod("low-1", gang="low", on="n1", cpu=1)
+    lab.gang("g", min_count=1)
+    lab.pod("g-0", gang="g", cpu=1)
+    lab.pod("g-1", gang="g", cpu=2)  # fits nowhere
+
+    decision = lab.place("g")
+    assert isinstance(decision, Preempt)
+    assert len(decision.victims[0].in_the_way) == len(decision.placement) == 1
+
+
+def test_a_late_pod_of_a_group_without_gang_policy_may_preempt() -> None:
+    lab = Cluster(n1=4, n2=4)
+    lab.gang("g", min_count=0, priority=100)
+    lab.pod("g-0", gang="g", on="n1", priority=1)
+    lab.pod("g-1", gang="g", priority=1)
+    lab.pod("low", on="n2", priority=50)
+    assert victims(lab.place("g-1")) == ["low"]
+
+
+def two_who_preempt() -> Cluster:
+    """Two pods that each want a node: one of the guarded pods may go, or the one at 50."""
+    lab = Cluster(n1=4, n2=4, n3=4)
+    for name, node in (("a", "n1"), ("b", "n2")):
+        lab.pod(name, on=node, priority=10, labels={"app": "db"})
+    lab.pod("c", on="n3", priority=50)
+    lab.budget("db", allowed=1, app="db")
+    lab.pod("p", priority=100)
+    lab.pod("q", priority=100)
+    return lab
+
+
+def test_a_budget_is_not_spent_twice() -> None:
+    lab = two_who_preempt()
+    assert victims(lab.place("p")) == ["a"]
+    assert victims(lab.place("q")) == ["c"]
+
+
+def test_a_victim_that_stays_gives_its_budget_back() -> None:
+    lab = two_who_preempt()
+    lab.place("p")
+    lab.tell(EvictionFailed(PodKey("lab/a")))
+    lab.ended("p")
+    assert victims(lab.place("q")) == ["a"]
+
+
+def test_pods_in_other_racks_are_spared_for_being_elsewhere() -> None:
+    lab = Cluster()
+    for name, rack in (("n1", "a"), ("n2", "b")):
+        lab.node(name, cpu=4, labels={"rack": rack})
+    lab.pod("low", on="n1", priority=10)
+    lab.pod("mid", on="n2", priority=20)
+    lab.gang("g", within="rack")
+    lab.members("g", 1)
+
+    decision = lab.place("g")
+    assert victims(decision) == ["low"]
+    assert reasons(decision) == {"mid": SpareReason.ELSEWHERE}
+
+
+def test_a_gang_that_loses_a_member_in_a_cycle_counts_without_it_in_the_same_cycle() -> None:
+    lab = Cluster(n1=4, n2=2)
+    lab.gang("g", min_count=2, priority=10)
+    lab.pod("g-0", gang="g", on="n1", cpu=4)
+    lab.pod("g-1", gang="g", cpu=2)  # would fit on n2
+    lab.pod("p", cpu=4, priority=100)
+
+    preempt, wait = lab.state.place(now=1)
+    assert victims(preempt) == ["g-0"]
+    assert isinstance(wait, Wait)
+    assert wait.reason is WaitReason.MEMBERS_MISSING
+
+
+def test_for_a_single_pod_too_a_budget_counts_before_importance() -> None:
+    lab = Cluster(n1=2)
+    lab.pod("guarded", on="n1", cpu=1, priority=10, labels={"app": "db"})
+    lab.pod("mid", on="n1", cpu=1, priority=50)
+    lab.budget("db", allowed=0, app="db")
+    lab.pod("p", cpu=1, priority=100)
+
+    decision = lab.place("p")
+    assert victims(decision) == ["mid"]
+    assert reasons(decision) == {"guarded": SpareReason.BUDGET}
+
+
+def test_a_nomination_given_up_helps_one_who_had_his_turn_already() -> None:
+    lab = Cluster(n1=4)
+    lab.pod("large", cpu=8, priority=50, created=2, nominated="n1")  # n1 has shrunk
+    lab.pod("small", cpu=4, priority=50, created=1)
+    decisions = lab.state.place(now=5)
+    assert bound(decisions[-1]) == {"small": "n1"}
+
+
+def test_who_waits_behind_a_nomination_is_woken_when_it_is_gone() -> None:
+    lab = Cluster(n1=4)
+    lab.pod("leaves", on="n1", cpu=2, leaving=True)
+    lab.pod("high", priority=100, cpu=4)
+    lab.pod("mid", priority=50, cpu=2)
+    assert [type(decision) for decision in lab.state.place(now=1)] == [Preempt, Wait]
+    lab.ended("high")
+    assert [bound(decision) for decision in lab.state.place(now=3)] == [{"mid": "n1"}]

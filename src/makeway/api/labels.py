@@ -6,7 +6,10 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
+WORKLOAD = "kueue.x-k8s.io/workload"  # annotation of a pod: the queue Workload it belongs to
+POD_SET = "kueue.x-k8s.io/podset"  # label of a pod: its pod set in that Workload
 PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
+PREEMPTION_MODE = "makeway.dev/preemption-mode"  # annotation of a Job (ours): Pod or PodGroup
 
 _TOPOLOGY = "topology-aware scheduling"
 _LOOSE_PODS = "queueing of pods without a Job"

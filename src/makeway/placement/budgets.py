@@ -10,6 +10,8 @@ from makeway.placement.model import Budget, BudgetKey, Pod, PodKey
 class Budgets:
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[BudgetKey, Budget]] = {}
+        # Pods that leave by our decision, and of which the budget as we saw it knows nothing yet.
+        self._charged: dict[BudgetKey, set[PodKey]] = {}
         # Until a budget changes: those of a pod, and those that match labels of a namespace.
         self._of_pod: dict[PodKey, tuple[Pod, tuple[Budget, ...]]] = {}
         self._matching: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Budget, ...]] = {}
@@ -18,12 +20,15 @@ class Budgets:
         return bool(self._by_namespace)
 
     def put(self, budget: Budget) -> None:
+        if self._by_namespace.get(budget.namespace, {}).get(budget.key) == budget:
+            return
         self.remove(budget.key)
         self._by_namespace.setdefault(budget.namespace, {})[budget.key] = budget
 
     def remove(self, key: BudgetKey) -> None:
         self._of_pod.clear()
         self._matching.clear()
+        self._charged.pop(key, None)
         for namespace, budgets in self._by_namespace.items():
             if budgets.pop(key, None) is not None:
                 if not budgets:
@@ -51,12 +56,20 @@ class Budgets:
             )
         return self._matching[labels]
 
+    def charge(self, pod: Pod) -> None:
+        """Count a pod as lost until its budgets are seen to have changed, or it is gone."""
+        for budget in self.of(pod):
+            self._charged.setdefault(budget.key, set()).add(pod.key)
+
     def forget(self, key: PodKey) -> None:
+        """The pod is gone, or stays after all."""
         self._of_pod.pop(key, None)
+        for charged in self._charged.values():
+            charged.discard(key)
 
     def violations(self, units: Iterable[Sequence[Pod]]) -> list[int]:
         """Charge the pods of these units in turn; return how many of each go beyond a budget."""
-        charged: dict[BudgetKey, int] = {}
+        charged = {key: len(pods) for key, pods in self._charged.items()}
         beyond: list[int] = []
         for pods in units:
             count = 0

@@ -51,6 +51,14 @@ class Blocked(NamedTuple):
     example: NodeName
 
 
+class DomainLack(NamedTuple):
+    """How many members one value of the topology key has room for."""
+
+    domain: str
+    fitting: int  # each kind of members counted by itself
+    fitting_after_preemption: int  # with every candidate gone
+
+
 class WaitReason(Enum):
     GANG_MISSING = "GangMissing"  # its pods name a gang that we have not seen
     MEMBERS_MISSING = "MembersMissing"  # fewer pods exist than the gang needs
@@ -155,7 +163,8 @@ class Wait:
     nominated: Placement  # what is still nominated; empty unless VICTIMS_LEAVING
     blocked: tuple[Blocked, ...]  # the most frequent first
     needed: int  # members still to be placed together
-    fitting: int  # of these, how many have room without victims
+    fitting: int  # how many have room without victims, in the best domain
+    domains: tuple[DomainLack, ...] = ()  # the best first; empty without a topology key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,10 @@ class PodSeen(NamedTuple):
 
 
 class PodGone(NamedTuple):
-    """It has ended or been deleted, and takes no room any more."""
+    """It has ended or been deleted, and takes no room any more.
+
+    Also told when another pod of the same name has taken its place: names are all we know.
+    """
 
     key: PodKey
 

@@ -101,7 +101,7 @@ def kinds_of(
 
 def _capped(apart: Apart, running: Sequence[Pod], nodes: NodeTable, rows: Rows) -> Capped:
     value, present = _present(apart.topology_key, running, nodes, rows)
-    return Capped(apart, value, np.maximum(apart.most - present, 0))
+    return Capped(apart, value, np.maximum(1 - present, 0))
 
 
 def _spreading(spread: Spread, running: Sequence[Pod], nodes: NodeTable, rows: Rows) -> Spreading:
@@ -117,6 +117,26 @@ def _present(key: str, running: Sequence[Pod], nodes: NodeTable, rows: Rows) -> 
         if row is not None and of_row[row] >= 0:
             present[of_row[row]] += 1
     return of_row[rows], present
+
+
+def keeps_distance(
+    shape: Shape, more: Sequence[Pod], running: Sequence[Pod], nodes: NodeTable, rows: Rows
+) -> bool:
+    """Do `more` members on some of `rows` stand as far apart, and as evenly, as a shape asks?"""
+    everyone = (*running, *more)
+    if shape.apart is not None:
+        _, present = _present(shape.apart.topology_key, everyone, nodes, rows)
+        if present.max(initial=0) > 1:
+            return False
+    if shape.spread is None:
+        return True
+    value, present = _present(shape.spread.topology_key, everyone, nodes, rows)
+    _, of_row = nodes.topology(shape.spread.topology_key)
+    used = {int(of_row[nodes.row_of[pod.node]]) for pod in more if pod.node is not None}
+    eligible = np.unique(value[(value >= 0) & nodes.suits(shape.constraints)[rows]])
+    is_few = len(eligible) < shape.spread.min_domains
+    least = 0 if is_few else int(present[eligible].min(initial=MANY))
+    return all(v >= 0 and present[v] - least <= shape.spread.max_skew for v in used)
 
 
 def fitting(kind: Alike, free: Ints, most: int = MANY) -> Ints:
@@ -155,7 +175,9 @@ def _evenly(counts: Ints, suits: Flags, spreading: Spreading, wanted: int) -> In
     share = np.zeros(len(present), dtype=np.int64)
     heap = [(int(present[v]), v) for v in eligible]
     heapq.heapify(heap)
-    least: int | None = None  # members of a value that takes no more: the others wait for it
+    # Members of a value that takes no more: the others wait for it. Too few values are like one
+    # more that takes none.
+    least: int | None = None if len(eligible) >= spread.min_domains else 0
     while wanted > 0 and heap:
         number, v = heapq.heappop(heap)
         if share[v] == room[v]:
@@ -206,6 +228,8 @@ def pack(
             break
         kind = left_over(kinds, shares)[index] if _is_limited(kinds) else kinds[index]
         count = min(wanted, len(kind.pods))
+        if count == 0:
+            continue
         counts = fitting(kind, free)
         if kind.spreading is not None:
             counts = _evenly(counts, kind.suits, kind.spreading, count)

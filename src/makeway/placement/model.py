@@ -20,6 +20,7 @@ GangKey = NewType("GangKey", str)  # namespace/name of the group, with its repli
 BudgetKey = NewType("BudgetKey", str)  # namespace/name
 
 HOSTNAME = "kubernetes.io/hostname"  # the topology key that every node has by its own name
+NAME_FIELD = "field:metadata.name"  # in a requirement: the node's name; no label is called so
 
 
 class Mode(Enum):
@@ -52,10 +53,9 @@ class Node:
 
 
 class Apart(NamedTuple):
-    """At most `most` members of a gang within one value of `topology_key` (anti-affinity: 1)."""
+    """At most one member of a gang within one value of `topology_key` (anti-affinity)."""
 
     topology_key: str
-    most: int = 1
 
 
 class Spread(NamedTuple):
@@ -63,6 +63,7 @@ class Spread(NamedTuple):
 
     topology_key: str
     max_skew: int = 1
+    min_domains: int = 1  # with fewer values, no value has more than `max_skew` members
 
 
 class Shape(NamedTuple):
@@ -95,7 +96,7 @@ class Pod:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
     key: GangKey
-    min_count: int = 1
+    min_count: int = 1  # 0: a group without gang policy, whose pods are placed one by one
     mode: Mode = Mode.POD
     priority: int = 0
     preemption_priority: int | None = None  # as a victim; None: its priority

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from makeway.engine.matching import Constraints, Taint, matches, untolerated_taint
 from makeway.engine.model import PODS, ResourceName
 from makeway.placement.decisions import Cause
-from makeway.placement.model import HOSTNAME, Node, NodeName, Shape
+from makeway.placement.model import HOSTNAME, NAME_FIELD, Node, NodeName, Shape
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -198,7 +198,10 @@ def _topology_value(node: Node, key: str) -> str | None:
 
 def refusal(node: Node, constraints: Constraints) -> Cause | None:
     """Why a node takes no pod of these constraints, however empty it is; None if it does."""
-    if not matches(constraints, node.labels):
+    labels = node.labels
+    if any(requirement.key == NAME_FIELD for term in constraints.affinity for requirement in term):
+        labels = {**labels, NAME_FIELD: str(node.name)}
+    if not matches(constraints, labels):
         return Cause.SELECTOR
     if node.unschedulable and untolerated_taint((_CORDON,), constraints.tolerations) is not None:
         return Cause.UNSCHEDULABLE

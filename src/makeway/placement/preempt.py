@@ -46,6 +46,7 @@ from makeway.placement.nodes import Flags, Ints, Rows
 from makeway.placement.trials import CountingTrial, PlacedTrial, put_back_all
 from makeway.placement.units import UnitTable
 
+MOVES_MAX = 64  # victims for whom a gang of different shapes is packed once more
 PRIORITY_SHIFT = 2**31  # makes priorities positive, so that a sum of them grows with their number
 
 
@@ -91,27 +92,76 @@ def choose_victims(
         spared[unit] = SpareReason.ABOVE_LEVEL
     gone &= candidates.priority <= level
 
-    if _are_alike(kinds):
-        victims = _spare_anywhere(kinds[0], needed, free, candidates, gone)
-        cheaper = _spare_from_cheapest(kinds[0], needed, free, candidates, gone, table)
-        by_importance, by_cost = (
-            score(candidates.units[left], table, budgets) for left in (victims, cheaper)
-        )
-        if by_cost < by_importance:
-            victims = cheaper
-        room_made = freed(candidates, free, victims)
-        shares = place_gang(kinds, room_made, needed) or ()
+    if isinstance(first_trial, CountingTrial):
+        shares, victims = _settle_alike(kinds, needed, free, candidates, gone, table, budgets)
     else:
-        # A second packing may miss what the first one found.
-        again = _try(kinds, needed, freed(candidates, free, gone), candidates) or first_trial
-        assert isinstance(again, PlacedTrial)
-        victims = put_back_all(again, gone)
-        room_made = freed(candidates, free, victims)
-        shares = again.shares + place_more(kinds, room_made, again.shares)
+        shares, victims = _settle_mixed(kinds, needed, free, candidates, gone, first_trial)
     assert sum(share.members for share in shares) >= needed, (needed, shares)
     for unit in np.flatnonzero(victims).tolist():
         spared[unit] = None
     return Choice(shares, np.flatnonzero(victims), spared)
+
+
+def _settle_alike(
+    kinds: Sequence[Alike],
+    needed: int,
+    free: Ints,
+    candidates: Candidates,
+    gone: Flags,
+    table: UnitTable,
+    budgets: Budgets,
+) -> tuple[Shares, Flags]:
+    """Put back wherever it goes, and from the cheapest place; the better outcome counts."""
+    victims = _spare_anywhere(kinds[0], needed, free, candidates, gone)
+    cheaper = _spare_from_cheapest(kinds[0], needed, free, candidates, gone, table)
+    by_importance, by_cost = (
+        score(candidates.units[left], table, budgets) for left in (victims, cheaper)
+    )
+    if by_cost < by_importance:
+        victims = cheaper
+    return place_gang(kinds, freed(candidates, free, victims), needed) or (), victims
+
+
+def _settle_mixed(
+    kinds: Sequence[Alike],
+    needed: int,
+    free: Ints,
+    candidates: Candidates,
+    gone: Flags,
+    first_trial: PlacedTrial,
+) -> tuple[Shares, Flags]:
+    """Put back around one placement, then around others as far as that spares somebody."""
+    # A second packing may miss what the first one found.
+    again = _try(kinds, needed, freed(candidates, free, gone), candidates) or first_trial
+    assert isinstance(again, PlacedTrial)
+    victims = put_back_all(again, gone)
+    shares, victims = _spare_by_moving(kinds, needed, free, candidates, again.shares, victims)
+    return shares + place_more(kinds, freed(candidates, free, victims), shares), victims
+
+
+def _spare_by_moving(
+    kinds: Sequence[Alike],
+    needed: int,
+    free: Ints,
+    candidates: Candidates,
+    shares: Shares,
+    victims: Flags,
+) -> tuple[Shares, Flags]:
+    """Spare whoever is no longer needed once members go elsewhere; return where, and who is left.
+
+    Costs a packing per victim, so with many victims it is left at their first placement.
+    """
+    victims = victims.copy()
+    if np.count_nonzero(victims) > MOVES_MAX:
+        return shares, victims
+    for unit in np.flatnonzero(victims).tolist():
+        victims[unit] = False
+        elsewhere = find_place(kinds, freed(candidates, free, victims), needed)
+        if elsewhere is None:
+            victims[unit] = True
+        else:
+            shares = elsewhere
+    return shares, victims
 
 
 def _are_alike(kinds: Sequence[Alike]) -> bool:
@@ -190,7 +240,7 @@ def _cheapest_lines(
     """
     for_nothing = fitting(kind, free, needed)
     more = fitting(kind, room_made, needed) - for_nothing
-    weight = np.where(gone, _weights(candidates.units, table), 0).astype(np.float64)
+    weight = np.where(gone, weights(candidates.units, table), 0).astype(np.float64)
     cost = np.zeros(len(free))
     np.add.at(cost, candidates.line, weight[candidates.owner])
     by_line = np.argsort(candidates.line, kind="stable")
@@ -219,7 +269,8 @@ def _cheapest_lines(
     return tuple(Share(0, line, int(members[line])) for line in np.flatnonzero(members).tolist())
 
 
-def _weights(units: Rows, table: UnitTable) -> Ints:
+def weights(units: Rows, table: UnitTable) -> Ints:
+    """What units (slots of the unit table) add to the sum of priorities, with all their pods."""
     return (table.priority[units] + PRIORITY_SHIFT) * table.size[units]
 
 
@@ -233,7 +284,7 @@ def score(units: Rows, table: UnitTable, budgets: Budgets) -> Score:
     priority = table.priority[units]
     highest = int(priority[0])
     earliest = float(table.started[units[priority == highest]].min())
-    total = int(_weights(units, table).sum())
+    total = int(weights(units, table).sum())
     return Score(violations, highest, total, int(table.size[units].sum()), -earliest)
 
 

@@ -1,14 +1,13 @@
 """One pod as preemptor: every node is a domain of its own.
 
 On a single node the search for N adds nothing to putting back by importance: units above N all
-come back. So N of every node comes from one running sum over its candidates, and only the nodes of
-the least N are looked at more closely. Budgets count before priorities, hence every node with a
-candidate under a budget is looked at as well.
+come back. So candidates are put back on all nodes at once, the most important of every node first:
+a step per rank, not one per unit. Only budgets are looked at node by node, where there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,142 +17,152 @@ from makeway.placement.candidates import Candidates
 from makeway.placement.decisions import SpareReason
 from makeway.placement.gangs import Alike, Share
 from makeway.placement.model import Pod
-from makeway.placement.nodes import Ints
-from makeway.placement.preempt import PRIORITY_SHIFT, Choice, Score
+from makeway.placement.nodes import Flags, Ints, Rows
+from makeway.placement.preempt import Choice, weights
 from makeway.placement.units import UnitTable
 
 
-class NodeOption(NamedTuple):
-    """A line where the pod fits with all candidates gone."""
+class Options(NamedTuple):
+    """The lines where the pod fits with all candidates gone, and who stands there."""
 
-    line: int
-    level: int  # N of this node
-    units: list[int]  # indices of candidates that stand there, the most important first
-    taken: list[list[int]]  # by unit: what it takes of the columns asked for
-    slack: list[int]  # what is left of them beside the pod, with all candidates gone
+    lines: Rows
+    first: Rows  # by option: its first entry; and at last the number of entries
+    unit: Rows  # by entry: index of a candidate; of each option the most important first
+    taken: Ints  # by entry: what the unit takes there of the columns asked for
+    slack: Ints  # by option: what is left of them beside the pod with all candidates gone
 
-
-class _Rates:
-    """What the candidates weigh, as lists: they are asked for once per node and unit."""
-
-    def __init__(self, candidates: Candidates, table: UnitTable, budgets: Budgets) -> None:
-        units = candidates.units
-        self._budgets = budgets
-        self.priority: list[int] = candidates.priority.tolist()
-        self._size: list[int] = table.size[units].tolist()
-        self._started: list[float] = table.started[units].tolist()
-        self._guarded: dict[int, list[Pod]] = {}  # candidates with a pod under a budget
-        for index, unit in enumerate(units.tolist() if budgets else ()):
-            pods = table.staying(unit)
-            if any(budgets.of(pod) for pod in pods):
-                self._guarded[index] = pods
-
-    def is_guarded(self, option: NodeOption) -> bool:
-        return bool(self._guarded) and any(unit in self._guarded for unit in option.units)
-
-    def violating(self, units: Sequence[int]) -> list[int]:
-        """Those of `units` whose loss would go beyond a budget."""
-        beyond = self._budgets.violations(self._guarded.get(unit, ()) for unit in units)
-        return [unit for unit, number in zip(units, beyond, strict=True) if number]
-
-    def score(self, victims: Sequence[int]) -> Score:
-        """The same as `preempt.score`."""
-        violations = 0
-        if self._guarded:
-            beyond = self._budgets.violations(self._guarded.get(unit, ()) for unit in victims)
-            violations = sum(beyond)
-        highest = self.priority[victims[0]]
-        return Score(
-            violations,
-            highest,
-            sum((self.priority[u] + PRIORITY_SHIFT) * self._size[u] for u in victims),
-            sum(self._size[u] for u in victims),
-            -min(self._started[u] for u in victims if self.priority[u] == highest),
-        )
+    @property
+    def of_entry(self) -> Rows:
+        return np.repeat(np.arange(len(self.lines)), np.diff(self.first))
 
 
 def choose_on_nodes(
     kind: Alike, free: Ints, candidates: Candidates, table: UnitTable, budgets: Budgets
 ) -> tuple[int, Choice] | None:
     """Return the line where one pod costs least, and who has to go from there."""
-    options = list(_options(kind, free, candidates))
-    if not options:
+    options = _options(kind, free, candidates)
+    if not len(options.lines):
         return None
-    rates = _Rates(candidates, table, budgets)
-    clean = [option for option in options if not rates.is_guarded(option)]
-    least = min((option.level for option in clean), default=None)
-    closer = [option for option in options if option.level == least or rates.is_guarded(option)]
-    best: tuple[Score, int] | None = None
-    for option in closer:
-        violating = rates.violating(option.units) if rates.is_guarded(option) else []
-        victims = _put_back(option, violating)
-        rank = rates.score(victims), option.line
-        if best is None or rank < best:
-            best, chosen, gone, beyond = rank, option, victims, violating
-    spared = _why_spared(chosen, gone, beyond, candidates)
-    share = Share(0, chosen.line, 1)
-    return chosen.line, Choice((share,), np.array(gone, dtype=np.intp), spared)
+    guarded = _guarded(candidates, table, budgets)
+    violating = _violating(options, guarded, budgets)
+    is_victim = _put_back(options, violating)
+    option = _cheapest(options, is_victim, candidates, table, guarded, budgets)
+    here = slice(options.first[option], options.first[option + 1])
+    spared = _why_spared(options.unit[here], is_victim[here], violating[here], candidates)
+    line = int(options.lines[option])
+    victims = options.unit[here][is_victim[here]]
+    return line, Choice((Share(0, line, 1),), victims, spared)
 
 
-def _options(kind: Alike, free: Ints, candidates: Candidates) -> Iterable[NodeOption]:
-    if not len(candidates):
-        return
-    order = np.lexsort((-candidates.owner, candidates.line))  # the least important first
-    line = candidates.line[order]
-    starts = np.flatnonzero(np.r_[True, line[1:] != line[:-1]])
-    ends = np.r_[starts[1:], len(line)]
+def _options(kind: Alike, free: Ints, candidates: Candidates) -> Options:
     asked = np.flatnonzero(kind.need)
-    taken = candidates.taken[order][:, asked]
-    upto = np.cumsum(taken, axis=0)
-    before = np.repeat(upto[starts] - taken[starts], ends - starts, axis=0)
-    slack = free[line][:, asked] + upto - before - kind.need[asked]  # with those so far gone
-    enough = np.logical_and.reduce(slack >= 0, axis=1) & kind.suits[line]
-    position = np.where(enough, np.arange(len(line)), len(line))
-    owners, takens = candidates.owner[order].tolist(), taken.tolist()
-    priorities: list[int] = candidates.priority[candidates.owner[order]].tolist()
-    for start, end, first_enough, here, slack_here in zip(
-        starts.tolist(),
-        ends.tolist(),
-        np.minimum.reduceat(position, starts).tolist(),
-        line[starts].tolist(),
-        slack[ends - 1].tolist(),
-        strict=True,
-    ):
-        if first_enough < len(priorities):
-            yield NodeOption(
-                line=here,
-                level=priorities[first_enough],
-                units=owners[start:end][::-1],
-                taken=takens[start:end][::-1],
-                slack=slack_here,
-            )
+    order = np.argsort(candidates.line, kind="stable")  # candidates come by importance
+    line, taken = candidates.line[order], candidates.taken[order][:, asked]
+    starts = np.flatnonzero(np.r_[True, line[1:] != line[:-1]])
+    slack = free[line[starts]][:, asked] + np.add.reduceat(taken, starts) - kind.need[asked]
+    enough = (slack >= 0).all(axis=1) & kind.suits[line[starts]]
+    lengths = np.diff(np.r_[starts, len(line)])
+    inside = np.repeat(enough, lengths)
+    return Options(
+        lines=line[starts[enough]],
+        first=np.r_[0, np.cumsum(lengths[enough])],
+        unit=candidates.owner[order][inside],
+        taken=taken[inside],
+        slack=slack[enough],
+    )
 
 
-def _put_back(option: NodeOption, violating: Sequence[int]) -> list[int]:
-    """Return who can't come back, the most important first; those beyond a budget come first."""
-    slack = list(option.slack)
-    back: set[int] = set()
-    taken = dict(zip(option.units, option.taken, strict=True))
-    for unit in (*violating, *option.units):
-        amounts = taken[unit]
-        if unit not in back and all(a <= b for a, b in zip(amounts, slack, strict=True)):
-            slack = [b - a for a, b in zip(amounts, slack, strict=True)]
-            back.add(unit)
-    return [unit for unit in option.units if unit not in back]
+def _guarded(candidates: Candidates, table: UnitTable, budgets: Budgets) -> dict[int, list[Pod]]:
+    """Candidates with a pod under a budget."""
+    found: dict[int, list[Pod]] = {}
+    for index, unit in enumerate(candidates.units.tolist() if budgets else ()):
+        pods = table.staying(unit)
+        if any(budgets.of(pod) for pod in pods):
+            found[index] = pods
+    return found
+
+
+def _violating(options: Options, guarded: dict[int, list[Pod]], budgets: Budgets) -> Flags:
+    """By entry: would the loss go beyond a budget, if all candidates of that line went?"""
+    violating = np.zeros(len(options.unit), dtype=np.bool_)
+    for first, units in _entries_under_budget(options, guarded):
+        beyond = budgets.violations(guarded.get(unit, ()) for unit in units)
+        violating[first : first + len(units)] = np.array(beyond) > 0
+    return violating
+
+
+def _entries_under_budget(
+    options: Options, guarded: dict[int, list[Pod]]
+) -> list[tuple[int, list[int]]]:
+    """Of the options where a budget matters: the first entry, and the units."""
+    if not guarded:
+        return []
+    units, first = options.unit.tolist(), options.first.tolist()
+    parts = [(start, units[start:end]) for start, end in pairwise(first)]
+    return [part for part in parts if any(unit in guarded for unit in part[1])]
+
+
+def _put_back(options: Options, violating: Flags) -> Flags:
+    """By entry: who can't come back. Those beyond a budget come first, then the most important."""
+    slack = options.slack.copy()
+    is_victim = np.ones(len(options.unit), dtype=np.bool_)
+    lengths = np.diff(options.first)
+    for turn in (violating, ~violating) if violating.any() else (~violating,):
+        for rank in range(int(lengths.max())):
+            option = np.flatnonzero(lengths > rank)
+            entry = options.first[option] + rank
+            comes = turn[entry] & (options.taken[entry] <= slack[option]).all(axis=1)
+            slack[option[comes]] -= options.taken[entry[comes]]
+            is_victim[entry[comes]] = False
+    return is_victim
+
+
+def _cheapest(
+    options: Options,
+    is_victim: Flags,
+    candidates: Candidates,
+    table: UnitTable,
+    guarded: dict[int, list[Pod]],
+    budgets: Budgets,
+) -> int:
+    """The option of the best score; the columns are those of `preempt.Score`."""
+    option, unit = options.of_entry[is_victim], options.unit[is_victim]
+    starts = np.flatnonzero(np.r_[True, option[1:] != option[:-1]])
+    assert len(starts) == len(options.lines), "it fits somewhere without victims"
+    slots, priority = candidates.units[unit], candidates.priority[unit]
+    highest = priority[starts]
+    started = np.where(priority == highest[option], table.started[slots], np.inf)
+    violations = np.zeros(len(starts), dtype=np.int64)
+    if guarded:
+        ends = np.r_[starts[1:], len(unit)]
+        for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            pods = (guarded.get(u, ()) for u in unit[start:end].tolist())
+            violations[index] = sum(budgets.violations(pods))
+    by_score = (
+        violations,
+        highest,
+        np.add.reduceat(weights(slots, table), starts),
+        np.add.reduceat(table.size[slots], starts),
+        -np.minimum.reduceat(started, starts),
+        options.lines,
+    )
+    return int(np.lexsort(by_score[::-1])[0])
 
 
 def _why_spared(
-    option: NodeOption, victims: Sequence[int], violating: Sequence[int], candidates: Candidates
+    units: Rows, is_victim: Flags, violating: Flags, candidates: Candidates
 ) -> list[SpareReason | None]:
     spared: list[SpareReason | None] = [SpareReason.ELSEWHERE] * len(candidates)
-    top = int(candidates.priority[victims[0]])
-    for unit in option.units:
-        if unit in violating:
+    top = int(candidates.priority[units[is_victim]].max())
+    for unit, goes, is_beyond in zip(
+        units.tolist(), is_victim.tolist(), violating.tolist(), strict=True
+    ):
+        if goes:
+            spared[unit] = None
+        elif is_beyond:
             spared[unit] = SpareReason.BUDGET
         elif candidates.priority[unit] > top:
             spared[unit] = SpareReason.ABOVE_LEVEL
         else:
             spared[unit] = SpareReason.FITS
-    for unit in victims:
-        spared[unit] = None
     return spared

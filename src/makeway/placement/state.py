@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from makeway.engine.model import WorkloadKey
+from makeway.placement.asks import Ask, Cluster, is_loose
 from makeway.placement.budgets import Budgets
 from makeway.placement.decisions import NO_ROOM, Bind, Decision, Lack, Preempt, Unwind, Wait
 from makeway.placement.events import (
@@ -27,6 +28,7 @@ from makeway.placement.events import (
     PodGone,
     PodSeen,
 )
+from makeway.placement.lacks import explain, without_gang
 from makeway.placement.model import (
     Gang,
     GangKey,
@@ -40,7 +42,7 @@ from makeway.placement.model import (
     pod_unit,
 )
 from makeway.placement.nodes import Columns, NodeTable
-from makeway.placement.plan import Ask, Cluster, decide, explain, is_loose, without_gang
+from makeway.placement.plan import decide
 from makeway.placement.units import NOWHERE, UnitTable
 
 _K = TypeVar("_K")
@@ -63,6 +65,7 @@ class PlacementState:
         self._assumed_leaving: set[PodKey] = set()  # evicted by us, not gone yet
         self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before those seen
         self._short: set[GangKey] = set()  # a bind of theirs failed
+        self._given_up = 0  # nominations so far
         self._changes = 0  # that could give a place to somebody who waits
         self._parked: dict[Unit, int] = {}  # how many changes there had been when it had to wait
         self._due: set[Unit] = set()  # something of their own changed since the last cycle
@@ -95,6 +98,7 @@ class PlacementState:
             case EvictionFailed(key):
                 if key in self._assumed_leaving:
                     self._assumed_leaving.discard(key)
+                    self._budgets.forget(key)
                     self._put(replace(self._pods[key], terminating=False))
             case _:
                 assert_never(event)
@@ -199,8 +203,10 @@ class PlacementState:
         if pod.gang is not None:
             _discard(self._members, pod.gang, key)
         self._waiting.discard(key)
-        self._nominated.discard(key)
         if pod.node is None:
+            if key in self._nominated:
+                self._nominated.discard(key)
+                self._changes += 1  # its room is nobody's now
             return
         self._units.remove(key)
         _discard(self._on_node, pod.node, key)
@@ -216,16 +222,30 @@ class PlacementState:
         self._due.add(unit)
 
     def _unit_of(self, pod: Pod) -> Unit:
-        return pod_unit(pod.key) if pod.gang is None else gang_unit(pod.gang)
+        """What the pod is placed with: its gang, or nobody."""
+        gang = None if pod.gang is None else self._gangs.get(pod.gang)
+        if pod.gang is None or (gang is not None and gang.min_count == 0):
+            return pod_unit(pod.key)
+        return gang_unit(pod.gang)
 
     # What we answer.
 
     def place(self, now: float) -> list[Decision]:
         """Decide about everybody who waits and for whom something may have changed.
 
-        The first are those of the highest priority, then those created first.
+        Whoever gives up a nomination may leave room for somebody who had his turn already: then
+        there is another round. So a driver need not call again before something happens.
         """
         decisions: list[Decision] = list(self._unwind())
+        while True:
+            given_up = self._given_up
+            decisions.extend(self._decide_in_turn(now))
+            if self._given_up == given_up:
+                return decisions
+
+    def _decide_in_turn(self, now: float) -> list[Decision]:
+        """The first are those of the highest priority, then those created first."""
+        decisions: list[Decision] = []
         asks: list[Ask] = []
         for unit in self._units_to_look_at():
             ask = self._ask(unit)
@@ -236,7 +256,12 @@ class PlacementState:
                 decisions.append(without_gang(unit))
         asks.sort(key=lambda ask: (-ask.priority, ask.created_at, ask.unit))
         refused: dict[Shape, tuple[int, Wait]] = {}
-        for ask in asks:
+        changes_asked = self._changes
+        for first_ask in asks:
+            # Somebody before it may have taken members of its own from it.
+            is_stale = self._changes != changes_asked
+            ask = self._ask(first_ask.unit) if is_stale else first_ask
+            assert ask is not None, first_ask  # who waits goes on waiting until its own turn
             shape = ask.members[0].shape
             changes, refusal = refused.get(shape, (None, None))
             if refusal is not None and changes == self._changes and is_loose(ask):
@@ -294,12 +319,13 @@ class PlacementState:
     def _ask(self, unit: Unit) -> Ask | None:
         if not unit.is_gang:
             pod = self._pods.get(PodKey(unit.key))
-            if pod is None or pod.key not in self._waiting:
+            if pod is None or pod.key not in self._waiting or self._unit_of(pod) != unit:
                 return None
+            group = None if pod.gang is None else self._gangs.get(pod.gang)
             return Ask(
                 unit=unit,
-                priority=pod.priority,
-                may_preempt=pod.may_preempt,
+                priority=(group or pod).priority,
+                may_preempt=(group or pod).may_preempt,
                 members=(pod,),
                 running=(),
                 needed=1,
@@ -307,7 +333,7 @@ class PlacementState:
                 created_at=pod.created_at,
             )
         gang = self._gangs.get(GangKey(unit.key))
-        if gang is None:
+        if gang is None or gang.min_count == 0:
             return None
         pods = [self._pods[key] for key in sorted(self._members.get(gang.key, ()))]
         waiting = tuple(pod for pod in pods if pod.key in self._waiting)
@@ -329,9 +355,10 @@ class PlacementState:
         decision = decide(ask, self._cluster())
         match decision:
             case Bind():
+                for member in ask.members:  # those left over wait for no place in particular
+                    self._nominate(member.key, None)
                 for place in decision.placement:
                     self._assumed_nodes[place.pod] = place.node
-                    self._nominate(place.pod, None)
                     pod = self._pods[place.pod]
                     started_at = now if pod.started_at is None else pod.started_at
                     self._put(replace(pod, node=place.node, started_at=started_at))
@@ -354,6 +381,7 @@ class PlacementState:
     def _count_as_leaving(self, keys: Iterable[PodKey]) -> None:
         for key in keys:
             self._assumed_leaving.add(key)
+            self._budgets.charge(self._pods[key])
             self._pods[key] = replace(self._pods[key], terminating=True)
             self._units.leave(self._pods[key])
         self._changes += 1
@@ -365,6 +393,7 @@ class PlacementState:
             return
         if node is None:
             self._nominated.discard(key)
+            self._given_up += 1
             self._changes += 1
         else:
             self._nominated.add(key)

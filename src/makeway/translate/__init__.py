@@ -4,6 +4,14 @@
 what one of the two has to hear of the other.
 """
 
+from makeway.translate.placement import (
+    evictions,
+    gangs_admitted,
+    gangs_ended,
+    gone_from_placement,
+    not_matching_condition,
+    seen_in_placement,
+)
 from makeway.translate.queues import (
     QueueObject,
     changed,
@@ -36,12 +44,18 @@ __all__ = [
     "config_of",
     "constraints_of",
     "counted",
+    "evictions",
     "flavor_of",
+    "gangs_admitted",
+    "gangs_ended",
+    "gone_from_placement",
     "key_of",
     "local_queue_of",
+    "not_matching_condition",
     "queue_of",
     "removed",
     "seen",
+    "seen_in_placement",
     "status_of",
     "workload_of",
 ]

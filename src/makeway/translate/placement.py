@@ -34,6 +34,7 @@ from makeway.placement.events import (
     PodSeen,
 )
 from makeway.placement.model import (
+    HOSTNAME,
     Apart,
     Budget,
     BudgetKey,
@@ -65,25 +66,27 @@ def seen_in_placement(
     *,
     schedulers: Collection[str] | None = None,
     replicas: Iterable[str] | None = None,
+    distance_max: int | None = None,
 ) -> tuple[Event, ...]:
     """The events that tell of a new or edited object.
 
     `schedulers` are the names for which pods are placed; None: all are. `replicas` are the keys by
     which pods name the replicas of a Workload's groups; None: numbers from 0, or none for just one.
+    `distance_max` is how far a preemption priority may lie above the scheduling priority.
     """
     match view:
         case batch.Node():
             return (NodeSeen(node_of(view)),)
         case batch.Pod():
             if takes_part(view, schedulers):
-                return (PodSeen(pod_of(view, classes)),)
+                return (PodSeen(pod_of(view, classes, distance_max)),)
             return (PodGone(pod_key_of(view)),)
         case batch.PodDisruptionBudget():
             return (BudgetSeen(budget_of(view)),)
         case GangWorkload():
-            return tuple(map(GangSeen, gangs_of(view, classes, replicas)))
+            return tuple(map(GangSeen, gangs_of(view, classes, replicas, distance_max)))
         case PodGroup():
-            return (GangSeen(gang_of(view, classes)),)
+            return (GangSeen(gang_of(view, classes, distance_max)),)
 
 
 def gone_from_placement(
@@ -123,10 +126,12 @@ def node_of(view: batch.Node) -> Node:
     )
 
 
-def pod_of(view: batch.Pod, classes: Classes) -> Pod:
+def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -> Pod:
     metadata, spec, status = view.metadata, view.spec, view.status
     annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
-    priorities = priorities_of(spec.priority_class_name, annotated, classes, spec.priority)
+    priorities = priorities_of(
+        spec.priority_class_name, annotated, classes, spec.priority, distance_max
+    )
     # Whoever filled in the priority has filled in the policy of its class as well.
     policy = spec.preemption_policy
     if spec.priority is None and priorities.preemption_policy == "Never":
@@ -171,12 +176,18 @@ def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Shape:
 
 
 def _apart_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
-    """Anti-affinity among the members themselves: the first term that matches the pod."""
+    """Anti-affinity among the members themselves; of several terms the widest counts.
+
+    Whoever shares no zone shares no node either, so one by zone comes before one by node.
+    """
     anti = spec.affinity.pod_anti_affinity if spec.affinity is not None else None
-    for term in () if anti is None else anti.required:
-        if term.label_selector is not None and term.label_selector.matches(metadata.labels):
-            return Apart(term.topology_key)
-    return None
+    keys = [
+        term.topology_key
+        for term in (() if anti is None else anti.required)
+        if term.label_selector is not None and term.label_selector.matches(metadata.labels)
+    ]
+    wide = [key for key in keys if key != HOSTNAME] or keys
+    return Apart(wide[0]) if wide else None
 
 
 def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
@@ -205,14 +216,19 @@ def gang_key_of(view: batch.Pod) -> GangKey | None:
 
 
 def gangs_of(
-    view: GangWorkload, classes: Classes, replicas: Iterable[str] | None = None
+    view: GangWorkload,
+    classes: Classes,
+    replicas: Iterable[str] | None = None,
+    distance_max: int | None = None,
 ) -> list[Gang]:
     """One gang per group and replica of a Workload."""
     metadata, spec, status = view.metadata, view.spec, view.status
     preemption_class = (
         metadata.annotations.get(PREEMPTION_PRIORITY_CLASS) or spec.preemption_priority_class_name
     )
-    priorities = priorities_of(spec.priority_class_name, preemption_class, classes, status.priority)
+    priorities = priorities_of(
+        spec.priority_class_name, preemption_class, classes, status.priority, distance_max
+    )
     keys = None if replicas is None else list(replicas)
     return [
         Gang(
@@ -237,13 +253,15 @@ def _replica_keys(replicas: int) -> list[str]:
     return [""] if replicas == 1 else [str(number) for number in range(replicas)]
 
 
-def gang_of(view: PodGroup, classes: Classes) -> Gang:
+def gang_of(view: PodGroup, classes: Classes, distance_max: int | None = None) -> Gang:
     metadata, spec = view.metadata, view.spec
     gang = spec.scheduling_policy.gang
     goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
     keys = spec.scheduling_constraints.topology
     annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
-    priorities = priorities_of(spec.priority_class_name, annotated, classes, spec.priority)
+    priorities = priorities_of(
+        spec.priority_class_name, annotated, classes, spec.priority, distance_max
+    )
     return Gang(
         key=GangKey(_key(metadata)),
         min_count=0 if gang is None else gang.min_count,
@@ -257,7 +275,11 @@ def gang_of(view: PodGroup, classes: Classes) -> Gang:
 
 
 def priorities_of(
-    class_name: str, preemption_class_name: str, classes: Classes, known: int | None
+    class_name: str,
+    preemption_class_name: str,
+    classes: Classes,
+    known: int | None,
+    distance_max: int | None = None,
 ) -> Priorities:
     """Numbers for class names; `known` is the scheduling priority where it is settled already."""
     plain = resolve_priorities(class_name, "", classes).priorities
@@ -269,6 +291,8 @@ def priorities_of(
         return plain
     preemption = resolve_priorities(preemption_class_name, "", classes).priorities
     if preemption is None or preemption.scheduling < plain.scheduling:
+        return plain
+    if distance_max is not None and preemption.scheduling - plain.scheduling > distance_max:
         return plain
     return plain._replace(preemption=preemption.scheduling)
 

@@ -160,6 +160,7 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
         eviction=eviction_of(view),
         finished=is_true(status.conditions, "Finished"),
         pods_ready=is_true(status.conditions, "PodsReady"),
+        pods_lost_at=pods_lost_at(view),
         requeue_count=(requeue.count or 0) if requeue is not None else 0,
         requeue_at=requeue.requeue_at if requeue is not None else None,
         checks={CheckName(c.name): CheckState(c.state) for c in status.admission_checks},
@@ -176,6 +177,14 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
         preemptor=is_true(status.conditions, PREEMPTOR),
         reclaimable={PodSetName(p.name): p.count for p in status.reclaimable_pods},
     )
+
+
+def pods_lost_at(view: queueing.Workload) -> float | None:
+    """When pods that had been ready no longer were."""
+    condition = find_condition(view.status.conditions, "PodsReady")
+    if condition is None or condition.status == "True" or condition.reason != "WaitForRecovery":
+        return None
+    return condition.last_transition_time
 
 
 def eviction_of(view: queueing.Workload) -> Eviction | None:

@@ -1,0 +1,203 @@
+"""Every answer about a small random cluster is held against trying everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from makeway.placement.decisions import Bind, Decision, Place, Preempt, Wait, WaitReason
+from makeway.placement.events import Event, GangSeen, NodeSeen, PodGone, PodSeen
+from makeway.placement.model import Gang, GangKey, Pod, PodKey
+from makeway.placement.state import PlacementState
+from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
+
+SEEDS = [range(first, first + 250) for first in range(0, 2_000, 250)]
+
+
+def check_bind(world: World, bind: Bind) -> None:
+    assert len(bind.placement) >= max(1, world.needed)
+    assert world.holds(bind.placement, world.running)
+    if world.are_alike:  # as many as there is room for
+        most = max(world.most(world.running, domain) for domain in world.domains())
+        assert len(bind.placement) == most
+
+
+def check_wait(world: World, wait: Wait) -> None:
+    room_now = (world.most(world.running, domain) for domain in world.domains())
+    assert max(room_now, default=0) < max(1, world.needed)
+    if wait.reason is WaitReason.VICTIMS_LEAVING:
+        assert len(wait.nominated) >= max(1, world.needed)
+        assert world.holds(wait.nominated, world.staying)
+        return
+    assert nominated_at_most(world) < max(1, world.needed)
+    match wait.reason:
+        case WaitReason.MAY_NOT_PREEMPT:
+            assert not world.may_preempt
+        case WaitReason.NOT_ENOUGH_ROOM | WaitReason.NO_CANDIDATES:
+            assert world.needed == 0 or world.least_level() is None
+        case reason:
+            raise AssertionError(reason)
+
+
+def nominated_at_most(world: World) -> int:
+    """How many members could still go where they are nominated."""
+    places = [Place(m.key, m.nominated) for m in world.members if m.nominated is not None]
+    for count in range(len(places), 0, -1):
+        if any(world.holds(part, world.staying) for part in combinations(places, count)):
+            return count
+    return 0
+
+
+def check_preempt(world: World, plan: Preempt) -> None:
+    units, gone = world.units(), set(plan.pods)
+    left = [pod for pod in world.staying if pod.key not in gone]
+    assert world.may_preempt
+    assert nominated_at_most(world) < world.needed  # else no new victims are chosen
+    assert len(plan.placement) >= world.needed > 0  # never a victim without a whole placement
+    assert world.holds(plan.placement, left)  # the victims suffice
+    used = {place.node for place in plan.placement}
+    for victim in plan.victims:
+        pods = units[victim.unit]
+        assert set(victim.pods) == {pod.key for pod in pods}  # a unit goes as a whole
+        assert set(victim.in_the_way) == {pod.key for pod in pods if pod.node in used}
+        assert victim.priority == world.victim_priority(pods[0]) < HIGH  # nobody outranks
+        domain = next(d for d in world.cost_domains() if used <= set(d))
+        assert world.most(left + pods, domain) < world.needed  # superfluous for no placement
+    if plan.victims:
+        room_later = (world.most(world.staying, domain) for domain in world.domains())
+        assert max(room_later) < world.needed
+    if plan.victims and not world.budgets:
+        assert plan.level == world.least_level()
+
+
+def check(world: World, decision: Decision | None) -> None:
+    match decision:
+        case Bind():
+            check_bind(world, decision)
+        case Wait():
+            check_wait(world, decision)
+        case Preempt():
+            check_preempt(world, decision)
+        case _:
+            raise AssertionError(decision)
+
+
+def told(world: World) -> PlacementState:
+    state = PlacementState()
+    for event in world.events():
+        state.apply(event)
+    return state
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_no_answer_is_worse_than_trying_everything(seeds: range) -> None:
+    for seed in seeds:
+        world = Maker(seed).world()
+        try:
+            check(world, told(world).place_one(world.unit, now=0.0))
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("seeds", SEEDS[:4], ids=str)
+def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seeds: range) -> None:
+    for seed in seeds:
+        world = Maker(seed).world()
+        state = told(world)
+        plan = state.place_one(world.unit, now=0.0)
+        if not isinstance(plan, Preempt):
+            continue
+        again = state.place_one(world.unit, now=1.0)
+        assert isinstance(again, Wait), seed
+        assert (again.reason, again.nominated) == (WaitReason.VICTIMS_LEAVING, plan.placement)
+        for pod in world.running:
+            if pod.terminating or pod.key in plan.pods:
+                state.apply(PodGone(pod.key))
+        assert isinstance(state.place_one(world.unit, now=2.0), Bind), seed
+
+
+class Traffic:
+    """Gangs and pods arrive one after the other; victims come back to the queue."""
+
+    def __init__(self, seed: int) -> None:
+        self.maker = maker = Maker(seed)
+        dice = maker.dice
+        self.nodes = [maker.node(index) for index in range(dice.randint(2, 5))]
+        self.gangs = {gang.key: gang for gang in map(maker.victim_gang, range(dice.randint(1, 5)))}
+        arrivals = [
+            [self.member(gang, index) for index in range(dice.randint(1, 4))]
+            for gang in self.gangs.values()
+        ]
+        arrivals += [[self.loose_pod(index)] for index in range(dice.randint(0, 6))]
+        dice.shuffle(arrivals)
+        self.arrivals = arrivals
+        self.pods = {pod.key: pod for pods in arrivals for pod in pods}
+        self.leaving: list[PodKey] = []
+        self.state = self.told([])
+
+    def member(self, gang: Gang, index: int) -> Pod:
+        pod = self.maker.pod(f"{gang.key[4:]}-{index}", gang.key)
+        shape = pod.shape._replace(constraints=self.maker.constraints())
+        return replace(pod, shape=shape, terminating=False, started_at=None)
+
+    def loose_pod(self, index: int) -> Pod:
+        return replace(self.maker.pod(f"p{index}", None), terminating=False, started_at=None)
+
+    def told(self, pods: Iterable[Pod]) -> PlacementState:
+        state = PlacementState()
+        events: list[Event] = [*map(NodeSeen, self.nodes), *map(GangSeen, self.gangs.values())]
+        for event in (*events, *map(PodSeen, pods)):
+            state.apply(event)
+        return state
+
+    def known(self) -> list[Pod]:
+        pods = map(self.state.pod, self.pods)
+        return [pod for pod in pods if pod is not None]
+
+    def cycle(self, now: float) -> bool:
+        """Return whether anything moved."""
+        if self.arrivals:
+            for pod in self.arrivals.pop():
+                self.state.apply(PodSeen(pod))
+        decisions = self.state.place(now)
+        for decision in decisions:
+            if isinstance(decision, Preempt):
+                self.leaving += decision.pods
+        moved = bool(self.arrivals or self.leaving)
+        gone = [key for key in self.leaving if self.maker.chance(0.6)]
+        self.leaving = [key for key in self.leaving if key not in gone]
+        self.check(decisions)
+        for key in gone:
+            self.state.apply(PodGone(key))
+            self.state.apply(PodSeen(self.pods[key]))
+        return moved or any(isinstance(decision, Bind | Preempt) for decision in decisions)
+
+    def check(self, decisions: list[Decision]) -> None:
+        assert len(self.leaving) == len(set(self.leaving))  # nobody is a victim twice
+        for node in self.nodes:
+            free = capacity_of(node)
+            for pod in self.known():
+                if pod.node == node.name:
+                    take(pod, free)
+            assert min(free.values()) >= 0, node
+        for decision in decisions:
+            if isinstance(decision, Bind) and decision.preemptor.is_gang:
+                gang = self.gangs[GangKey(decision.preemptor.key)]
+                running = [p for p in self.known() if p.gang == gang.key and p.node]
+                assert sum(not pod.terminating for pod in running) >= gang.min_count
+
+
+@pytest.mark.parametrize("seeds", SEEDS[:4], ids=str)
+def test_traffic_settles_and_nobody_waits_who_could_run(seeds: range) -> None:
+    for seed in seeds:
+        traffic = Traffic(seed)
+        cycles = 0
+        while traffic.cycle(now=float(cycles)):
+            cycles += 1
+            assert cycles < 100, f"seed {seed} goes round in circles"
+        again = traffic.told(traffic.known()).place(now=float(cycles))
+        assert all(isinstance(decision, Wait) for decision in again), f"seed {seed}"
