@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-ROOMS = ("bench_engine", "bench_placement")
+ROOMS = ("bench_engine", "bench_placement", "bench_store")
 
 
 def main(arguments: list[str]) -> None:

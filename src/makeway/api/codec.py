@@ -90,6 +90,13 @@ def decode_as(kind: type[KindT], document: object) -> Decoded[KindT]:
     return cast(Decoded[KindT], decode(document))
 
 
+def decode_own(cls: type[KindT], document: Document) -> Decoded[KindT]:
+    """Return the view of a document that no server serves, such as a simulation's settings."""
+    notes = Notes()
+    view = _object_decoder(cls, True)(document, None, notes)
+    return Decoded(None if notes.errors else view, tuple(notes.errors), tuple(notes.unsupported))
+
+
 def _decode_known(kind: type[Kind], document: Document) -> Decoded[Any]:
     converted = versions.to_hub(document)
     notes = Notes()

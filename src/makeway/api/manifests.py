@@ -353,3 +353,23 @@ def _child(node: Any, step: str) -> tuple[Any, Any] | None:
         for item in node.value[int(step) :][:1]:
             return item, item.start_mark
     return None
+
+
+# Writing
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write out what stands twice: people read this."""
+        return True
+
+
+def write_yaml(*documents: Document) -> str:
+    """Return documents as YAML, keys in their order."""
+    text = [
+        yaml.dump(
+            document, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True
+        )
+        for document in documents
+    ]
+    return "---\n".join(text)

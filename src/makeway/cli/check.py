@@ -16,6 +16,7 @@ from makeway.api.manifests import Manifest, Position, read_manifests
 from makeway.api.schema import Document
 from makeway.api.validation import validate_set
 from makeway.cli.command import Command, Trouble
+from makeway.sim.settings import Simulation, read_settings
 
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
@@ -67,6 +68,9 @@ def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
             report.errors.append(Finding(position=trouble.position, subject="", what=trouble.error))
         for manifest in found.manifests:
             report.objects += 1
+            if manifest.document.get("kind") == Simulation.KIND:
+                report.errors += _findings(manifest, read_settings(manifest.document)[1])
+                continue
             intake = take_in(manifest.document)
             report.errors += _findings(manifest, intake.errors)
             report.warnings += _findings(manifest, intake.unsupported)

@@ -11,10 +11,36 @@ import os
 import sys
 from collections.abc import Sequence
 
-from makeway.cli import check, demo, version
+from makeway.cli import (
+    apply,
+    check,
+    convert,
+    delete,
+    demo,
+    describe,
+    get,
+    kubeconfig,
+    simulate,
+    up,
+    version,
+    wait,
+)
 from makeway.cli.command import Command, Trouble
 
-COMMANDS: tuple[Command, ...] = (demo.COMMAND, check.COMMAND, version.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    demo.COMMAND,
+    check.COMMAND,
+    simulate.COMMAND,
+    up.COMMAND,
+    kubeconfig.COMMAND,
+    apply.COMMAND,
+    get.COMMAND,
+    describe.COMMAND,
+    delete.COMMAND,
+    wait.COMMAND,
+    convert.COMMAND,
+    version.COMMAND,
+)
 DESCRIPTION = """\
 Makeway decides which batch workloads run now, on which kind of hardware, and
 who has to make way for whom. Queues own quota per flavor of hardware, lend

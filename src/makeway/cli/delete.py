@@ -1,0 +1,107 @@
+"""`makeway delete`"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from makeway.api import versions
+from makeway.cli import connect
+from makeway.cli.apply import read_files, resource_of
+from makeway.cli.command import Command, Trouble
+from makeway.client import Client, NotFound, Resource
+
+_POLL_S = 0.2
+_CASCADES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", metavar="KIND NAME...", nargs="*", help="or KIND/NAME")
+    parser.add_argument("-f", "--filename", metavar="FILE", action="append", help="what files name")
+    parser.add_argument("-l", "--selector", default="", help="all objects with these labels")
+    parser.add_argument("--all", action="store_true", help="all objects of the kind")
+    parser.add_argument(
+        "--cascade",
+        choices=tuple(_CASCADES),
+        default="background",
+        help="what becomes of what the object owns (default: background)",
+    )
+    parser.add_argument("--grace-period", type=int, metavar="SECONDS", help="time for pods to end")
+    parser.add_argument("--ignore-not-found", action="store_true", help="gone already is fine")
+    parser.add_argument("--no-wait", action="store_true", help="don't wait until it is gone")
+    parser.add_argument("--dry-run", action="store_true", help="ask the server, change nothing")
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if bool(arguments.words) == bool(arguments.filename):
+        raise Trouble("name either a kind and names, or files with -f")
+    manifests = read_files(arguments.filename) if arguments.filename else []
+
+    async def story(client: Client, namespace: str) -> int:
+        targets: list[tuple[Resource, str, str]] = []
+        for manifest in manifests:
+            document = dict(versions.to_hub(manifest.document).document)
+            resource = await resource_of(client, document)
+            metadata = document.get("metadata")
+            metadata = metadata if isinstance(metadata, dict) else {}
+            if metadata.get("name"):
+                where = metadata.get("namespace") or namespace
+                targets.append((resource, str(metadata["name"]), where))
+        if arguments.words:
+            resource, names = await connect.find_target(client, arguments.words)
+            if not names and not arguments.all and not arguments.selector:
+                raise Trouble("name objects, or write --all or -l")
+            if not names:
+                found = await client.list(resource, namespace, label_selector=arguments.selector)
+                names = [item["metadata"]["name"] for item in found.items]
+            targets += [(resource, name, namespace) for name in names]
+        code = 0
+        for resource, name, where in targets:
+            try:
+                await _delete(client, resource, name, where, arguments)
+            except NotFound as error:
+                if not arguments.ignore_not_found:
+                    print(f"makeway: {error}", file=sys.stderr)
+                    code = connect.EXIT_REFUSED
+        return code
+
+    return connect.converse(arguments, story)
+
+
+async def _delete(
+    client: Client, resource: Resource, name: str, namespace: str, arguments: argparse.Namespace
+) -> None:
+    await client.delete(
+        resource,
+        name,
+        namespace,
+        propagation=_CASCADES[arguments.cascade],
+        grace_s=arguments.grace_period,
+        dry_run=arguments.dry_run,
+    )
+    suffix = " (dry run)" if arguments.dry_run else ""
+    print(f"{connect.written(resource, name)} deleted{suffix}", flush=True)
+    while not arguments.no_wait and not arguments.dry_run:
+        if not await connect.is_there(client, resource, name, namespace):
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+COMMAND = Command(
+    name="delete",
+    summary="delete objects, and what they own",
+    description="Delete objects by name, by label or as files name them, and wait until gone.",
+    examples="""\
+examples:
+  makeway delete job train
+  makeway delete jobs -l team=vision
+  makeway delete -f queues.yaml --ignore-not-found
+
+exit codes:
+  0  deleted     1  there is no such object, or the server refused     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,114 @@
+"""`makeway describe`: an object in full, with what happened to it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from makeway.cli import connect
+from makeway.cli.command import Command
+from makeway.cli.get import aligned
+from makeway.client import Client, Resource
+
+Document = dict[str, Any]
+
+_HIDDEN = frozenset(("managedFields", "kubectl.kubernetes.io/last-applied-configuration"))
+_CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", metavar="KIND NAME...", nargs="+", help="a kind and names, or KIND/NAME"
+    )
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    async def story(client: Client, namespace: str) -> int:
+        resource, names = await connect.find_target(client, arguments.words)
+        if not names:
+            listing = await client.list(resource, namespace)
+            names = [item["metadata"]["name"] for item in listing.items]
+        for index, name in enumerate(names):
+            document = await client.get(resource, name, namespace)
+            print("\n\n" * bool(index) + "\n".join(_described(document)))
+            print(await _events(client, resource, document))
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+def _described(document: Document) -> list[str]:
+    metadata = document["metadata"]
+    lines = [f"Name: {metadata['name']}"]
+    if "namespace" in metadata:
+        lines.append(f"Namespace: {metadata['namespace']}")
+    lines.append(f"Kind: {document['kind']} ({document['apiVersion']})")
+    rest = {k: v for k, v in metadata.items() if k not in ("name", "namespace")}
+    lines += _lines({"metadata": rest}, "")
+    aside = ("apiVersion", "kind", "metadata")
+    lines += _lines({k: v for k, v in document.items() if k not in aside}, "")
+    return lines
+
+
+def _lines(value: Any, indent: str) -> list[str]:
+    if isinstance(value, dict):
+        found = []
+        for key, item in value.items():
+            if key in _HIDDEN:
+                continue
+            words = _CAPITALS.sub(" ", key)
+            title = key if "/" in key or "." in key else words[:1].upper() + words[1:]
+            if isinstance(item, dict | list) and item:
+                found += [f"{indent}{title}:", *_lines(item, indent + "  ")]
+            else:
+                shown = "" if item in ({}, [], None) else item
+                found.append(f"{indent}{title}: {shown}".rstrip())
+        return found
+    found = []
+    for item in value:
+        if isinstance(item, dict | list):
+            inner = _lines(item, "")
+            found += [f"{indent}{'- ' if not i else '  '}{line}" for i, line in enumerate(inner)]
+        else:
+            found.append(f"{indent}- {item}")
+    return found
+
+
+async def _events(client: Client, resource: Resource, document: Document) -> str:
+    uid = document["metadata"]["uid"]
+    events = await client.resource("v1", "Event")
+    namespace = document["metadata"].get("namespace", "")
+    found = await client.list(events, namespace, field_selector=f"involvedObject.uid={uid}")
+    if not found.items:
+        return "Events: none"
+    lines = [["  TYPE", "REASON", "COUNT", "LAST", "MESSAGE"]]
+    for event in sorted(found.items, key=lambda item: item.get("lastTimestamp") or ""):
+        lines.append(
+            [
+                f"  {event.get('type', '')}",
+                event.get("reason", ""),
+                str(event.get("count", 1)),
+                event.get("lastTimestamp") or "",
+                event.get("message", ""),
+            ]
+        )
+    return "Events:\n" + aligned(lines)
+
+
+COMMAND = Command(
+    name="describe",
+    summary="show an object in full, with the events about it",
+    description="Show everything about an object: its fields, its conditions, and its events.",
+    examples="""\
+examples:
+  makeway describe job train
+  makeway describe workload/train-1 -n vision
+
+exit codes:
+  0  printed     1  there is no such object or kind     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,141 @@
+"""`makeway get`: objects as tables, YAML or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from makeway.api.manifests import write_yaml
+from makeway.cli import connect
+from makeway.cli.command import Command
+from makeway.client import Client, Resource
+
+Document = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", metavar="KIND [NAME...]", nargs="+", help="a kind and names, or KIND/NAME"
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    parser.add_argument("-l", "--selector", default="", help="only objects with these labels")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "wide", "json", "yaml", "name"),
+        default="table",
+        help="how to print (default: table)",
+    )
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    async def story(client: Client, namespace: str) -> int:
+        resource, names = await connect.find_target(client, arguments.words)
+        where = "" if arguments.all_namespaces else namespace
+        if arguments.output in ("table", "wide"):
+            await _print_tables(client, resource, names, where, arguments)
+        else:
+            await _print_documents(client, resource, names, where, arguments)
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+async def _print_tables(
+    client: Client,
+    resource: Resource,
+    names: list[str],
+    namespace: str,
+    arguments: argparse.Namespace,
+) -> None:
+    tables = [
+        await client.table(resource, name, namespace, label_selector=arguments.selector)
+        for name in names or [""]
+    ]
+    head = tables[0].get("columnDefinitions") or []
+    shown = [
+        index
+        for index, column in enumerate(head)
+        if arguments.output == "wide" or not column["priority"]
+    ]
+    has_namespace = arguments.all_namespaces and resource.is_namespaced
+    lines = [
+        (["NAMESPACE"] if has_namespace else []) + [head[index]["name"].upper() for index in shown]
+    ]
+    for table in tables:
+        for row in table.get("rows") or ():
+            cells = [_cell(row["cells"][index]) for index in shown]
+            where = row["object"]["metadata"].get("namespace", "")
+            lines.append(([where] if has_namespace else []) + cells)
+    if len(lines) == 1:
+        place = f" in namespace {namespace}" if resource.is_namespaced and namespace else ""
+        print(f"no {resource.plural}{place}", file=sys.stderr)
+        return
+    print(aligned(lines))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def aligned(lines: list[list[str]]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+async def _print_documents(
+    client: Client,
+    resource: Resource,
+    names: list[str],
+    namespace: str,
+    arguments: argparse.Namespace,
+) -> None:
+    if names:
+        items = [await client.get(resource, name, namespace) for name in names]
+    else:
+        listing = await client.list(resource, namespace, label_selector=arguments.selector)
+        items = listing.items
+    if arguments.output == "name":
+        for item in items:
+            print(connect.written(resource, item["metadata"]["name"]))
+        return
+    for item in items:
+        item["metadata"].pop("managedFields", None)
+    shown: Document = (
+        items[0]
+        if len(names) == 1
+        else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    )
+    print(
+        write_yaml(shown) if arguments.output == "yaml" else json.dumps(shown, indent=2) + "\n",
+        end="",
+    )
+
+
+COMMAND = Command(
+    name="get",
+    summary="show objects: queues, jobs, workloads, pods …",
+    description="""\
+Show objects of a kind in the columns that users of kubectl and Kueue know. Kinds
+go by their name, their plural, or a short name: cq, lq, rf, wl, ns, po.
+""",
+    examples="""\
+examples:
+  makeway get queues -A
+  makeway get jobs -l team=vision -o wide
+  makeway get workload/train-1 -o yaml
+
+exit codes:
+  0  printed     1  there is no such object or kind     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

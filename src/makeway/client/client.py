@@ -1,0 +1,444 @@
+"""Verbs of the Kubernetes protocol on plain documents."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from makeway.client.transport import Answer, Call, Transport, Unreachable
+
+Document = dict[str, Any]
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PAGE = 500
+ATTEMPTS = 8
+BACKOFF_S = 0.2
+BACKOFF_MAX_S = 5.0
+RETRY_AFTER_MAX_S = 30.0
+CONFLICT_ATTEMPTS = 10
+# Answers that say: not now, nothing was done.
+_AGAIN = frozenset((429, 503))
+_AGAIN_IF_READING = frozenset((500, 502, 504))
+
+
+class ApiError(Exception):
+    """The server refused; what it said."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details = dict(details or {})
+
+
+class NotFound(ApiError):
+    pass
+
+
+class Conflict(ApiError):
+    """The object was changed meanwhile, or exists already (reason AlreadyExists)."""
+
+
+class Gone(ApiError):
+    """The revision asked for is no longer kept; list again."""
+
+
+class Unavailable(Exception):
+    """No answer, or none but "not now", after several attempts."""
+
+
+_CLASSES: Mapping[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as the server names it."""
+
+    api_version: str
+    plural: str
+    kind: str
+    is_namespaced: bool
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        root = "/apis/" if "/" in self.api_version else "/api/"
+        middle = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        path = f"{root}{self.api_version}{middle}/{self.plural}"
+        for step in (name, subresource):
+            path += f"/{step}" if step else ""
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    items: list[Document]
+    resource_version: str  # watch from here
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    type: str  # ADDED, MODIFIED, DELETED or BOOKMARK
+    object: Document
+
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Client:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        manager: str = "makeway",
+        attempts: int = ATTEMPTS,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._transport, self._manager, self._sleep = transport, manager, sleep
+        self._attempts = attempts
+        self._resources: dict[str, list[Resource]] = {}  # by API version
+        self.warnings: list[str] = []  # what the server said besides; for whoever shows it
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # Discovery
+
+    async def resources(self, api_version: str) -> list[Resource]:
+        """The kinds of a group and version; NotFound if the server has none such."""
+        if api_version not in self._resources:
+            root = "/apis/" if "/" in api_version else "/api/"
+            found = await self._json(Call(method="GET", path=root + api_version))
+            self._resources[api_version] = [
+                Resource(
+                    api_version,
+                    entry["name"],
+                    entry["kind"],
+                    entry["namespaced"],
+                    entry.get("singularName") or entry["kind"].lower(),
+                    tuple(entry.get("shortNames") or ()),
+                )
+                for entry in found["resources"]
+                if "/" not in entry["name"]
+            ]
+        return self._resources[api_version]
+
+    async def resource(self, api_version: str, kind: str) -> Resource:
+        for resource in await self.resources(api_version):
+            if resource.kind == kind:
+                return resource
+        raise NotFound(404, "NotFound", f"{api_version} has no kind {kind}")
+
+    async def api_versions(self) -> list[str]:
+        """All groups, each in its preferred version first."""
+        found = await self._json(Call(method="GET", path="/apis"))
+        versions = ["v1"]
+        for group in found["groups"]:
+            preferred = group["preferredVersion"]["groupVersion"]
+            rest = [v["groupVersion"] for v in group["versions"]]
+            versions += [preferred, *(version for version in rest if version != preferred)]
+        return versions
+
+    async def find_resource(self, word: str) -> Resource:
+        """The kind that a user means by its name, plural, short name, or plural.group."""
+        word = word.lower()
+        for api_version in await self.api_versions():
+            for resource in await self.resources(api_version):
+                names = (resource.plural, resource.singular, *resource.short_names)
+                qualified = f"{resource.plural}.{resource.group}"
+                if (
+                    word in names
+                    or word == qualified
+                    or word == f"{resource.singular}.{resource.group}"
+                ):
+                    return resource
+        raise NotFound(404, "NotFound", f'the server doesn\'t have a resource type "{word}"')
+
+    # Reading
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
+        return await self._json(Call(method="GET", path=resource.path(namespace, name)))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing:
+        """Return all objects, page by page; the revision is that of the first page."""
+        query = _selectors(label_selector, field_selector) | {"limit": str(PAGE)}
+        items: list[Document] = []
+        revision = ""
+        while True:
+            call = Call(method="GET", path=resource.path(namespace), query=query)
+            page = await self._json(call)
+            items += page.get("items") or ()
+            revision = revision or page["metadata"]["resourceVersion"]
+            following = page["metadata"].get("continue")
+            if not following:
+                break
+            query = query | {"continue": following}
+        for item in items:
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+        return Listing(items, revision)
+
+    async def table(
+        self, resource: Resource, name: str = "", namespace: str = "", *, label_selector: str = ""
+    ) -> Document:
+        """What `get` shows, rendered by the server."""
+        return await self._json(
+            Call(
+                method="GET",
+                path=resource.path(namespace, name),
+                query=_selectors(label_selector, ""),
+                headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"},
+            )
+        )
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_s: int = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield what happens after a revision, until the server ends it; Gone if that is too old.
+
+        Unreachable when the connection breaks: watch again from the last revision seen.
+        """
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_s),
+        }
+        if resource_version:
+            query["resourceVersion"] = resource_version
+        call = Call(method="GET", path=resource.path(namespace), query=query, is_stream=True)
+        async with self._transport.send(call) as answer:
+            if answer.code != 200:
+                raise _error(answer.code, await answer.body())
+            async for line in _lines(answer):
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise _from_status(status.get("code") or 500, status)
+                yield WatchEvent(event["type"], event["object"])
+
+    async def logs(
+        self, name: str, namespace: str, query: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
+        call = Call(method="GET", path=path, query=query, is_stream=True)
+        async with self._transport.send(call) as answer:
+            if answer.code != 200:
+                raise _error(answer.code, await answer.body())
+            async for piece in answer.pieces:
+                yield piece
+
+    # Writing
+
+    async def create(
+        self, resource: Resource, document: Document, *, namespace: str = "", dry_run: bool = False
+    ) -> Document:
+        where = namespace or document.get("metadata", {}).get("namespace", "")
+        return await self._write("POST", resource.path(where), document, dry_run=dry_run)
+
+    async def replace(
+        self, resource: Resource, document: Document, *, subresource: str = ""
+    ) -> Document:
+        metadata = document["metadata"]
+        path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
+        return await self._write("PUT", path, document)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Any,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> Document:
+        path = resource.path(namespace, name, subresource)
+        return await self._write("PATCH", path, patch, content_type=content_type)
+
+    async def apply(
+        self,
+        resource: Resource,
+        document: Document,
+        *,
+        namespace: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Document:
+        metadata = document["metadata"]
+        path = resource.path(metadata.get("namespace") or namespace, metadata["name"])
+        query = {"force": "true"} if force else {}
+        return await self._write(
+            "PATCH", path, document, content_type=APPLY_PATCH, query=query, dry_run=dry_run
+        )
+
+    async def update(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        edit: Callable[[Document], Document | None],
+        subresource: str = "",
+    ) -> Document:
+        """Read, edit, write, and again if somebody was quicker; None from `edit` writes nothing."""
+        for _ in range(CONFLICT_ATTEMPTS):
+            current = await self.get(resource, name, namespace)
+            wanted = edit(current)
+            if wanted is None:
+                return current
+            try:
+                return await self.replace(resource, wanted, subresource=subresource)
+            except Conflict as conflict:
+                last = conflict
+        raise last
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: str = "Background",
+        grace_s: int | None = None,
+        uid: str = "",
+        dry_run: bool = False,
+    ) -> Document:
+        options: Document = {"propagationPolicy": propagation}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        call = Call(
+            method="DELETE",
+            path=resource.path(namespace, name),
+            headers={"Content-Type": "application/json"},
+            body=orjson.dumps(options),
+        )
+        return await self._json(call)
+
+    # Sending
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        document: Any,
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> Document:
+        options = {"fieldManager": self._manager, "fieldValidation": "Strict", **(query or {})}
+        if dry_run:
+            options["dryRun"] = "All"
+        return await self._json(
+            Call(
+                method=method,
+                path=path,
+                query=options,
+                headers={"Content-Type": content_type},
+                body=orjson.dumps(document),
+            )
+        )
+
+    async def _json(self, call: Call) -> Document:
+        """Send, again while the server says "not now"; a write whose fate is unknown is not sent
+        twice."""
+        for attempt in range(self._attempts):
+            delay_s = min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * (0.5 + random.random() / 2)
+            try:
+                async with self._transport.send(call) as answer:
+                    body = await answer.body()
+            except Unreachable as error:
+                if call.method != "GET" or attempt == self._attempts - 1:
+                    raise Unavailable(str(error)) from error
+                await self._sleep(delay_s)
+                continue
+            if answer.code < 300:
+                self._note_warnings(answer)
+                decoded: Document = orjson.loads(body)
+                return decoded
+            is_again = answer.code in _AGAIN or (
+                call.method == "GET" and answer.code in _AGAIN_IF_READING
+            )
+            if not is_again:
+                raise _error(answer.code, body)
+            if attempt < self._attempts - 1:
+                await self._sleep(_retry_after(answer, delay_s))
+        raise Unavailable(str(_error(answer.code, body)))
+
+    def _note_warnings(self, answer: Answer) -> None:
+        text = answer.headers.get("warning")
+        if text:
+            parts = text.split('299 - "')[1:]
+            self.warnings += [
+                part.rstrip(", ").removesuffix('"').replace('\\"', '"') for part in parts
+            ]
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    query = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in query.items() if value}
+
+
+def _retry_after(answer: Answer, default_s: float) -> float:
+    text = answer.headers.get("retry-after", "")
+    return min(float(text), RETRY_AFTER_MAX_S) if text.isdecimal() else default_s
+
+
+def _error(code: int, body: bytes) -> ApiError:
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": body[:200].decode("utf-8", "replace")}
+    return _from_status(code, status)
+
+
+def _from_status(code: int, status: Mapping[str, Any]) -> ApiError:
+    cls = _CLASSES.get(code, ApiError)
+    message = status.get("message") or f"the server answered {code}"
+    return cls(code, status.get("reason") or "", message, status.get("details"))
+
+
+async def _lines(answer: Answer) -> AsyncIterator[bytes]:
+    rest: list[bytes] = []
+    async for piece in answer.pieces:
+        *whole, last = piece.split(b"\n")
+        for line in whole:
+            if rest:
+                rest.append(line)
+                line = b"".join(rest)
+                rest = []
+            if line:
+                yield line
+        if last:
+            rest.append(last)

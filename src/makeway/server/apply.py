@@ -1,0 +1,401 @@
+"""Server-side apply: who set which field, what of that an apply may change, and what it drops.
+
+A field is a path of steps as `managedFields` spells them: `f:spec`, `k:{"name":"main"}`, `v:"x"`.
+A manager is a set of such paths. Ownership is written down from the first apply of an object on;
+until then nobody needs it, and all fields count as set by `before-first-apply`, as in Kubernetes
+for objects that come from a time without it. So objects that are never applied carry no burden.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from makeway.server.errors import ApiError, bad_request
+from makeway.server.schemas import ANY, Shape
+
+Path = tuple[str, ...]
+BEFORE_FIRST = "before-first-apply"
+UPDATE, APPLY = "Update", "Apply"
+MANAGERS_MAX = 10  # of those that update; the oldest ones are merged, as in Kubernetes
+MERGED_NAME = "ancient-changes"
+
+# What nobody owns.
+_NOT_OWNED: frozenset[Path] = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+            )
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    name: str
+    operation: str
+    subresource: str
+    api_version: str
+    time: str
+    fields: frozenset[Path]
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.name, self.operation, self.subresource
+
+
+def read_managers(document: Mapping[str, Any]) -> list[Manager]:
+    return [
+        Manager(
+            name=entry.get("manager", ""),
+            operation=entry.get("operation", UPDATE),
+            subresource=entry.get("subresource", ""),
+            api_version=entry.get("apiVersion", ""),
+            time=entry.get("time", ""),
+            fields=frozenset(_read_fields(entry.get("fieldsV1") or {})),
+        )
+        for entry in document["metadata"].get("managedFields") or ()
+        if isinstance(entry, Mapping)
+    ]
+
+
+def _read_fields(tree: Any, path: Path = ()) -> Iterable[Path]:
+    if not isinstance(tree, Mapping):
+        return
+    if path and (not tree or "." in tree):
+        yield path
+    for step, inner in tree.items():
+        if _is_step(step):
+            yield from _read_fields(inner, (*path, step))
+
+
+def _is_step(text: str) -> bool:
+    """Whether a step is well written; clients may send managedFields, too."""
+    if text.startswith("f:"):
+        return True
+    if not text.startswith(("k:", "v:")):
+        return False
+    try:
+        value = json.loads(text[2:])
+    except ValueError:
+        return False
+    return text.startswith("v:") or isinstance(value, dict)
+
+
+def write_managers(managers: Iterable[Manager]) -> list[dict[str, Any]]:
+    entries = []
+    for manager in sorted(managers, key=lambda m: (m.operation != APPLY, m.time, m.name)):
+        if not manager.fields:
+            continue
+        entry = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": manager.api_version,
+            "time": manager.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _write_fields(manager.fields),
+        }
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    return entries
+
+
+def _write_fields(paths: Iterable[Path]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    members = sorted(paths)
+    for path in members:
+        node = tree
+        for step in path:
+            node = node.setdefault(step, {})
+    for path in members:
+        node = tree
+        for step in path:
+            node = node[step]
+        if node:
+            node["."] = {}
+    return tree
+
+
+# Fields of a document
+
+
+def fields_of(document: Mapping[str, Any], shape: Shape) -> frozenset[Path]:
+    """The fields that a document sets: leaves, and the items of lists that have keys."""
+    found: set[Path] = set()
+    _collect(document, shape, (), found)
+    return frozenset(
+        path for path in found if path[:2] not in _NOT_OWNED and path not in _NOT_OWNED
+    )
+
+
+def _collect(value: Any, shape: Shape, path: Path, found: set[Path]) -> None:
+    if isinstance(value, Mapping) and value and shape.kind in ("object", "any"):
+        for key, item in value.items():
+            _collect(item, _field(shape, key), (*path, f"f:{key}"), found)
+    elif isinstance(value, list) and shape.keys and shape.item is not None:
+        for item in value:
+            step = key_step(item, shape)
+            found.add((*path, step))
+            _collect(item, shape.item, (*path, step), found)
+        if not value:
+            found.add(path)
+    elif isinstance(value, list) and shape.is_set:
+        for item in value:
+            found.add((*path, value_step(item)))
+        if not value:
+            found.add(path)
+    else:
+        found.add(path)
+
+
+def _field(shape: Shape, key: str) -> Shape:
+    if shape.fields is not None:
+        return shape.fields.get(key, ANY)
+    return shape.values or ANY
+
+
+def key_step(item: Any, shape: Shape) -> str:
+    if not isinstance(item, Mapping):
+        raise bad_request("an item of a list with keys is not an object")
+    names = {}
+    for key in shape.keys:
+        value = item.get(key)
+        if value is None and key == "protocol":
+            value = "TCP"  # the only key with a default
+        if value is not None:
+            names[key] = value
+    return "k:" + json.dumps(names, separators=(",", ":"), sort_keys=True)
+
+
+def value_step(item: Any) -> str:
+    return "v:" + json.dumps(item, separators=(",", ":"), sort_keys=True)
+
+
+_ABSENT = object()
+
+
+def value_at(document: Any, shape: Shape, path: Path) -> Any:
+    """The value at a path; `_ABSENT` if it is not there. Items of a set are just there."""
+    for step in path:
+        if step.startswith("f:"):
+            if not isinstance(document, Mapping) or step[2:] not in document:
+                return _ABSENT
+            document, shape = document[step[2:]], _field(shape, step[2:])
+        elif step.startswith("k:"):
+            if not isinstance(document, list):
+                return _ABSENT
+            document = next((i for i in document if key_step(i, shape) == step), _ABSENT)
+            shape = shape.item or ANY
+        else:
+            if not isinstance(document, list):
+                return _ABSENT
+            document = next((i for i in document if value_step(i) == step), _ABSENT)
+            shape = ANY
+        if document is _ABSENT:
+            return _ABSENT
+    return document
+
+
+def _remove(document: Any, shape: Shape, path: Path) -> Any:
+    """The document without the field at a path; what gets empty by that goes too, but for items."""
+    step, rest = path[0], path[1:]
+    if step.startswith("f:"):
+        name = step[2:]
+        if not isinstance(document, Mapping) or name not in document:
+            return document
+        without = {key: value for key, value in document.items() if key != name}
+        if not rest:
+            return without
+        inner = _remove(document[name], _field(shape, name), rest)
+        if inner in ({}, []) and document[name] not in ({}, []):
+            return without
+        return {**document, name: inner}
+    if not isinstance(document, list):
+        return document
+    if step.startswith("v:"):
+        return [item for item in document if value_step(item) != step]
+    result = []
+    for item in document:
+        if key_step(item, shape) != step:
+            result.append(item)
+        elif rest:
+            result.append(_remove(item, shape.item or ANY, rest))
+    return result
+
+
+def _merge(live: Any, applied: Any, shape: Shape) -> Any:
+    if isinstance(live, Mapping) and isinstance(applied, Mapping):
+        result = dict(live)
+        for key, value in applied.items():
+            result[key] = _merge(live.get(key, _ABSENT), value, _field(shape, key))
+        return result
+    if isinstance(live, list) and isinstance(applied, list) and shape.keys:
+        names = [key_step(item, shape) for item in live]
+        merged = list(live)
+        for item in applied:
+            name = key_step(item, shape)
+            if name in names:
+                place = names.index(name)
+                merged[place] = _merge(live[place], item, shape.item or ANY)
+            else:
+                merged.append(item)
+        return merged
+    if isinstance(live, list) and isinstance(applied, list) and shape.is_set:
+        return live + [item for item in applied if item not in live]
+    return applied
+
+
+# The two ways of changing an object
+
+
+def apply(
+    live: Mapping[str, Any] | None,
+    applied: Mapping[str, Any],
+    shape: Shape,
+    manager: Manager,
+    *,
+    is_forced: bool,
+) -> dict[str, Any]:
+    """Return the object after `manager` has applied what it wants; ApiError on a conflict.
+
+    Of `manager` everything but its fields counts; those are what `applied` sets.
+    """
+    wanted = fields_of(applied, shape)
+    mine = replace(manager, fields=wanted)
+    if live is None:
+        created = dict(applied)
+        created["metadata"] = {**applied["metadata"], "managedFields": write_managers([mine])}
+        return created
+    managers = read_managers(live)
+    if not managers:
+        first = replace(
+            manager,
+            name=BEFORE_FIRST,
+            operation=UPDATE,
+            fields=fields_of({k: v for k, v in live.items() if k != "status"}, shape),
+        )
+        managers = [first]
+    others = [m for m in managers if m.identity != mine.identity]
+    contested = {
+        path
+        for path in wanted
+        if path[-1].startswith("f:")
+        and _is_contested(value_at(live, shape, path), value_at(applied, shape, path))
+    }
+    conflicts = [(other, sorted(other.fields & contested)) for other in others]
+    conflicts = [(other, paths) for other, paths in conflicts if paths]
+    if conflicts and not is_forced:
+        raise _conflict(conflicts)
+    others = [replace(other, fields=other.fields - contested) for other in others]
+    result: Any = _merge(live, applied, shape)
+    before = next((m.fields for m in managers if m.identity == mine.identity), frozenset())
+    still_owned = frozenset().union(wanted, *(other.fields for other in others))
+    dropped = sorted(before - still_owned, key=len, reverse=True)
+    for path in dropped:
+        if not any(owned[: len(path)] == path for owned in still_owned):
+            result = _remove(result, shape, path)
+    same = next((m for m in managers if m.identity == mine.identity and m.fields == wanted), None)
+    entries = [*others, mine if same is None else same]
+    return {**result, "metadata": {**result["metadata"], "managedFields": write_managers(entries)}}
+
+
+def _is_contested(live: Any, wanted: Any) -> bool:
+    # An empty map asks for no field of its own, so it is content with whatever stands there.
+    return bool(live != wanted) and not (wanted == {} and isinstance(live, Mapping))
+
+
+def _conflict(conflicts: list[tuple[Manager, list[Path]]]) -> ApiError:
+    causes = []
+    for other, paths in conflicts:
+        using = f" using {other.api_version}" if other.operation == UPDATE else ""
+        subresource = f' with subresource "{other.subresource}"' if other.subresource else ""
+        for path in paths:
+            causes.append(
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": f'conflict with "{other.name}"{subresource}{using}',
+                    "field": written(path),
+                }
+            )
+    plural = "conflict" if len(causes) == 1 else "conflicts"
+    if len(causes) == 1:
+        text = f"{causes[0]['message']}: {causes[0]['field']}"
+    else:
+        by_message: dict[str, list[str]] = {}
+        for cause in causes:
+            by_message.setdefault(cause["message"], []).append(cause["field"])
+        text = "\n".join(
+            "\n".join([f"{message}:", *(f"- {field}" for field in fields)])
+            for message, fields in by_message.items()
+        )
+    return ApiError(
+        409, "Conflict", f"Apply failed with {len(causes)} {plural}: {text}", {"causes": causes}
+    )
+
+
+def written(path: Path) -> str:
+    """A path as Kubernetes writes it in conflicts: .spec.containers[name="main"].image"""
+    text = ""
+    for step in path:
+        if step.startswith("f:"):
+            text += f".{step[2:]}"
+        elif step.startswith("k:"):
+            keys = json.loads(step[2:])
+            text += "[" + ",".join(f"{k}={json.dumps(v)}" for k, v in keys.items()) + "]"
+        else:
+            text += f"[={step[2:]}]"
+    return text
+
+
+def track_update(
+    live: Mapping[str, Any], new: dict[str, Any], shape: Shape, manager: Manager
+) -> None:
+    """Note in `new` what a write that is no apply changed, if anybody asked to keep track."""
+    metadata = new["metadata"]
+    if metadata.get("managedFields") == []:
+        return  # somebody asks to forget who owns what
+    managers = read_managers(new)
+    if not managers:
+        return
+    before, after = fields_of(live, shape), fields_of(new, shape)
+    changed = frozenset(
+        path
+        for path in after
+        if path not in before
+        or (path[-1].startswith("f:") and value_at(live, shape, path) != value_at(new, shape, path))
+    )
+    gone = before - after
+    if not changed and not gone:
+        return
+    mine = replace(manager, fields=changed)
+    entries = []
+    for other in managers:
+        if other.identity == mine.identity:
+            mine = replace(mine, fields=(other.fields - gone) | changed)
+        else:
+            entries.append(replace(other, fields=other.fields - changed - gone))
+    metadata["managedFields"] = write_managers(_bounded([*entries, mine]))
+
+
+def _bounded(managers: list[Manager]) -> list[Manager]:
+    updating = sorted((m for m in managers if m.operation == UPDATE), key=lambda m: m.time)
+    if len(updating) <= MANAGERS_MAX:
+        return managers
+    old = updating[: len(updating) - MANAGERS_MAX + 1]
+    merged = replace(old[-1], name=MERGED_NAME, fields=frozenset().union(*(m.fields for m in old)))
+    return [m for m in managers if m not in old] + [merged]

@@ -1,0 +1,262 @@
+"""What the server does by itself: dependents follow their owners, namespaces empty, events expire.
+
+Looks at every event of the store once and notes the keys that may need something; a single task
+works them off. Everything it does it does by the same verbs as everybody.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from makeway.api.times import TimeError, parse_time
+from makeway.server.errors import ApiError
+from makeway.server.kinds import BY_KIND, BY_STORE_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
+from makeway.server.messages import decode
+from makeway.server.objects import DeleteOptions, Options, Target
+from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
+from makeway.store import Event, Key, Record, Store
+
+log = logging.getLogger("makeway.server.collector")
+
+EVENT_TTL_S = 3600.0
+EXPIRE_EVERY_S = 60.0
+RETRY_AFTER_S = 1.0
+_OWNED, _LEAVING = b'"ownerReferences"', b'"deletionTimestamp"'
+
+
+class Collector:
+    def __init__(self, store: Store, verbs: Verbs, clock: Callable[[], float]) -> None:
+        self.store, self.verbs, self.clock = store, verbs, clock
+        self._dependents: dict[str, set[Key]] = {}  # uid of an owner -> who names it
+        self._owners: dict[Key, tuple[str, ...]] = {}  # the inverse
+        self._due: dict[Key, None] = {}  # in order, each once
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        for resource in RESOURCES:
+            for record in self.store.scan(resource.store_kind):
+                self._note(record)
+            self._stops.append(self.store.listen(resource.store_kind, self._hear))
+        self._due.update(dict.fromkeys(self._owners))
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._run()), loop.create_task(self._expire())]
+        self._wake.set()
+
+    async def stop(self) -> None:
+        for stop in self._stops:
+            stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Noticing
+
+    def _hear(self, event: Event) -> None:
+        record = event.record
+        if event.is_deletion:
+            metadata = decode(record.body)["metadata"]
+            self._due.update(dict.fromkeys(sorted(self._dependents.get(metadata["uid"], ()))))
+            for reference in metadata.get("ownerReferences") or ():
+                owner = _owner_key(reference, record.key.namespace)
+                if owner is not None:
+                    self._due[owner] = None
+            self._forget(record.key)
+            namespace = self.store.get(Key(NAMESPACES.store_kind, "", record.key.namespace))
+            if namespace is not None and _LEAVING in namespace.body:
+                self._due[namespace.key] = None
+        else:
+            self._note(record)
+        if self._due:
+            self._wake.set()
+
+    def _note(self, record: Record) -> None:
+        if _OWNED in record.body:
+            metadata = decode(record.body)["metadata"]
+            uids = tuple(
+                reference.get("uid", "") for reference in metadata.get("ownerReferences") or ()
+            )
+            if self._owners.get(record.key) != uids:
+                self._forget(record.key)
+                self._owners[record.key] = uids
+                for uid in uids:
+                    self._dependents.setdefault(uid, set()).add(record.key)
+                self._due[record.key] = None
+        elif record.key in self._owners:
+            self._forget(record.key)
+        if _LEAVING in record.body:
+            self._due[record.key] = None
+
+    def _forget(self, key: Key) -> None:
+        for uid in self._owners.pop(key, ()):
+            dependents = self._dependents.get(uid)
+            if dependents is not None:
+                dependents.discard(key)
+                if not dependents:
+                    del self._dependents[uid]
+
+    # Acting
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._due:
+                key = next(iter(self._due))
+                del self._due[key]
+                try:
+                    await self._look_after(key)
+                except ApiError as error:
+                    log.warning("key=%s error=%s", "/".join(key), error)
+                    asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
+
+    def _again(self, key: Key) -> None:
+        self._due[key] = None
+        self._wake.set()
+
+    async def _look_after(self, key: Key) -> None:
+        record = self.store.latest(key)
+        if record is None:
+            return
+        resource = BY_STORE_KIND.get(key.kind)
+        if resource is None:
+            return  # of a kind that an older or newer Makeway served
+        document = decode(record.body)
+        metadata = document["metadata"]
+        target = _target(resource, key)
+        if metadata.get("deletionTimestamp"):
+            if resource is NAMESPACES:
+                await self._empty_namespace(target, document)
+            finalizers = metadata.get("finalizers") or ()
+            if FOREGROUND in finalizers:
+                await self._delete_dependents_first(target, metadata)
+            elif ORPHAN in finalizers:
+                await self._orphan_dependents(target, metadata)
+        elif metadata.get("ownerReferences") and self._is_orphan(key, metadata):
+            await self._delete(target, metadata["uid"], "Background")
+
+    def _is_orphan(self, key: Key, metadata: dict[str, Any]) -> bool:
+        """Whether all owners are known kinds, and gone."""
+        for reference in metadata["ownerReferences"]:
+            owner = _owner_key(reference, key.namespace)
+            if owner is None:
+                return False
+            record = self.store.latest(owner)
+            if record is not None and decode(record.body)["metadata"]["uid"] == reference["uid"]:
+                return False
+        return True
+
+    async def _delete(self, target: Target, uid: str, propagation: str) -> None:
+        with contextlib.suppress(ApiError):  # gone or replaced meanwhile
+            await self.verbs.delete(target, DeleteOptions(propagation=propagation, uid=uid))
+
+    async def _delete_dependents_first(self, target: Target, metadata: dict[str, Any]) -> None:
+        is_blocked = False
+        for key in sorted(self._dependents.get(metadata["uid"], ())):
+            record = self.store.latest(key)
+            if record is None:
+                continue
+            dependent = decode(record.body)["metadata"]
+            if not dependent.get("deletionTimestamp"):
+                await self._delete(
+                    _target(BY_STORE_KIND[key.kind], key), dependent["uid"], "Foreground"
+                )
+            if self.store.latest(key) is not None:
+                is_blocked = is_blocked or any(
+                    reference.get("blockOwnerDeletion")
+                    for reference in dependent["ownerReferences"]
+                    if reference.get("uid") == metadata["uid"]
+                )
+        if not is_blocked:
+            await self._drop_finalizer(target, metadata, FOREGROUND)
+
+    async def _orphan_dependents(self, target: Target, metadata: dict[str, Any]) -> None:
+        for key in sorted(self._dependents.get(metadata["uid"], ())):
+            record = self.store.latest(key)
+            if record is None:
+                continue
+            dependent = decode(record.body)["metadata"]
+            kept = [r for r in dependent["ownerReferences"] if r.get("uid") != metadata["uid"]]
+            patch = {"metadata": {"uid": dependent["uid"], "ownerReferences": kept or None}}
+            await self._patch(_target(BY_STORE_KIND[key.kind], key), patch)
+        await self._drop_finalizer(target, metadata, ORPHAN)
+
+    async def _drop_finalizer(self, target: Target, metadata: dict[str, Any], name: str) -> None:
+        kept = [finalizer for finalizer in metadata["finalizers"] if finalizer != name]
+        patch = {
+            "metadata": {
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+                "finalizers": kept or None,
+            }
+        }
+        await self._patch(target, patch)
+
+    async def _patch(self, target: Target, patch: dict[str, Any]) -> None:
+        options = Options(manager="makeway-collector", field_validation="Ignore")
+        try:
+            await self.verbs.patch(target, MERGE_PATCH, patch, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _empty_namespace(self, target: Target, document: dict[str, Any]) -> None:
+        is_empty = True
+        for resource in RESOURCES:
+            if not resource.is_namespaced:
+                continue
+            for record in self.store.scan(resource.store_kind, target.name):
+                metadata = decode(record.body)["metadata"]
+                if not metadata.get("deletionTimestamp"):
+                    await self._delete(_target(resource, record.key), metadata["uid"], "Background")
+            is_empty = is_empty and not self.store.scan(resource.store_kind, target.name, limit=1)
+        if is_empty and (document.get("spec") or {}).get("finalizers"):
+            await self.verbs.finalize(target, [])
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRE_EVERY_S)
+            await self.expire_events()
+
+    async def expire_events(self) -> None:
+        """Delete events that happened longer ago than they are kept."""
+        limit = self.clock() - EVENT_TTL_S
+        for record in self.store.scan(EVENTS.store_kind):
+            event = decode(record.body)
+            if _last_time(event) < limit:
+                await self._delete(
+                    _target(EVENTS, record.key), event["metadata"]["uid"], "Background"
+                )
+
+
+def _last_time(event: dict[str, Any]) -> float:
+    series = event.get("series") or {}
+    for text in (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event["metadata"]["creationTimestamp"],
+    ):
+        if text:
+            with contextlib.suppress(TimeError):
+                return parse_time(text)
+    return 0.0
+
+
+def _target(resource: Resource, key: Key) -> Target:
+    return Target(resource, resource.versions[0], key.namespace, key.name)
+
+
+def _owner_key(reference: dict[str, Any], namespace: str) -> Key | None:
+    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
+    resource = BY_KIND.get((group, str(reference.get("kind", ""))))
+    if resource is None:
+        return None
+    return Key(
+        resource.store_kind,
+        namespace if resource.is_namespaced else "",
+        str(reference.get("name", "")),
+    )

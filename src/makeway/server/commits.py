@@ -1,0 +1,68 @@
+"""Writes of many requests to the one file: each waits for its own, a batch shares a flush."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from makeway.store import Key, Record, Store, WriteFailed
+
+
+class Committer:
+    """Drives the store's batches; the only one who does."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Finish what stands in line."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown()
+        self.store.flush()
+
+    async def write(
+        self,
+        key: Key,
+        expected: int,
+        encode: Callable[[int], bytes],
+        *,
+        is_deletion: bool = False,
+    ) -> Record:
+        """Return when the write is durable; Conflict and WriteFailed as the store raises them.
+
+        A caller that is cancelled while it waits does not take the write back.
+        """
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+
+        def done(record: Record, failure: WriteFailed | None) -> None:
+            if future.done():
+                return
+            if failure is None:
+                future.set_result(record)
+            else:
+                future.set_exception(failure)
+
+        self.store.submit(key, expected, encode, done, is_deletion=is_deletion)
+        self._wake.set()
+        return await future
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while (batch := self.store.begin()) is not None:
+                written = loop.run_in_executor(self._thread, self.store.write, batch)
+                try:
+                    failure = await asyncio.shield(written)
+                except asyncio.CancelledError:
+                    self.store.settle(batch, await written)
+                    raise
+                self.store.settle(batch, failure)

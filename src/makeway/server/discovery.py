@@ -1,0 +1,189 @@
+"""Which kinds there are, in both forms that clients ask for."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from makeway.server.kinds import ALL_VERBS, NAMESPACES, PODS, RESOURCES, Resource
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+STATUS_VERBS = ("get", "patch", "update")
+# What can only be created: questions, not objects. Group, version, kind, plural.
+REVIEWS = (
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    ("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews"),
+)
+# Subresource: kind of its body (group, version, kind) and verbs.
+_POD_SUBRESOURCES = {
+    "binding": (("", "v1", "Binding"), ("create",)),
+    "eviction": (("policy", "v1", "Eviction"), ("create",)),
+    "log": (("", "v1", "Pod"), ("get",)),
+}
+
+
+def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tuple[str, ...]]]:
+    found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}
+    own = (resource.group, resource.versions[0], resource.kind)
+    if resource is PODS:
+        found |= _POD_SUBRESOURCES
+    if resource is NAMESPACES:
+        found["finalize"] = (own, ("update",))
+    if resource.has_status:
+        found["status"] = (own, STATUS_VERBS)
+    return found
+
+
+def group_versions() -> dict[str, list[str]]:
+    """Groups with their versions, the preferred one first; the core group is the empty one."""
+    found: dict[str, list[str]] = {}
+    for resource in RESOURCES:
+        versions = found.setdefault(resource.group, [])
+        versions += [version for version in resource.versions if version not in versions]
+    for group, version, _, _ in REVIEWS:
+        if version not in found.setdefault(group, []):
+            found[group].append(version)
+    return found
+
+
+def served(group: str, version: str) -> list[Resource]:
+    return [r for r in RESOURCES if r.group == group and version in r.versions]
+
+
+# Aggregated
+
+
+def aggregated(groups: Iterable[str], api_version: str) -> dict[str, Any]:
+    known = group_versions()
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{api_version}",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {"name": group} if group else {},
+                "versions": [
+                    {
+                        "version": version,
+                        "resources": _aggregated_version(group, version),
+                        "freshness": "Current",
+                    }
+                    for version in known[group]
+                ],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _aggregated_version(group: str, version: str) -> list[dict[str, Any]]:
+    entries = [_aggregated_resource(resource, version) for resource in served(group, version)]
+    for review_group, review_version, kind, plural in REVIEWS:
+        if (review_group, review_version) == (group, version):
+            entries.append(
+                {
+                    "resource": plural,
+                    "responseKind": _kind(group, version, kind),
+                    "scope": "Cluster",
+                    "singularResource": kind.lower(),
+                    "verbs": ["create"],
+                }
+            )
+    return entries
+
+
+def _kind(group: str, version: str, kind: str) -> dict[str, str]:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _aggregated_resource(resource: Resource, version: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _kind(resource.group, version, resource.kind),
+        "scope": "Namespaced" if resource.is_namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(ALL_VERBS),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    inner = [
+        {
+            "subresource": name,
+            "responseKind": _kind(group, version if group == resource.group else v, kind),
+            "verbs": list(verbs),
+        }
+        for name, ((group, v, kind), verbs) in subresources(resource).items()
+    ]
+    if inner:
+        entry["subresources"] = inner
+    return entry
+
+
+# Legacy
+
+
+def api_versions(address: str) -> dict[str, Any]:
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
+
+
+def group_list() -> dict[str, Any]:
+    groups = [group(name) for name in group_versions() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group(name: str) -> dict[str, Any]:
+    found = [
+        {"groupVersion": f"{name}/{version}", "version": version}
+        for version in group_versions()[name]
+    ]
+    return {"name": name, "versions": found, "preferredVersion": found[0]}
+
+
+def resource_list(group_name: str, version: str) -> dict[str, Any]:
+    entries: list[dict[str, Any]] = []
+    for resource in served(group_name, version):
+        entry: dict[str, Any] = {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.is_namespaced,
+            "kind": resource.kind,
+            "verbs": list(ALL_VERBS),
+        }
+        if resource.short_names:
+            entry["shortNames"] = list(resource.short_names)
+        if resource.categories:
+            entry["categories"] = list(resource.categories)
+        entries.append(entry)
+        for name, ((sub_group, sub_version, kind), verbs) in subresources(resource).items():
+            inner = {
+                "name": f"{resource.plural}/{name}",
+                "singularName": "",
+                "namespaced": resource.is_namespaced,
+                "kind": kind,
+                "verbs": list(verbs),
+            }
+            if sub_group != resource.group:
+                inner |= {"group": sub_group, "version": sub_version}
+            entries.append(inner)
+    for review_group, review_version, kind, plural in REVIEWS:
+        if (review_group, review_version) == (group_name, version):
+            entries.append(
+                {
+                    "name": plural,
+                    "singularName": kind.lower(),
+                    "namespaced": False,
+                    "kind": kind,
+                    "verbs": ["create"],
+                }
+            )
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group_name}/{version}" if group_name else version,
+        "resources": entries,
+    }

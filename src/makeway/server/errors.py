@@ -1,0 +1,153 @@
+"""Refusals, in the words of Kubernetes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from makeway.api.errors import ABSENT, FieldError, show
+from makeway.server.kinds import Resource
+
+RETRY_AFTER_S = 1
+
+
+class ApiError(Exception):
+    def __init__(
+        self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details = details
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            status["details"] = dict(self.details)
+        return {**status, "code": self.code}
+
+
+def _of(resource: Resource, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    message = f'{resource.store_kind} "{name}" not found'
+    return ApiError(404, "NotFound", message, _of(resource, name))
+
+
+def no_such_path() -> ApiError:
+    message = "the server could not find the requested resource"
+    return ApiError(404, "NotFound", message, {})
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    message = f'{resource.store_kind} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, _of(resource, name))
+
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def conflict(resource: Resource, name: str, why: str = MODIFIED) -> ApiError:
+    message = f'Operation cannot be fulfilled on {resource.store_kind} "{name}": {why}'
+    return ApiError(409, "Conflict", message, _of(resource, name))
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+    message = f'{resource.store_kind} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, _of(resource, name))
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, {})
+
+
+def unsupported_media_type(sent: str, accepted: Sequence[str]) -> ApiError:
+    message = (
+        f"the body of the request was in an unknown format ({sent}) - accepted media types "
+        f"include: {', '.join(accepted)}"
+    )
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def too_large(limit_bytes: int) -> ApiError:
+    message = f"Request entity too large: limit is {limit_bytes}"
+    return ApiError(413, "RequestEntityTooLarge", message)
+
+
+def expired(message: str) -> ApiError:
+    return ApiError(410, "Expired", message)
+
+
+def too_many_requests(message: str) -> ApiError:
+    return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": RETRY_AFTER_S})
+
+
+def too_large_revision(asked: int, current: int) -> ApiError:
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return ApiError(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        {"causes": [cause], "retryAfterSeconds": RETRY_AFTER_S},
+    )
+
+
+def write_failed(why: str) -> ApiError:
+    message = f"the write could not be stored, nothing of it is there: {why}"
+    return ApiError(507, "InsufficientStorage", message)
+
+
+def internal(message: str) -> ApiError:
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}")
+
+
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
+    """All field errors of an object, as causes and in one line."""
+    causes = [_cause(error) for error in errors]
+    lines = [f"{cause['field']}: {cause['message']}" for cause in causes]
+    text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    details = {"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}
+    return ApiError(
+        422,
+        "Invalid",
+        f'{kind} "{name}" is invalid: {text}',
+        {key: value for key, value in details.items() if value},
+    )
+
+
+def _cause(error: FieldError) -> dict[str, str]:
+    hint = f"; {error.hint}" if error.hint else ""
+    if error.value is ABSENT:
+        is_missing = error.problem == "is missing"
+        reason, head = (
+            ("FieldValueRequired", "Required value: ")
+            if is_missing
+            else ("FieldValueForbidden", "Forbidden: ")
+        )
+        text = f"{head}{error.problem}{hint}"
+    else:
+        reason, text = (
+            "FieldValueInvalid",
+            f"Invalid value: {show(error.value)}: {error.problem}{hint}",
+        )
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return {"reason": reason, "message": text, "field": error.path or "<object>"}

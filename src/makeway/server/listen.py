@@ -1,0 +1,150 @@
+"""HTTP and TLS: the only file of the server that knows the HTTP library."""
+
+import asyncio
+import asyncio.sslproto
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from makeway.server.errors import bad_request, too_large
+from makeway.server.messages import BODY_MAX_BYTES, Request, Response, problem
+
+BODY_TIMEOUT_S = 30.0  # for a client to send its body
+WRITE_TIMEOUT_S = 30.0  # for a client to read a piece of ours
+SHUTDOWN_TIMEOUT_S = 5.0
+KEEP_ALIVE_S = 75.0
+
+# asyncio gives each TLS connection a buffer of 256 KiB for what it reads; a thousand idle watches
+# would take as many times that. Bigger requests are read in several pieces.
+asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class NotLoopback(Exception):
+    """The address is reachable from elsewhere."""
+
+
+class Listener:
+    def __init__(
+        self,
+        handler: Handler,
+        is_known: Callable[[Mapping[str, str]], bool],
+        *,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        if host not in ("127.0.0.1", "::1", "localhost"):
+            raise NotLoopback(f"{host} is not a loopback address")
+        self._handler, self._is_known = handler, is_known
+        self._host, self._port, self._tls = host, port, tls
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self) -> int:
+        """Listen, and return the port."""
+        server = web.Server(
+            self._serve,
+            access_log=None,
+            keepalive_timeout=KEEP_ALIVE_S,
+            auto_decompress=False,
+            handler_cancellation=True,
+        )
+        self._runner = web.ServerRunner(
+            server, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
+        )
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner,
+            self._host,
+            self._port,
+            ssl_context=self._tls,
+            backlog=1024,
+        )
+        await site.start()
+        addresses = self._runner.addresses
+        return int(addresses[0][1])
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _serve(self, raw: web.BaseRequest) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in raw.headers.items()}
+        # Who has no token is refused whatever the body says, so that is not even read.
+        is_read = raw.body_exists and self._is_known(headers)
+        try:
+            body = await _read(raw) if is_read else b""
+        except _TooLarge:
+            return _whole(problem(too_large(BODY_MAX_BYTES)), must_close=True)
+        except (TimeoutError, HttpProcessingError, ValueError):
+            return _whole(problem(bad_request("the body could not be read")), must_close=True)
+        query: dict[str, str] = {}
+        for key, value in raw.rel_url.query.items():
+            query.setdefault(key, value)
+        response = await self._handler(
+            Request(
+                method=raw.method,
+                path=raw.rel_url.raw_path,
+                query=query,
+                headers=headers,
+                body=body,
+            )
+        )
+        if isinstance(response.body, bytes):
+            return _whole(response, must_close=raw.body_exists and not is_read)
+        return await _stream(raw, response)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+async def _read(raw: web.BaseRequest) -> bytes:
+    if (raw.content_length or 0) > BODY_MAX_BYTES:
+        raise _TooLarge
+    pieces, size = [], 0
+    async with asyncio.timeout(BODY_TIMEOUT_S):
+        async for piece in raw.content.iter_any():
+            size += len(piece)
+            if size > BODY_MAX_BYTES:
+                raise _TooLarge
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _whole(response: Response, *, must_close: bool = False) -> web.Response:
+    assert isinstance(response.body, bytes)
+    answer = web.Response(status=response.code, body=response.body)
+    answer.headers["Content-Type"] = response.content_type
+    for name, value in response.headers:
+        answer.headers.add(name, value)
+    if must_close:
+        answer.force_close()
+    return answer
+
+
+async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamResponse:
+    assert not isinstance(response.body, bytes)
+    answer = web.StreamResponse(status=response.code)
+    answer.headers["Content-Type"] = response.content_type
+    answer.enable_chunked_encoding()
+    pieces = response.body
+    try:
+        await answer.prepare(raw)
+        async for piece in pieces:
+            if piece:
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    await answer.write(piece)
+        await answer.write_eof()
+    except (TimeoutError, ConnectionError):
+        # Nobody reads; what is buffered goes with the connection.
+        if raw.transport is not None:
+            raw.transport.abort()
+    finally:
+        aclose = getattr(pieces, "aclose", None)
+        if aclose is not None:
+            await aclose()
+    return answer

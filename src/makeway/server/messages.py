@@ -1,0 +1,91 @@
+"""Requests and responses, whatever carries them; and JSON, which is what they carry."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from makeway.api.manifests import read_manifests
+from makeway.server.errors import ApiError, bad_request
+
+JSON = "application/json"
+BODY_MAX_BYTES = 3 * 1024 * 1024
+_TRUE = frozenset(("1", "t", "T", "true", "True", "TRUE"))
+_FALSE = frozenset(("", "0", "f", "F", "false", "False", "FALSE"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    method: str
+    path: str  # still with its percent signs
+    query: Mapping[str, str]  # of a key that stands twice, the first
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes = b""
+    is_trusted: bool = False  # comes from this very process, so needs no token
+
+    def flag(self, name: str) -> bool:
+        value = self.query.get(name, "")
+        if value in _TRUE:
+            return True
+        if value not in _FALSE:
+            raise bad_request(f"{name}: {value[:50]!r} is not a boolean")
+        return False
+
+    def number(self, name: str) -> int | None:
+        """A whole number, None if it is not given."""
+        value = self.query.get(name, "")
+        if not value:
+            return None
+        if not value.isascii() or not value.isdecimal() or len(value) > 18:
+            raise bad_request(f"{name}: {value[:50]!r} is not a whole number")
+        return int(value)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    code: int = 200
+    body: bytes | AsyncIterator[bytes] = b""
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+def encode(value: Any) -> bytes:
+    return orjson.dumps(value)
+
+
+def decode(body: bytes) -> Any:
+    """A document that we have written ourselves."""
+    return orjson.loads(body)
+
+
+def parse(body: bytes, content_type: str = "") -> Any:
+    """A document that a client has written, in JSON or (where it says so) YAML."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if "yaml" not in content_type:
+            raise _not_json(body, error) from None
+    found = read_manifests(body.decode("utf-8", "replace"), "body")
+    if found.troubles or len(found.manifests) != 1:
+        why = str(found.troubles[0]) if found.troubles else "it is not one document"
+        raise bad_request(f"error decoding YAML: {why}")
+    return found.manifests[0].document
+
+
+def _not_json(body: bytes, error: Exception) -> ApiError:
+    if not body:
+        return bad_request("the body of the request is empty")
+    return bad_request(f"couldn't get version/kind; json parse error: {error}")
+
+
+def problem(error: ApiError) -> Response:
+    headers: tuple[tuple[str, str], ...] = ()
+    seconds = (error.details or {}).get("retryAfterSeconds")
+    if seconds is not None:
+        headers = (("Retry-After", str(seconds)),)
+    return Response(code=error.code, body=encode(error.status()), headers=headers)

@@ -1,0 +1,261 @@
+"""An object as it is asked for and as it may be stored: address, form, sense, carried-over parts.
+
+Documents in, documents out; nothing here reads or writes the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from makeway.api import versions
+from makeway.api.codec import decode as decode_view
+from makeway.api.errors import FieldError
+from makeway.api.intake import take_in
+from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
+from makeway.api.validation import validate
+from makeway.api.validation.findings import Findings
+from makeway.api.validation.names import check_key, check_labels, check_name
+from makeway.server import errors, rules
+from makeway.server.errors import bad_request
+from makeway.server.kinds import NAMESPACES, PODS, Resource
+from makeway.server.messages import decode, encode
+from makeway.server.schemas import fit, shape_of
+from makeway.store import Key
+
+Document = dict[str, Any]
+
+# Parts of the metadata that only the server sets.
+OF_THE_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a write is meant."""
+
+    is_dry_run: bool = False
+    field_validation: str = "Warn"  # Strict, Warn or Ignore
+    manager: str = "unknown"
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    is_dry_run: bool = False
+    propagation: str = ""  # Background, Foreground, Orphan; empty: the default
+    grace_s: int | None = None  # None: what the object says
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    body: bytes  # of the object, in the stored version
+    is_new: bool = False
+    is_gone: bool = False  # deleted by this request
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    resource: Resource
+    version: str
+    namespace: str
+    name: str
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.resource.store_kind, self.namespace, self.name)
+
+
+def addressed(target: Target, written: Any) -> Document:
+    """The document with kind, version and namespace as the URL says; refused if it differs."""
+    resource = target.resource
+    if not isinstance(written, dict):
+        raise bad_request("the body of the request is not an object")
+    document: Document = dict(written)
+    expected = resource.api_version(target.version)
+    found, kind = (
+        document.setdefault("apiVersion", expected),
+        document.setdefault("kind", resource.kind),
+    )
+    if not found:
+        found = document["apiVersion"] = expected
+    if found != expected:
+        raise bad_request(
+            f"the API version in the data ({found}) does not match the expected API version "
+            f"({expected})"
+        )
+    if kind != resource.kind:
+        raise bad_request(
+            f"{kind} in version {target.version!r} cannot be handled as a {resource.kind}: "
+            "the kind in the data does not match the URL"
+        )
+    metadata = document.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata is not an object")
+    for name in ("name", "namespace", "generateName", "resourceVersion", "uid"):
+        if not isinstance(metadata.get(name, ""), str | None):
+            raise bad_request(f"metadata.{name} is not a string")
+    metadata = document["metadata"] = dict(metadata)
+    if not resource.is_namespaced:
+        metadata.pop("namespace", None)
+    elif metadata.setdefault("namespace", target.namespace) != target.namespace:
+        if metadata["namespace"]:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on "
+                "the request"
+            )
+        metadata["namespace"] = target.namespace
+    return document
+
+
+def checked(
+    target: Target,
+    wanted: Document,
+    old: Document | None,
+    options: Options,
+    priority_classes: rules.Lookup,
+) -> tuple[Document, tuple[str, ...]]:
+    """The document to store, and warnings; ApiError if anything is wrong with it."""
+    resource = target.resource
+    if target.subresource == "status" and old is not None:
+        return _checked_status(target, wanted, old, options)
+    converted = versions.to_hub(wanted)
+    if converted.errors:
+        raise errors.invalid(resource, target.name, converted.errors)
+    hub: Document = dict(converted.document)
+    hub["metadata"] = dict(hub["metadata"])
+    unknown = fit(hub, shape_of(resource.schema), resource.kind, target.version)
+    if converted.renamed:
+        unknown = [_as_written(path, converted) for path in unknown]
+    warnings = unknown_fields(unknown, options)
+    if old is None:
+        rules.complete_new(resource, hub, priority_classes)
+    if (resource.group, resource.kind) in KINDS or (
+        resource.group,
+        resource.kind,
+    ) in UNSUPPORTED_KINDS:
+        old_view = None if old is None else decode_view(old).object
+        intake = take_in(hub, old_view)
+        found = [converted.as_written(error) for error in intake.errors]
+        if found:
+            raise errors.invalid(resource, target.name, found)
+        assert intake.document is not None
+        warnings += tuple(str(part) for part in intake.unsupported)
+        complete: Document = dict(intake.document)
+        return complete, warnings
+    found = _check_names(hub["metadata"])
+    if found:
+        raise errors.invalid(resource, target.name, found)
+    return hub, warnings
+
+
+def _checked_status(
+    target: Target, wanted: Document, old: Document, options: Options
+) -> tuple[Document, tuple[str, ...]]:
+    """The same for a write of the status alone: what else there is was checked before.
+
+    By far the most writes are of this kind. They are for controllers, who have been told
+    before which fields are not acted on.
+    """
+    resource = target.resource
+    part = {"status": wanted["status"]}
+    unknown = fit(part, shape_of(resource.schema), resource.kind, target.version)
+    warnings = unknown_fields(unknown, options)
+    new = {**wanted, "status": part.get("status", {})}
+    if (resource.group, resource.kind) in KINDS:
+        decoded = decode_view(new)
+        found = decoded.errors
+        if decoded.object is not None:
+            found = validate(decoded.object, decode_view(old).object)
+        if found:
+            raise errors.invalid(resource, target.name, found)
+    return new, warnings
+
+
+def unknown_fields(unknown: list[str], options: Options) -> tuple[str, ...]:
+    texts = [f'unknown field "{path.removeprefix(".")}"' for path in unknown]
+    if texts and options.field_validation == "Strict":
+        raise bad_request(f"strict decoding error: {', '.join(texts)}")
+    return tuple(texts) if options.field_validation == "Warn" else ()
+
+
+def _as_written(path: str, converted: versions.Converted) -> str:
+    error = FieldError(path=path.removeprefix("."), value=None, problem="")
+    return converted.as_written(error).path
+
+
+def _check_names(metadata: Mapping[str, Any]) -> list[FieldError]:
+    """For kinds without a view of their own."""
+    found = Findings()
+    here = found.at("metadata")
+    check_name(metadata.get("name", ""), here.at("name"))
+    check_labels(metadata.get("labels") or {}, here.at("labels"))
+    for key in metadata.get("annotations") or {}:
+        check_key(key, here.at("annotations").at(key))
+    return found.errors
+
+
+def copied(document: Document) -> Document:
+    copy: Document = decode(encode(document))
+    return copy
+
+
+def encoded(document: Document, revision: int) -> bytes:
+    document["metadata"]["resourceVersion"] = str(revision)
+    return encode(document)
+
+
+def carried_metadata(new: Mapping[str, Any], old: Mapping[str, Any]) -> Document:
+    """New metadata with what only the server sets as it was."""
+    carried = dict(new)
+    for name in OF_THE_SERVER:
+        carried.pop(name, None)
+        if name in old:
+            carried[name] = old[name]
+    carried["name"] = old["name"]
+    if "managedFields" not in carried and "managedFields" in old:
+        carried["managedFields"] = old["managedFields"]
+    if old.get("generateName"):
+        carried["generateName"] = old["generateName"]
+    return carried
+
+
+def spec_differs(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    aside = ("metadata", "status")
+    return {k: v for k, v in new.items() if k not in aside} != {
+        k: v for k, v in old.items() if k not in aside
+    }
+
+
+def grace_s(resource: Resource, document: Mapping[str, Any], asked_s: int | None) -> int:
+    """Only pods that have a node and still run get time to end."""
+    if resource is not PODS:
+        return 0
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    if asked_s is not None:
+        return asked_s
+    default_s = spec.get("terminationGracePeriodSeconds")
+    return 30 if default_s is None else int(default_s)
+
+
+def may_go(resource: Resource, document: Mapping[str, Any]) -> bool:
+    """Whether nothing holds an object that is marked for deletion."""
+    metadata = document["metadata"]
+    if metadata.get("finalizers"):
+        return False
+    if resource is NAMESPACES and (document.get("spec") or {}).get("finalizers"):
+        return False
+    return not (resource is PODS and metadata.get("deletionGracePeriodSeconds"))

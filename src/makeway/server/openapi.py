@@ -1,0 +1,118 @@
+"""OpenAPI v3: an index, and one document for each group and version."""
+
+import hashlib
+from functools import cache
+from typing import Any
+
+from makeway.server.discovery import group_versions, served
+from makeway.server.kinds import Resource
+from makeway.server.messages import encode
+from makeway.server.schemas import REFERENCE, components
+
+_QUERY = ("dryRun", "fieldManager", "fieldValidation")
+_PATCH_TYPES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
+# kubectl sends what it finds here, so the list has to tell the truth about each kind.
+_BUILT_IN_PATCH_TYPES = (*_PATCH_TYPES, "application/strategic-merge-patch+json")
+
+
+def path_of(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+@cache
+def index() -> bytes:
+    """Each document with a hash, so that clients may keep it for ever."""
+    paths = {}
+    for group, versions in group_versions().items():
+        for version in versions:
+            path = path_of(group, version)
+            mark = hashlib.sha256(document(group, version)).hexdigest().upper()[:32]
+            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={mark}"}
+    return encode({"paths": paths})
+
+
+@cache
+def document(group: str, version: str) -> bytes:
+    everything = components()
+    schemas: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for resource in served(group, version):
+        name = _schema_name(resource, version)
+        schema = dict(everything[resource.schema])
+        kind = {"group": group, "version": version, "kind": resource.kind}
+        schema["x-kubernetes-group-version-kind"] = [kind]
+        schemas[name] = schema
+        _collect(schema, schemas, everything)
+        paths |= _paths(resource, version, name, kind)
+    return encode(
+        {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "v1.32.4"},
+            "paths": paths,
+            "components": {"schemas": dict(sorted(schemas.items()))},
+        }
+    )
+
+
+def _schema_name(resource: Resource, version: str) -> str:
+    return resource.schema.replace(f".{resource.versions[0]}.", f".{version}.")
+
+
+def _collect(node: Any, schemas: dict[str, Any], everything: dict[str, Any]) -> None:
+    if isinstance(node, list):
+        for item in node:
+            _collect(item, schemas, everything)
+    elif isinstance(node, dict):
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            name = reference.removeprefix(REFERENCE)
+            if name not in schemas:
+                schemas[name] = everything[name]
+                _collect(everything[name], schemas, everything)
+        for value in node.values():
+            _collect(value, schemas, everything)
+
+
+def _paths(resource: Resource, version: str, name: str, kind: dict[str, str]) -> dict[str, Any]:
+    root = "/" + path_of(resource.group, version)
+    middle = "/namespaces/{namespace}" if resource.is_namespaced else ""
+    collection = f"{root}{middle}/{resource.plural}"
+    item = f"{collection}/{{name}}"
+    patch_types = _BUILT_IN_PATCH_TYPES if resource.is_built_in else _PATCH_TYPES
+
+    def operations(*verbs: str) -> dict[str, Any]:
+        return {verb: _operation(verb, name, kind, patch_types) for verb in verbs}
+
+    found = {
+        collection: operations("get", "post"),
+        item: operations("get", "put", "patch", "delete"),
+    }
+    if resource.has_status:
+        found[f"{item}/status"] = operations("get", "put", "patch")
+    return found
+
+
+def _operation(
+    verb: str, name: str, kind: dict[str, str], patch_types: tuple[str, ...]
+) -> dict[str, Any]:
+    reference = {"schema": {"$ref": REFERENCE + name}}
+    operation: dict[str, Any] = {
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": reference}},
+        },
+        "x-kubernetes-action": verb,
+        "x-kubernetes-group-version-kind": kind,
+    }
+    if verb in ("post", "put", "patch"):
+        operation["parameters"] = [
+            {"name": query, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+            for query in _QUERY
+        ]
+        types = patch_types if verb == "patch" else ("application/json",)
+        body = {"schema": {"type": "object"}} if verb == "patch" else reference
+        operation["requestBody"] = {"content": dict.fromkeys(types, body)}
+    return operation

@@ -1,0 +1,325 @@
+"""Schemas of all kinds that are served, and what the server asks of them.
+
+Kubernetes' own come as package data (see tools/make_schemas.py), ours out of the typed views, so
+what `kubectl explain` shows is what the codec reads. One schema serves strict decoding, strategic
+patches, server-side apply and OpenAPI.
+"""
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from makeway.api.batch import PodTemplateSpec, Taint, Toleration
+from makeway.api.codec import plan_of
+from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
+from makeway.api.meta import LabelSelector, ObjectMeta
+from makeway.api.schema import Mark
+from makeway.server.errors import ApiError, bad_request
+from makeway.server.kinds import BY_KIND, Resource
+
+REFERENCE = "#/components/schemas/"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_CORE = "io.k8s.api.core.v1."
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+
+# Views of what Kubernetes describes itself.
+_BUILT_IN: Mapping[type, str] = {
+    ObjectMeta: _META + "ObjectMeta",
+    LabelSelector: _META + "LabelSelector",
+    PodTemplateSpec: _CORE + "PodTemplateSpec",
+    Taint: _CORE + "Taint",
+    Toleration: _CORE + "Toleration",
+}
+# Lists of ours whose items are told apart by a key, as in Kueue's CRDs.
+_LIST_KEYS: Mapping[str, str] = {
+    "conditions": "type",
+    "podSets": "name",
+    "podSetAssignments": "name",
+    "flavors": "name",
+    "resources": "name",
+    "admissionChecks": "name",
+    "reclaimablePods": "name",
+    "resourceRequests": "name",
+    "flavorsReservation": "name",
+    "flavorsUsage": "name",
+    "podGroups": "name",
+    "flavorAssignmentHistory": "resourceFlavor",
+}
+# Younger than the data that the package carries.
+_POD_ADDITIONS: Mapping[str, Any] = {
+    "schedulingGroup": {"type": "object", "properties": {"podGroupName": {"type": "string"}}},
+    "workloadRef": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "podGroup": {"type": "string"},
+            "podGroupReplicaKey": {"type": "string"},
+        },
+    },
+}
+
+
+def data(name: str) -> Any:
+    file = resources.files("makeway.server") / "data" / name
+    return json.loads(gzip.decompress(file.read_bytes()))
+
+
+@cache
+def components() -> dict[str, Any]:
+    """All schemas by name."""
+    schemas: dict[str, Any] = data("schemas.json.gz")
+    schemas[_CORE + "PodSpec"]["properties"].update(_POD_ADDITIONS)
+    for (group, kind), cls in KINDS.items():
+        resource = BY_KIND.get((group, kind))
+        if resource is None or resource.schema in schemas:
+            continue
+        _add_kind(resource, cls, schemas)
+    for resource in BY_KIND.values():
+        if (resource.group, resource.kind) in UNSUPPORTED_KINDS:
+            schemas[resource.schema] = _with_gvk(
+                resource,
+                {
+                    "type": "object",
+                    "properties": {
+                        **_typed(),
+                        "metadata": {"$ref": REFERENCE + _BUILT_IN[ObjectMeta]},
+                        "spec": {"type": "object", **_ANYTHING},
+                        "status": {"type": "object", **_ANYTHING},
+                    },
+                },
+            )
+    return schemas
+
+
+def _typed() -> dict[str, Any]:
+    return {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+
+
+def _with_gvk(resource: Resource, schema: dict[str, Any]) -> dict[str, Any]:
+    name = {"group": resource.group, "version": resource.versions[0], "kind": resource.kind}
+    return {**schema, "x-kubernetes-group-version-kind": [name]}
+
+
+def _add_kind(resource: Resource, cls: type, schemas: dict[str, Any]) -> None:
+    prefix = resource.schema.rpartition(".")[0] + "."
+    schema = _object_schema(cls, prefix, schemas)
+    schema["properties"] = {**_typed(), **schema["properties"]}
+    schemas[resource.schema] = _with_gvk(resource, schema)
+
+
+def _object_schema(cls: type, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    plan = plan_of(cls, True)
+    properties = {
+        name: _field_schema(name, field.hint, prefix, schemas)
+        for name, field in plan.fields.items()
+    }
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if plan.required:
+        schema["required"] = list(plan.required)
+    if plan.document and cls not in (GangWorkload, PodGroup):
+        schema.update(_ANYTHING)
+    return schema
+
+
+def _field_schema(name: str, hint: Any, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    if get_origin(hint) is Annotated:
+        return _marked(get_args(hint)[1])
+    if is_dataclass(hint):
+        return {"$ref": REFERENCE + _named(cast(type, hint), prefix, schemas)}
+    origin = get_origin(hint)
+    if origin is Literal:
+        return {"type": "string", "enum": list(get_args(hint))}
+    if origin is tuple:
+        item = get_args(hint)[0]
+        schema = {"type": "array", "items": _field_schema("", item, prefix, schemas)}
+        key = _LIST_KEYS.get(name)
+        if key is not None and is_dataclass(item):
+            return {
+                **schema,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": [key],
+                "x-kubernetes-patch-strategy": "merge",
+                "x-kubernetes-patch-merge-key": key,
+            }
+        return {**schema, "x-kubernetes-list-type": "atomic"}
+    if origin is Mapping:
+        value = _field_schema("", get_args(hint)[1], prefix, schemas)
+        return {"type": "object", "additionalProperties": value}
+    if origin is Union:
+        return {"$ref": REFERENCE + "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
+    if hint is Fraction:
+        return {"$ref": REFERENCE + _QUANTITY}
+    plain = {str: "string", bool: "boolean", int: "integer"}.get(hint)
+    return dict(_ANYTHING) if plain is None else {"type": plain}
+
+
+def _named(cls: type, prefix: str, schemas: dict[str, Any]) -> str:
+    if cls in _BUILT_IN:
+        return _BUILT_IN[cls]
+    name = prefix + cls.__name__
+    if name not in schemas:
+        schemas[name] = {}  # a class that contains itself finds its name taken
+        schemas[name] = _object_schema(cls, prefix, schemas)
+    return name
+
+
+def _marked(mark: Mark) -> dict[str, Any]:
+    match mark:
+        case Mark.AMOUNT | Mark.QUANTITY:
+            return {"$ref": REFERENCE + _QUANTITY}
+        case Mark.DURATION:
+            return {"type": "string"}
+        case Mark.TIME:
+            return {"$ref": REFERENCE + _META + "Time"}
+        case Mark.INT32:
+            return {"type": "integer", "format": "int32"}
+        case Mark.WHOLE:
+            return dict(_ANYTHING)
+
+
+# Schemas as the server walks along them.
+
+
+class Shape:
+    """What may stand at one place of a document."""
+
+    __slots__ = ("fields", "is_set", "item", "keys", "kind", "merge_key", "name", "values")
+
+    def __init__(self) -> None:
+        self.kind = "any"  # object, array, string, integer, number, boolean, or any
+        self.name = ""  # of the schema, for messages
+        self.fields: dict[str, Shape] | None = None  # None: any key
+        self.values: Shape | None = None  # of a map
+        self.item: Shape | None = None  # of a list
+        self.keys: tuple[str, ...] = ()  # by which the items of a list are told apart
+        self.is_set = False  # a list whose items are told apart by their value
+        self.merge_key: str | None = None  # strategic merge; "" for a list of plain values
+
+
+ANY = Shape()
+
+
+@cache
+def shape_of(name: str) -> Shape:
+    """The shape of a schema by its name."""
+    return _named_shape(name)
+
+
+_named_shapes: dict[str, Shape] = {}
+
+
+def _named_shape(name: str) -> Shape:
+    if name not in _named_shapes:
+        shape = _named_shapes[name] = Shape()
+        _fill(shape, components()[name])
+        shape.name = name.rpartition(".")[2]
+    return _named_shapes[name]
+
+
+def _shape(schema: Mapping[str, Any]) -> Shape:
+    reference = schema.get("$ref")
+    if reference is not None:
+        return _named_shape(reference.removeprefix(REFERENCE))
+    shape = Shape()
+    _fill(shape, schema)
+    return shape
+
+
+def _fill(shape: Shape, schema: Mapping[str, Any]) -> None:
+    shape.kind = schema.get("type", "any")
+    if shape.kind == "object":
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            shape.kind = "any"
+        elif "properties" in schema:
+            shape.fields = {name: _shape(inner) for name, inner in schema["properties"].items()}
+        elif isinstance(schema.get("additionalProperties"), Mapping):
+            shape.values = _shape(schema["additionalProperties"])
+        else:
+            shape.kind = "any"
+    elif shape.kind == "array":
+        shape.item = _shape(schema.get("items", {}))
+        shape.keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+        shape.is_set = schema.get("x-kubernetes-list-type") == "set"
+        if "merge" in schema.get("x-kubernetes-patch-strategy", ""):
+            shape.merge_key = schema.get("x-kubernetes-patch-merge-key", "")
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+_WORDS = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "bool",
+    dict: "object",
+    list: "array",
+}
+
+
+def fit(document: dict[str, Any], shape: Shape, kind: str, version: str) -> list[str]:
+    """Take out of a document what its schema does not know, in place; return the paths of that.
+
+    Nulls count as absent. A value of a wrong type is refused.
+    """
+    unknown: list[str] = []
+    try:
+        _fit(document, shape, "", unknown)
+    except _WrongType as error:
+        raise _cannot_unmarshal(error, kind, version) from None
+    return unknown
+
+
+class _WrongType(Exception):
+    def __init__(self, value: Any, path: str, expected: str) -> None:
+        super().__init__(path)
+        self.value, self.path, self.expected = value, path, expected
+
+
+def _cannot_unmarshal(error: _WrongType, kind: str, version: str) -> ApiError:
+    found = _WORDS.get(type(error.value), "value")
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {kind}: json: cannot unmarshal '
+        f"{found} into Go struct field {kind}{error.path} of type {error.expected}"
+    )
+
+
+def _fit(value: Any, shape: Shape, path: str, unknown: list[str]) -> None:
+    kind = shape.kind
+    if kind == "object":
+        if type(value) is not dict:
+            raise _WrongType(value, path, "object")
+        fields = shape.fields
+        if fields is not None:
+            for key in [k for k, v in value.items() if v is None or k not in fields]:
+                if value[key] is not None or key not in fields:
+                    unknown.append(f"{path}.{key}")
+                del value[key]
+            for key, item in value.items():
+                _fit(item, fields[key], f"{path}.{key}", unknown)
+        elif shape.values is not None:
+            for key in [k for k, v in value.items() if v is None]:
+                del value[key]
+            for key, item in value.items():
+                _fit(item, shape.values, f"{path}.{key}", unknown)
+    elif kind == "array":
+        if type(value) is not list:
+            raise _WrongType(value, path, "array")
+        inner = shape.item
+        if inner is not None and inner.kind != "any":
+            for index, item in enumerate(value):
+                _fit(item, inner, f"{path}[{index}]", unknown)
+    elif kind != "any" and type(value) not in _TYPES[kind]:
+        raise _WrongType(value, path, kind)

@@ -1,0 +1,359 @@
+"""The columns that `kubectl get` shows: Kubernetes' own, and Kueue's for our kinds."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from makeway.api.times import TimeError, parse_time
+
+Document = Mapping[str, Any]
+Cell = Callable[[Document, float], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    cell: Cell
+    type: str = "string"
+    priority: int = 0  # above 0: only with -o wide
+
+    def definition(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": "name" if self.name == "Name" else "",
+            "description": "",
+            "priority": self.priority,
+        }
+
+
+def at(document: Any, *path: str) -> Any:
+    for step in path:
+        if not isinstance(document, Mapping):
+            return None
+        document = document.get(step)
+    return document
+
+
+def human_duration(seconds: float) -> str:
+    """5m12s, 3h, 2d4h …: as Kubernetes writes ages."""
+    s = int(seconds)
+    if s < -1:
+        return "<invalid>"
+    if s < 0:
+        return "0s"
+    if s < 120:
+        return f"{s}s"
+    m = s // 60
+    if m < 10:
+        return f"{m}m{s % 60}s" if s % 60 else f"{m}m"
+    if m < 180:
+        return f"{m}m"
+    h = m // 60
+    if h < 8:
+        return f"{h}h{m % 60}m" if m % 60 else f"{h}h"
+    if h < 48:
+        return f"{h}h"
+    days = h // 24
+    if h < 192:
+        return f"{days}d{h % 24}h" if h % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    if days < 2920:
+        rest = days % 365
+        return f"{days // 365}y{rest}d" if rest else f"{days // 365}y"
+    return f"{days // 365}y"
+
+
+def since(text: Any, now: float) -> str:
+    try:
+        return human_duration(now - parse_time(text)) if isinstance(text, str) else "<unknown>"
+    except TimeError:
+        return "<unknown>"
+
+
+def _field(*path: str, default: Any = None) -> Cell:
+    def cell(document: Document, _: float) -> Any:
+        value = at(document, *path)
+        return default if value is None else value
+
+    return cell
+
+
+def _condition(type_: str, field: str = "status") -> Cell:
+    def cell(document: Document, _: float) -> Any:
+        for condition in at(document, "status", "conditions") or ():
+            if isinstance(condition, Mapping) and condition.get("type") == type_:
+                return condition.get(field)
+        return None
+
+    return cell
+
+
+def _age(document: Document, now: float) -> str:
+    return since(at(document, "metadata", "creationTimestamp"), now)
+
+
+NAME = Column("Name", _field("metadata", "name"))
+AGE = Column("Age", _age)
+
+
+def _job_status(document: Document, _: float) -> str:
+    for type_, word in (("Complete", "Complete"), ("Failed", "Failed")):
+        if _condition(type_)(document, 0.0) == "True":
+            return word
+    if at(document, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    for type_ in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if _condition(type_)(document, 0.0) == "True":
+            return type_
+    return "Running"
+
+
+def _job_completions(document: Document, _: float) -> str:
+    done = at(document, "status", "succeeded") or 0
+    wanted = at(document, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallelism = at(document, "spec", "parallelism") or 1
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(document: Document, now: float) -> str:
+    start, end = at(document, "status", "startTime"), at(document, "status", "completionTime")
+    if not isinstance(start, str):
+        return ""
+    return since(start, parse_time(end) if isinstance(end, str) else now)
+
+
+def _joined(*path: str, field: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        items = at(document, *path) or ()
+        return ",".join(str(item.get(field, "")) for item in items if isinstance(item, Mapping))
+
+    return cell
+
+
+def _selector(*path: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        selector = at(document, *path) or {}
+        pairs = [f"{k}={v}" for k, v in (selector.get("matchLabels") or {}).items()]
+        for term in selector.get("matchExpressions") or ():
+            values = ",".join(term.get("values") or ())
+            pairs.append(f"{term.get('key')} {str(term.get('operator', '')).lower()} ({values})")
+        return ",".join(pairs) or "<none>"
+
+    return cell
+
+
+def _pod_ready(document: Document, _: float) -> str:
+    wanted = len(at(document, "spec", "containers") or ())
+    statuses = at(document, "status", "containerStatuses") or ()
+    return f"{sum(1 for s in statuses if s.get('ready'))}/{wanted}"
+
+
+def _pod_status(document: Document, _: float) -> str:
+    reason = at(document, "status", "reason") or at(document, "status", "phase") or "Unknown"
+    if at(document, "spec", "schedulingGates") and reason == "Pending":
+        reason = "SchedulingGated"
+    for status in at(document, "status", "containerStatuses") or ():
+        waiting = at(status, "state", "waiting", "reason")
+        ended = at(status, "state", "terminated")
+        if waiting:
+            reason = waiting
+        elif ended is not None:
+            reason = ended.get("reason") or f"ExitCode:{ended.get('exitCode')}"
+    if at(document, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return str(reason)
+
+
+def _pod_restarts(document: Document, _: float) -> str:
+    statuses = at(document, "status", "containerStatuses") or ()
+    return str(sum(int(status.get("restartCount") or 0) for status in statuses))
+
+
+def _node_status(document: Document, _: float) -> str:
+    ready = _condition("Ready")(document, 0.0)
+    word = {"True": "Ready", None: "Unknown"}.get(ready, "NotReady")
+    return f"{word},SchedulingDisabled" if at(document, "spec", "unschedulable") else word
+
+
+def _node_roles(document: Document, _: float) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels = at(document, "metadata", "labels") or {}
+    return ",".join(sorted(k.removeprefix(prefix) for k in labels if k.startswith(prefix))) or (
+        "<none>"
+    )
+
+
+def _event_last(document: Document, now: float) -> str:
+    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
+        found = at(document, *path)
+        if found:
+            return since(found, now)
+    return _age(document, now)
+
+
+def _event_object(document: Document, _: float) -> str:
+    about = document.get("involvedObject") or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _holder(document: Document, _: float) -> str:
+    return at(document, "spec", "holderIdentity") or ""
+
+
+def _or_na(*path: str) -> Cell:
+    return _field(*path, default="N/A")
+
+
+def _node_labels(document: Document, _: float) -> str:
+    labels = at(document, "spec", "nodeLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "namespaces": (NAME, Column("Status", _field("status", "phase")), AGE),
+    "nodes": (
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", _field("status", "nodeInfo", "kubeletVersion", default="")),
+    ),
+    "pods": (
+        NAME,
+        Column("Ready", _pod_ready),
+        Column("Status", _pod_status),
+        Column("Restarts", _pod_restarts),
+        AGE,
+        Column("IP", _field("status", "podIP", default="<none>"), priority=1),
+        Column("Node", _field("spec", "nodeName", default="<none>"), priority=1),
+        Column(
+            "Nominated Node", _field("status", "nominatedNodeName", default="<none>"), priority=1
+        ),
+    ),
+    "events": (
+        Column("Last Seen", _event_last),
+        Column("Type", _field("type", default="")),
+        Column("Reason", _field("reason", default="")),
+        Column("Object", _event_object),
+        Column("Source", _field("source", "component", default=""), priority=1),
+        Column("Message", _field("message", default="")),
+        Column("Count", _field("count", default=1), "integer", priority=1),
+        Column("Name", _field("metadata", "name"), priority=1),
+    ),
+    "jobs.batch": (
+        NAME,
+        Column("Status", _job_status),
+        Column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        AGE,
+        Column(
+            "Containers",
+            _joined("spec", "template", "spec", "containers", field="name"),
+            priority=1,
+        ),
+        Column(
+            "Images", _joined("spec", "template", "spec", "containers", field="image"), priority=1
+        ),
+        Column("Selector", _selector("spec", "selector"), priority=1),
+    ),
+    "workloads.kueue.x-k8s.io": (
+        NAME,
+        Column("Queue", _field("spec", "queueName")),
+        Column("Reserved in", _field("status", "admission", "clusterQueue")),
+        Column("Admitted", _condition("Admitted")),
+        Column("Finished", _condition("Finished")),
+        AGE,
+    ),
+    "clusterqueues.kueue.x-k8s.io": (
+        NAME,
+        Column("Cohort", _field("spec", "cohortName")),
+        Column("Strategy", _field("spec", "queueingStrategy"), priority=1),
+        Column("Pending Workloads", _field("status", "pendingWorkloads"), "integer"),
+        Column("Admitted Workloads", _field("status", "admittedWorkloads"), "integer", priority=1),
+    ),
+    "localqueues.kueue.x-k8s.io": (
+        NAME,
+        Column("ClusterQueue", _field("spec", "clusterQueue")),
+        Column("Pending Workloads", _field("status", "pendingWorkloads"), "integer"),
+        Column("Admitted Workloads", _field("status", "admittedWorkloads"), "integer"),
+    ),
+    "workloadpriorityclasses.kueue.x-k8s.io": (
+        NAME,
+        Column("Value", _field("value"), "integer"),
+    ),
+    "resourceflavors.kueue.x-k8s.io": (
+        NAME,
+        Column("Node Labels", _node_labels, priority=1),
+        AGE,
+    ),
+    "cohorts.kueue.x-k8s.io": (NAME, Column("Parent", _field("spec", "parentName")), AGE),
+    "admissionchecks.kueue.x-k8s.io": (
+        NAME,
+        Column("Controller", _field("spec", "controllerName")),
+        Column("Active", _condition("Active")),
+        AGE,
+    ),
+    "priorityclasses.scheduling.k8s.io": (
+        NAME,
+        Column("Value", _field("value"), "integer"),
+        Column("Global-Default", _field("globalDefault", default=False), "boolean"),
+        AGE,
+        Column("PreemptionPolicy", _field("preemptionPolicy", default="")),
+    ),
+    "podgroups.scheduling.k8s.io": (
+        NAME,
+        Column("Min Count", _field("spec", "schedulingPolicy", "gang", "minCount"), "integer"),
+        AGE,
+    ),
+    "poddisruptionbudgets.policy": (
+        NAME,
+        Column("Min Available", _or_na("spec", "minAvailable")),
+        Column("Max Unavailable", _or_na("spec", "maxUnavailable")),
+        Column("Allowed Disruptions", _field("status", "disruptionsAllowed", default=0), "integer"),
+        AGE,
+    ),
+    "leases.coordination.k8s.io": (NAME, Column("Holder", _holder), AGE),
+}
+
+
+def table(
+    store_kind: str,
+    documents: Iterable[Document],
+    now: float,
+    *,
+    metadata: Mapping[str, Any],
+    include_object: str = "Metadata",
+    api_version: str = "meta.k8s.io/v1",
+    has_header: bool = True,
+) -> dict[str, Any]:
+    columns = COLUMNS.get(store_kind, (NAME, AGE))
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": dict(metadata),
+        "columnDefinitions": [c.definition() for c in columns] if has_header else None,
+        "rows": [_row(columns, d, now, include_object, api_version) for d in documents],
+    }
+
+
+def _row(
+    columns: Iterable[Column],
+    document: Document,
+    now: float,
+    include_object: str,
+    api_version: str,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"cells": [column.cell(document, now) for column in columns]}
+    if include_object == "Object":
+        row["object"] = document
+    elif include_object != "None":
+        row["object"] = {
+            "kind": "PartialObjectMetadata",
+            "apiVersion": api_version,
+            "metadata": document["metadata"],
+        }
+    return row

@@ -1,0 +1,434 @@
+"""What may become of an object: create, replace, patch, apply, delete.
+
+Every write goes the same way: the document as the client wants it, in its own version; brought to
+the stored version; fitted to its schema; completed and checked; compared with what is there;
+written (`objects` has the steps). A write that changes nothing writes nothing.
+
+Between reading the latest state and putting a write in line nothing is awaited, so nobody can come
+between the two, and no write has to be tried twice.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from makeway.api import versions
+from makeway.api.codec import decode as decode_view
+from makeway.api.errors import ABSENT, FieldError
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.times import format_time
+from makeway.api.validation import validate_set
+from makeway.server import apply, errors, rules
+from makeway.server.commits import Committer
+from makeway.server.errors import bad_request
+from makeway.server.kinds import NAMESPACES, Resource
+from makeway.server.messages import decode
+from makeway.server.objects import (
+    OF_THE_SERVER,
+    DeleteOptions,
+    Document,
+    Options,
+    Outcome,
+    Target,
+    addressed,
+    carried_metadata,
+    checked,
+    copied,
+    encoded,
+    grace_s,
+    may_go,
+    spec_differs,
+    unknown_fields,
+)
+from makeway.server.patch import json_patch, merge_patch, strategic_patch
+from makeway.server.schemas import fit, shape_of
+from makeway.store import Key, Record, Store, WriteFailed
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_PRIORITY_CLASSES = (
+    "priorityclasses.scheduling.k8s.io",
+    "workloadpriorityclasses.kueue.x-k8s.io",
+)
+# Kinds that may carry a preemption priority in an annotation.
+_RANKED = ("jobs.batch", "pods", "podgroups.scheduling.k8s.io")
+_NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
+_NAME_MAX = 58  # of a generated name, before the signs that make it unique
+
+
+class Verbs:
+    def __init__(self, store: Store, committer: Committer, clock: Callable[[], float]) -> None:
+        self.store, self.committer, self.clock = store, committer, clock
+        self._chance = random.SystemRandom()
+
+    # Create
+
+    async def create(self, target: Target, document: Any, options: Options) -> Outcome:
+        resource = target.resource
+        wanted = addressed(target, document)
+        if not wanted["metadata"].get("name"):
+            wanted["metadata"]["name"] = self._generated_name(resource, wanted)
+        if wanted["metadata"].get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        target = replace(target, name=wanted["metadata"]["name"])
+        self._check_namespace(target)
+        if self.store.latest(target.key) is not None:
+            raise errors.already_exists(resource, target.name)
+        wanted["metadata"].pop("managedFields", None)
+        return await self._create(target, wanted, options)
+
+    async def _create(self, target: Target, wanted: Document, options: Options) -> Outcome:
+        resource = target.resource
+        metadata = wanted["metadata"]
+        for name in OF_THE_SERVER:
+            metadata.pop(name, None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self._now()
+        if resource.group or resource.kind == "Pod":
+            metadata["generation"] = 1
+        if resource.has_status and not resource.keeps_status_on_create:
+            wanted.pop("status", None)
+        new, warnings = checked(target, wanted, None, options, self._priority_classes)
+        self._check_among_others(target, new)
+        if options.is_dry_run:
+            body = encoded(new, self.store.revision)
+            return Outcome(body, is_new=True, warnings=warnings)
+        record = await self._write(target.key, 0, new)
+        return Outcome(record.body, is_new=True, warnings=warnings)
+
+    def _generated_name(self, resource: Resource, document: Document) -> str:
+        prefix = document["metadata"].get("generateName")
+        if not isinstance(prefix, str) or not prefix:
+            missing = FieldError(
+                path="metadata.name",
+                value=ABSENT,
+                problem="is missing",
+                hint="name or generateName is required",
+            )
+            raise errors.invalid(resource, "", [missing])
+        return prefix[:_NAME_MAX] + "".join(self._chance.choices(_NAME_SIGNS, k=5))
+
+    def _check_namespace(self, target: Target) -> None:
+        if not target.resource.is_namespaced:
+            return
+        found = self.store.latest(Key(NAMESPACES.store_kind, "", target.namespace))
+        if found is None:
+            raise errors.not_found(NAMESPACES, target.namespace)
+        if b'"deletionTimestamp"' in found.body and decode(found.body)["metadata"].get(
+            "deletionTimestamp"
+        ):
+            why = (
+                f"unable to create new content in namespace {target.namespace} "
+                "because it is being terminated"
+            )
+            raise errors.forbidden(target.resource, target.name, why)
+
+    # Replace and patch
+
+    async def replace(self, target: Target, document: Any, options: Options) -> Outcome:
+        wanted = addressed(target, document)
+        written_name = wanted["metadata"].get("name")
+        if written_name != target.name:
+            raise bad_request(
+                f"the name of the object ({written_name}) does not match the name on the URL "
+                f"({target.name})"
+            )
+        return await self._change(target, lambda _: copied(wanted), options)
+
+    async def patch(
+        self, target: Target, content_type: str, patch: Any, options: Options
+    ) -> Outcome:
+        resource = target.resource
+        accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if resource.is_built_in else [])]
+        match content_type:
+            case "application/merge-patch+json":
+                edit: Callable[[Document], Any] = lambda old: merge_patch(old, patch)  # noqa: E731
+            case "application/json-patch+json":
+                edit = lambda old: json_patch(old, patch)  # noqa: E731
+            case "application/strategic-merge-patch+json" if resource.is_built_in:
+                shape = shape_of(resource.schema)
+                edit = lambda old: strategic_patch(old, patch, shape)  # noqa: E731
+            case "application/apply-patch+yaml":
+                return await self._apply(target, patch, options)
+            case other:
+                raise errors.unsupported_media_type(other, [*accepted, APPLY_PATCH])
+        return await self._change(target, edit, options)
+
+    async def _change(
+        self, target: Target, edit: Callable[[Document], Any], options: Options
+    ) -> Outcome:
+        """Read, edit, write; without a resourceVersion in the edit, the last write wins."""
+        record, old = self._latest(target)
+        wanted = addressed(target, edit(self._shown(target, decode(record.body))))
+        self._check_precondition(target, wanted["metadata"], old)
+        hub = versions.to_hub(wanted)
+        if hub.errors:
+            raise errors.invalid(target.resource, target.name, hub.errors)
+        new, warnings = self._changed(target, dict(hub.document), old, options)
+        if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
+            manager = self._manager(target, options, apply.UPDATE)
+            apply.track_update(old, new, shape_of(target.resource.schema), manager)
+        return await self._settle(target, record, new, options, warnings)
+
+    def _latest(self, target: Target) -> tuple[Record, Document]:
+        record = self.store.latest(target.key)
+        if record is None:
+            raise errors.not_found(target.resource, target.name)
+        return record, decode(record.body)
+
+    def _shown(self, target: Target, document: Document) -> Document:
+        """A stored document in the version that the client speaks; ours to change."""
+        shown: Document = dict(versions.from_hub(document, target.version))
+        return shown
+
+    def _check_precondition(
+        self, target: Target, metadata: Mapping[str, Any], old: Document
+    ) -> None:
+        asked = metadata.get("resourceVersion")
+        if asked and asked != old["metadata"]["resourceVersion"]:
+            raise errors.conflict(target.resource, target.name)
+        uid = metadata.get("uid")
+        if uid and uid != old["metadata"]["uid"]:
+            why = (
+                f"Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {old['metadata']['uid']}"
+            )
+            raise errors.conflict(target.resource, target.name, why)
+
+    def _changed(
+        self, target: Target, wanted: Document, old: Document, options: Options
+    ) -> tuple[Document, tuple[str, ...]]:
+        """The object after a change of its spec or of its status, checked; and warnings."""
+        resource = target.resource
+        if target.subresource == "status":
+            metadata = dict(old["metadata"])
+            if wanted["metadata"].get("managedFields") is not None:
+                metadata["managedFields"] = wanted["metadata"]["managedFields"]
+            new = {**old, "metadata": metadata, "status": wanted.get("status") or {}}
+            return checked(target, new, old, options, self._priority_classes)
+        new = dict(wanted)
+        if resource.has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        new["metadata"] = carried_metadata(wanted["metadata"], old["metadata"])
+        if resource is NAMESPACES:
+            new["spec"] = old.get("spec", {})  # only its own finalize subresource changes it
+        new, warnings = checked(target, new, old, options, self._priority_classes)
+        self._check_among_others(target, new)
+        if spec_differs(new, old):
+            if "generation" in old["metadata"]:
+                new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+            rules.check_change(resource, old, new)
+        return new, warnings
+
+    def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:
+        return apply.Manager(
+            name=options.manager,
+            operation=operation,
+            subresource=target.subresource,
+            api_version=target.resource.stored_api_version,
+            time=self._now(),
+            fields=frozenset(),
+        )
+
+    async def _settle(
+        self,
+        target: Target,
+        record: Record,
+        new: Document,
+        options: Options,
+        warnings: tuple[str, ...],
+    ) -> Outcome:
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = str(record.revision)
+        if not metadata.get("managedFields"):
+            metadata.pop("managedFields", None)
+        if new == decode(record.body):
+            return Outcome(record.body, warnings=warnings)
+        is_deletion = bool(metadata.get("deletionTimestamp")) and may_go(target.resource, new)
+        if options.is_dry_run:
+            return Outcome(encoded(new, record.revision), warnings=warnings)
+        written = await self._write(target.key, record.revision, new, is_deletion=is_deletion)
+        return Outcome(written.body, warnings=warnings, is_gone=is_deletion)
+
+    # Apply
+
+    async def _apply(self, target: Target, document: Any, options: Options) -> Outcome:
+        wanted = addressed(target, document)
+        metadata = wanted["metadata"]
+        if metadata.setdefault("name", target.name) != target.name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL "
+                f"({target.name})"
+            )
+        if metadata.get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        if options.manager == "unknown":
+            raise bad_request("PatchOptions.meta.k8s.io: fieldManager: Required value: is required")
+        converted = versions.to_hub(wanted)
+        if converted.errors:
+            raise errors.invalid(target.resource, target.name, converted.errors)
+        applied = dict(converted.document)
+        unknown = fit(
+            applied, shape_of(target.resource.schema), target.resource.kind, target.version
+        )
+        warnings = unknown_fields(unknown, options)
+        manager = self._manager(target, options, apply.APPLY)
+        if self.store.latest(target.key) is None:
+            return await self._create_applied(target, applied, manager, options)
+        record, old = self._latest(target)
+        self._check_precondition(target, metadata, old)
+        shape = shape_of(target.resource.schema)
+        merged = apply.apply(
+            decode(record.body), applied, shape, manager, is_forced=options.is_forced
+        )
+        new, more = self._changed(target, merged, old, options)
+        return await self._settle(target, record, new, options, (*warnings, *more))
+
+    async def _create_applied(
+        self, target: Target, applied: Document, manager: apply.Manager, options: Options
+    ) -> Outcome:
+        if target.subresource:
+            raise errors.not_found(target.resource, target.name)
+        if applied["metadata"].get("uid"):
+            why = (
+                "uid mismatch: the provided object specified uid, and no existing object was found"
+            )
+            raise errors.conflict(target.resource, target.name, why)
+        self._check_namespace(target)
+        shape = shape_of(target.resource.schema)
+        created = apply.apply(None, applied, shape, manager, is_forced=False)
+        return await self._create(target, copied(created), options)
+
+    # Delete
+
+    async def delete(self, target: Target, options: DeleteOptions) -> Outcome:
+        record, document = self._latest(target)
+        self._check_delete(target, document, options)
+        marked = self._marked_for_deletion(target.resource, document, options)
+        is_gone = may_go(target.resource, marked)
+        if options.is_dry_run:
+            return Outcome(encoded(marked, record.revision), is_gone=is_gone)
+        if not is_gone and marked == document:
+            return Outcome(record.body)
+        left = document if is_gone else marked
+        written = await self._write(target.key, record.revision, left, is_deletion=is_gone)
+        return Outcome(written.body, is_gone=is_gone)
+
+    def _check_delete(self, target: Target, document: Document, options: DeleteOptions) -> None:
+        metadata = document["metadata"]
+        for word, asked, found in (
+            ("UID", options.uid, metadata["uid"]),
+            ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
+        ):
+            if asked and asked != found:
+                why = (
+                    f"Precondition failed: {word} in precondition: {asked}, "
+                    f"{word} in object meta: {found}"
+                )
+                raise errors.conflict(target.resource, target.name, why)
+        if target.resource is NAMESPACES and target.name in ("default", "kube-system"):
+            raise errors.forbidden(
+                target.resource, target.name, "this namespace may not be deleted"
+            )
+
+    def _marked_for_deletion(
+        self, resource: Resource, document: Document, options: DeleteOptions
+    ) -> Document:
+        metadata = dict(document["metadata"])
+        marked = {**document, "metadata": metadata}
+        finalizers = [
+            name for name in metadata.get("finalizers") or () if name not in (ORPHAN, FOREGROUND)
+        ]
+        if options.propagation == "Orphan":
+            finalizers.append(ORPHAN)
+        elif options.propagation == "Foreground":
+            finalizers.append(FOREGROUND)
+        elif not options.propagation:
+            finalizers = list(metadata.get("finalizers") or ())
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        left_s = metadata.get("deletionGracePeriodSeconds")
+        wanted_s = grace_s(resource, document, options.grace_s)
+        if "deletionTimestamp" not in metadata or (left_s is not None and wanted_s < left_s):
+            metadata["deletionTimestamp"] = format_time(int(self.clock()) + wanted_s)
+            metadata["deletionGracePeriodSeconds"] = wanted_s
+            if "generation" in metadata:
+                metadata["generation"] += 1
+        if resource is NAMESPACES:
+            marked["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
+        return marked
+
+    async def finalize(self, target: Target, finalizers: list[str]) -> Outcome:
+        """Set the finalizers of a namespace's spec: what its own controller does at the end."""
+        record, new = self._latest(target)
+        new["spec"] = {"finalizers": finalizers} if finalizers else {}
+        return await self._settle(target, record, new, Options(), ())
+
+    async def bind(self, target: Target, node: str) -> Outcome:
+        """Give a pod its node, which nobody may change later."""
+        record, new = self._latest(target)
+        if new["metadata"].get("deletionTimestamp"):
+            why = f"pod {target.name} is being deleted, cannot be assigned to a host"
+            raise errors.conflict(target.resource, target.name, why)
+        if new["spec"].get("nodeName"):
+            why = f'pod {target.name} is already assigned to node "{new["spec"]["nodeName"]}"'
+            raise errors.conflict(target.resource, target.name, why)
+        new["spec"]["nodeName"] = node
+        conditions = new.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [c for c in conditions if c.get("type") != "PodScheduled"]
+        conditions.append(
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}
+        )
+        return await self._settle(target, record, new, Options(), ())
+
+    # Common to all
+
+    def _now(self) -> str:
+        return format_time(int(self.clock()))
+
+    async def _write(
+        self, key: Key, expected: int, document: Document, *, is_deletion: bool = False
+    ) -> Record:
+        try:
+            return await self.committer.write(
+                key, expected, lambda r: encoded(document, r), is_deletion=is_deletion
+            )
+        except WriteFailed as failure:
+            raise errors.write_failed(str(failure)) from None
+
+    def _check_among_others(self, target: Target, new: Document) -> None:
+        """Refuse what is wrong only together with other objects: cycles, priorities."""
+        kind = target.resource.store_kind
+        if kind == "cohorts.kueue.x-k8s.io":
+            kinds: tuple[str, ...] = (kind,)
+        elif kind == "workloads.scheduling.k8s.io" or (
+            kind in _RANKED
+            and PREEMPTION_PRIORITY_CLASS in (new["metadata"].get("annotations") or {})
+        ):
+            kinds = _PRIORITY_CLASSES
+        else:
+            return
+        others = [
+            decode_view(decode(record.body)).object
+            for other in kinds
+            for record in self.store.scan(other)
+            if record.key != target.key
+        ]
+        views = [view for view in (*others, decode_view(new).object) if view is not None]
+        last = len(views) - 1
+        found = [error.error for error in validate_set(views) if error.index == last]
+        if found:
+            raise errors.invalid(target.resource, target.name, found)
+
+    def _priority_classes(self) -> list[Document]:
+        kind = "priorityclasses.scheduling.k8s.io"
+        return [decode(record.body) for record in self.store.scan(kind)]

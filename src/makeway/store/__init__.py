@@ -1,0 +1,21 @@
+"""Documents with revisions in one SQLite file: create, get, list, update, delete, watch."""
+
+from makeway.store.database import Corrupt, InUse, StoreError, WrongFile
+from makeway.store.records import Change, Compacted, Conflict, Event, Key, Record, WriteFailed
+from makeway.store.store import Batch, Store
+
+__all__ = [
+    "Batch",
+    "Change",
+    "Compacted",
+    "Conflict",
+    "Corrupt",
+    "Event",
+    "InUse",
+    "Key",
+    "Record",
+    "Store",
+    "StoreError",
+    "WriteFailed",
+    "WrongFile",
+]

@@ -1,0 +1,177 @@
+"""The file: one row per write, of which the last one of each key is the truth.
+
+A superseded row stays until the event that superseded it leaves the log, because watchers with a
+selector need the state before a change. So a write is one insert, and the log costs no second copy.
+The whole table is read once, at the start, and checked: every body against its checksum, every
+page by SQLite itself. What does not add up is reported with a word; nothing is repaired by guess.
+"""
+
+import contextlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from makeway.store.records import Change, Key, Record
+
+APPLICATION_ID = 0x4D4B5759  # "MKWY"
+FORMAT = 1  # raise it with every change of the tables, and migrate or refuse the older ones
+PAGES_BEFORE_CHECKPOINT = 1000
+
+_TABLES = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE IF NOT EXISTS writes (
+    revision INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    is_deletion INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, revision INTEGER NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = {FORMAT};
+"""
+
+
+class StoreError(Exception):
+    """The file can't be used; the text says why and is for the user."""
+
+
+class InUse(StoreError):
+    pass
+
+
+class WrongFile(StoreError):
+    """Not ours, or of a version of Makeway that we don't read."""
+
+
+class Corrupt(StoreError):
+    pass
+
+
+class Database:
+    """The connection. `insert` may run in another thread, one call at a time."""
+
+    def __init__(self, path: Path, first_revision: int) -> None:
+        self.path = path
+        is_new = not path.exists() or path.stat().st_size == 0
+        if is_new:
+            # Only its owner may read what users store.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._open(is_new, first_revision)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _open(self, is_new: bool, first_revision: int) -> None:
+        run = self._connection.execute
+        # Held until we close: two processes on one file would both believe their memory.
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA busy_timeout = 200")
+        run("BEGIN EXCLUSIVE").close()
+        run("COMMIT")
+        (application,) = run("PRAGMA application_id").fetchone()
+        (found,) = run("PRAGMA user_version").fetchone()
+        (tables,) = run("SELECT count(*) FROM sqlite_schema").fetchone()
+        # A crash between creating the file and its tables leaves an empty one.
+        is_new = is_new or (application == 0 and found == 0 and tables == 0)
+        if not is_new and application != APPLICATION_ID:
+            raise WrongFile(f"{self.path} is a database, but not one of Makeway")
+        if not is_new and found != FORMAT:
+            age = "newer" if found > FORMAT else "older"
+            raise WrongFile(
+                f"{self.path} was written by a {age} Makeway (format {found}, this one reads "
+                f"{FORMAT}); use that version, or another data folder"
+            )
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        run(f"PRAGMA wal_autocheckpoint = {PAGES_BEFORE_CHECKPOINT}")
+        if is_new:
+            mark = f"INSERT OR IGNORE INTO marks VALUES ('compacted', {first_revision});"
+            self._connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{mark}COMMIT;")
+
+    def compacted(self) -> int:
+        """Events up to this revision are no longer kept."""
+        try:
+            row = self._connection.execute(
+                "SELECT revision FROM marks WHERE name = 'compacted'"
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        if row is None:
+            raise Corrupt(f"{self.path} is damaged: its mark of compaction is missing")
+        return int(row[0])
+
+    def rows(self) -> Iterator[tuple[Record, bool]]:
+        """Yield everything, oldest first, each with whether it is a deletion."""
+        kinds: dict[str, str] = {}
+        namespaces: dict[str, str] = {}
+        try:
+            cursor = self._connection.execute(
+                "SELECT revision, kind, namespace, name, is_deletion, body, checksum"
+                " FROM writes ORDER BY revision"
+            )
+            for revision, kind, namespace, name, is_deletion, body, checksum in cursor:
+                if not isinstance(body, bytes) or zlib.crc32(body) != checksum:
+                    raise Corrupt(
+                        f"{self.path} is damaged: revision {revision} ({kind} {namespace}/{name}) "
+                        "does not match its checksum; restore the file from a backup"
+                    )
+                # One text object for each kind and namespace, not one per row.
+                kind = kinds.setdefault(kind, kind)
+                namespace = namespaces.setdefault(namespace, namespace)
+                yield Record(Key(kind, namespace, name), revision, body), bool(is_deletion)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def insert(
+        self, changes: Sequence[Change], superseded: Sequence[int], compacted: int | None
+    ) -> None:
+        """Make all of it durable, or nothing; raises sqlite3.Error in the latter case."""
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                "INSERT INTO writes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        change.record.revision,
+                        *change.record.key,
+                        change.is_deletion,
+                        change.record.body,
+                        zlib.crc32(change.record.body),
+                    )
+                    for change in changes
+                ],
+            )
+            if compacted is not None:
+                rows = [(revision,) for revision in superseded]
+                self._connection.executemany("DELETE FROM writes WHERE revision = ?", rows)
+                run("UPDATE marks SET revision = ? WHERE name = 'compacted'", (compacted,))
+            run("COMMIT")
+        except sqlite3.Error:
+            # SQLite has rolled back already after some errors.
+            with contextlib.suppress(sqlite3.Error):
+                run("ROLLBACK")
+            raise
+
+    def limit_pages(self, pages: int) -> None:
+        """Let the file grow no further than that: a full disk for whoever wants to see one."""
+        self._connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+
+    def close(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    def _explained(self, error: sqlite3.Error) -> StoreError:
+        if "locked" in str(error):
+            return InUse(f"{self.path} is in use by another process")
+        if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
+            return StoreError(f"{self.path} can't be opened: {error}")
+        if isinstance(error, sqlite3.DatabaseError):
+            return Corrupt(f"{self.path} is damaged: {error}; restore the file from a backup")
+        return StoreError(f"{self.path}: {error}")

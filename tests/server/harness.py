@@ -1,0 +1,236 @@
+"""A server in this process, and one in its own, on a folder of the test's."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+import pytest
+
+from makeway.client import Client
+from makeway.embedded import client_in_process
+from makeway.server.app import App
+from makeway.server.messages import Request, Response
+from makeway.store import Store
+
+Document = dict[str, Any]
+TOKEN = "secret"
+START = 1_700_000_000.0
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Server:
+    """An app, with a clock that the test sets."""
+
+    def __init__(self, folder: Path, events_kept: int = 10_000) -> None:
+        self.now = START
+        self.store = Store(folder / "makeway.db", events_kept=events_kept, first_revision=1000)
+        self.app = App(self.store, token=TOKEN, clock=lambda: self.now)
+        self.client: Client = client_in_process(self.app)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        content_type: str = JSON,
+        token: str = TOKEN,
+        accept: str = JSON,
+    ) -> Response:
+        parts = urlsplit(url)
+        raw = body if isinstance(body, bytes) else orjson.dumps(body) if body is not None else b""
+        return await self.app.handle(
+            Request(
+                method=method,
+                path=parts.path,
+                query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+                headers={
+                    "authorization": f"Bearer {token}",
+                    "content-type": content_type,
+                    "accept": accept,
+                },
+                body=raw,
+            )
+        )
+
+    async def json(self, method: str, url: str, *more: Any, code: int = 0, **named: Any) -> Any:
+        """The decoded answer, whose code must be `code`, or any good one."""
+        response = await self.send(method, url, *more, **named)
+        assert isinstance(response.body, bytes)
+        decoded = orjson.loads(response.body)
+        if code:
+            assert response.code == code, decoded
+        else:
+            assert response.code < 300, decoded
+        return decoded
+
+
+Story = Callable[[Server], Awaitable[None]]
+
+
+def play(folder: Path, story: Story, events_kept: int = 10_000) -> None:
+    """Run a story on a server."""
+
+    async def run() -> None:
+        server = Server(folder, events_kept)
+        await server.app.start()
+        try:
+            await story(server)
+        finally:
+            await server.app.stop()
+            server.store.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    """Give background work its turns until something holds."""
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never came to hold")
+
+
+def job(name: str = "train", **spec: Any) -> Document:
+    containers = [{"name": "main", "image": "python", "command": ["python", "train.py"]}]
+    template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template, **spec},
+    }
+
+
+def pod(name: str = "p", **spec: Any) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "python"}], **spec},
+    }
+
+
+def cluster_queue(name: str = "vision", **spec: Any) -> Document:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, **spec},
+    }
+
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PODS = "/api/v1/namespaces/default/pods"
+QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+
+
+async def collect(response: Response, count: int) -> list[Document]:
+    """The first so many events of a watch."""
+    assert not isinstance(response.body, bytes), response.body
+    events: list[Document] = []
+    rest = b""
+    async for piece in response.body:
+        *lines, rest = (rest + piece).split(b"\n")
+        events += [orjson.loads(line) for line in lines]
+        if len(events) >= count:
+            break
+    await response.body.aclose()  # type: ignore[attr-defined]
+    return events
+
+
+# A process of its own
+
+
+class Process:
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
+        self.popen = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "makeway.cli.main",
+                "up",
+                "--data-dir",
+                str(folder),
+                "--port",
+                "0",
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.popen.stdout is not None
+        line = self.popen.stdout.readline()
+        if "ready" not in line:
+            self.popen.wait()
+            raise AssertionError(line + self.popen.stdout.read())
+        self.address = line.split()[-1]
+        self.kubeconfig = folder / "kubeconfig"
+
+    def stop(self) -> int:
+        self.popen.terminate()
+        code = self.popen.wait(20)
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+        return code
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+
+
+@contextlib.contextmanager
+def process(folder: Path, *arguments: str) -> Iterator[Process]:
+    started = Process(folder, *arguments)
+    try:
+        yield started
+    finally:
+        if started.popen.poll() is None:
+            started.stop()
+
+
+class Kubectl:
+    def __init__(self, kubeconfig: Path, home: Path) -> None:
+        found = shutil.which("kubectl")
+        if found is None:
+            reason = "kubectl is not on PATH; install 1.30 or newer to run these tests"
+            if os.environ.get("CI") == "true":
+                pytest.fail(reason)
+            pytest.skip(reason)
+        self.binary = found
+        self.environment = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "HOME": str(home),
+            "KUBECACHEDIR": str(home / "cache"),
+        }
+
+    def run(
+        self, *arguments: str, text: str = "", code: int = 0, more: dict[str, str] | None = None
+    ) -> str:
+        """What kubectl prints, both streams; its exit code must be `code`."""
+        done = subprocess.run(
+            [self.binary, *arguments],
+            input=text,
+            env={**self.environment, **(more or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=30,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
