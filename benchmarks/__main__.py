@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 
-ROOMS = ("bench_engine", "bench_placement", "bench_store")
+ROOMS = ("bench_engine", "bench_placement", "bench_store", "bench_sim")
 
 
 def main(arguments: list[str]) -> None:
     if "--quick" in arguments:
         arguments = [*arguments, "--small"]  # what bench_placement calls it
     for room in ROOMS:
-        name = f"benchmarks.{room}"
-        if find_spec(name) is not None:
-            import_module(name).main(arguments)
-            print()
+        import_module(f"benchmarks.{room}").main(arguments)
+        print()
 
 
 if __name__ == "__main__":

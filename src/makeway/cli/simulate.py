@@ -1,0 +1,412 @@
+"""`makeway simulate`: a trace of jobs, played through the engine on virtual time."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import wrap
+from types import FrameType
+
+from makeway.api.times import DurationError, format_time, parse_duration
+from makeway.cli.command import Command, Trouble
+from makeway.cli.explanation import explanation_lines
+from makeway.cli.render import decision_text, format_span, reason_text, waiting_message
+from makeway.engine.decisions import Decision, Preempt
+from makeway.engine.explain import Explanation
+from makeway.sim import Result, jobs, simulate
+from makeway.sim.cluster import Cluster
+from makeway.sim.comparison import comparison_json, comparison_tables
+from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
+from makeway.sim.jobs import Trace
+from makeway.sim.layouts import parse_mapping
+from makeway.sim.listing import job_lines
+from makeway.sim.page import render_page
+from makeway.sim.proposal import propose
+from makeway.sim.record import Fate, Incident, Life
+from makeway.sim.report import as_json, short_span, tables
+from makeway.sim.simulate import compare
+from makeway.sim.traces import read_trace
+from makeway.sim.world import Progress
+
+WIDTH = 100
+LONGEST_SHOWN = 5
+BAR_WIDTH = 24
+LOOKS_PER_S = 5
+
+
+# --- the command ---
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("init",),
+        help="init: propose a queue configuration from a trace, as YAML to edit",
+    )
+    parser.add_argument(
+        "-f",
+        "--file",
+        dest="files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="queue objects (YAML), perhaps with a Simulation object; may be repeated",
+    )
+    parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file")
+    parser.add_argument(
+        "--example",
+        metavar="NAME",
+        nargs="?",
+        const="",
+        help="run a built-in scenario; without a name, list them",
+    )
+    parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
+    parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
+    parser.add_argument("--compare", metavar="FILE", help="run this configuration as well")
+    parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
+    parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job")
+    parser.add_argument(
+        "--explain",
+        metavar="JOB",
+        action="append",
+        default=[],
+        help="tell one job's life: every wait with its reasons; may be repeated",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
+    parser.add_argument("--until", metavar="TIME", help="stop after so much time: 90m, 36h, 7d")
+    parser.add_argument("--first", type=int, metavar="N", help="only the first N jobs of the trace")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.95,
+        help="init: the share of the time for which the quota is to suffice (default: 0.95)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="how to print the results (default: table)",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        return _run(arguments)
+    except jobs.Trouble as trouble:
+        raise Trouble(str(trouble)) from None
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.action == "init":
+        trace = _trace_of(arguments)
+        print(propose(trace, arguments.share, arguments.queue), end="")
+        return 0
+    if arguments.example == "":
+        _list_examples()
+        return 0
+    first, second = _simulate(arguments)
+    if arguments.report:
+        page = render_page(first, second, reason_text)
+        _write(arguments.report, page)
+    if arguments.jobs:
+        _write(arguments.jobs, "".join(job_lines(first)))
+    if arguments.output == "json":
+        print(_as_json(first, second), end="")
+    else:
+        _print_tables(first, second)
+        for name in arguments.explain:
+            for result in filter(None, (first, second)):
+                _print_story(result, name, is_labelled=second is not None)
+    if arguments.report:
+        print(f"wrote {arguments.report}", file=sys.stderr)
+    return 0
+
+
+def _as_json(first: Result, second: Result | None) -> str:
+    if second is None:
+        return as_json(first, reason_text, _decision_words)
+    return comparison_json(first, second, reason_text, _decision_words)
+
+
+def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
+    until = _until(arguments.until)
+    with Bar(is_shown=not arguments.quiet and sys.stderr.isatty()) as bar:
+        cluster, trace = _inputs(arguments)
+        result = simulate(
+            cluster if cluster is not None else arguments.files,
+            trace,
+            queue=arguments.queue,
+            seed=arguments.seed,
+            until=until,
+            explain=arguments.explain,
+            watch=bar.look,
+        )
+        if not arguments.compare:
+            return result, None
+        return result, compare(
+            result,
+            _other_queues(arguments),
+            queue=arguments.queue,
+            until=until,
+            explain=arguments.explain,
+            watch=bar.look,
+        )
+
+
+def _inputs(arguments: argparse.Namespace) -> tuple[Cluster | None, Trace]:
+    if arguments.example is not None:
+        cluster, trace = load_example(arguments.example)
+        if arguments.files or arguments.trace:
+            raise Trouble("--example brings its own queues and jobs: leave out -f and --trace")
+        return cluster, _first(trace, arguments)
+    trace = _trace_of(arguments)
+    if not arguments.files and not trace.manifests:
+        raise Trouble(
+            "which queues? give them with -f queues.yaml, or let"
+            f" `makeway simulate init --trace {arguments.trace}` propose some"
+        )
+    return None, trace
+
+
+def _other_queues(arguments: argparse.Namespace) -> Cluster | str:
+    name: str = arguments.compare
+    if name in VARIANTS and not Path(name).exists():
+        return load_variant(name)
+    return name
+
+
+def _trace_of(arguments: argparse.Namespace) -> Trace:
+    if not arguments.trace:
+        raise Trouble("which jobs? give a trace with --trace FILE, or try --example borrow")
+    return _first(read_trace(arguments.trace, parse_mapping(arguments.map)), arguments)
+
+
+def _first(trace: Trace, arguments: argparse.Namespace) -> Trace:
+    if arguments.first is None:
+        return trace
+    if arguments.first < 1:
+        raise Trouble(f"--first {arguments.first}: write how many jobs, one at least")
+    return trace.first(arguments.first)
+
+
+def _until(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        if text.endswith("d"):
+            return float(text[:-1]) * 86_400
+        return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
+    except (ValueError, DurationError):
+        raise Trouble(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Trouble(f"{name}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _list_examples() -> None:
+    for example in EXAMPLES:
+        print(f"  {example.name:<12}{example.summary}")
+        if example.variant:
+            print(f"  {'':<12}(try --compare {example.variant})")
+    print("\nRun one with: makeway simulate --example borrow --report borrow.html")
+
+
+# --- what the reader sees ---
+
+
+def _print_tables(first: Result, second: Result | None) -> None:
+    _print_head(first)
+    found = tables(first) if second is None else comparison_tables(first, second)
+    for table in found:
+        print()
+        print("\n".join(table.lines()))
+    for result in filter(None, (first, second)):
+        _print_longest(result, is_labelled=second is not None)
+        _print_never_fits(result)
+
+
+def _print_head(result: Result) -> None:
+    trace = result.trace
+    since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
+    print(f"{trace.source}: {len(result.demand.lives)} of {trace.rows} jobs{since}")
+    print(f"  read as {trace.layout}")
+    for oddity in result.oddities:
+        verb = "left out" if oddity.is_left_out else "noted"
+        print(f"  {verb}: {oddity.count} {oddity.what}")
+        for example in oddity.examples if oddity.is_left_out else ():
+            print(f"    {example}")
+    for note in result.cluster.notes:
+        print(f"  noted: {note}")
+    ended = ", ".join(f"{n} {fate.value}" for fate, n in result.fates.items() if n)
+    print(f"{ended}; {result.preemptions} preemptions")
+    if not result.is_complete:
+        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
+    makespan, work = result.makespan, result.work
+    print(
+        f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"
+        f" quota in use + {short_span(makespan.lost_s)} for work done twice"
+        f" + {short_span(makespan.unused_s)} with quota unused"
+    )
+    hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
+    print(
+        f"work done {work.useful / hours:.1f} {result.main_resource}-hours,"
+        f" lost {work.lost / hours:.1f}, held while no pods ran {max(0.0, work.idle) / hours:.1f}"
+    )
+
+
+def _print_longest(result: Result, *, is_labelled: bool) -> None:
+    longest = result.longest_waits(LONGEST_SHOWN)
+    if not longest:
+        return
+    label = f" ({result.label})" if is_labelled else ""
+    print(f"\nlongest waits{label}")
+    for life in longest:
+        waited = short_span(result.wait_of(life))
+        print(f"  {life.key} in {life.queue}: {waited}, {_end_of(result, life)}")
+        if life.reasons:
+            _print_wrapped(waiting_message(life.reasons), "    ")
+
+
+def _end_of(result: Result, life: Life) -> str:
+    evicted = (f"evicted {n} x {cause}" for cause, n in result.evictions_of(life).items())
+    return ", ".join((life.fate.value, *evicted))
+
+
+def _print_never_fits(result: Result) -> None:
+    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    if found:
+        print(f"\n{len(found)} jobs can never fit")
+    for life in found[:LONGEST_SHOWN]:
+        print(f"  {life.key} in {life.queue}")
+        _print_wrapped(waiting_message(life.reasons), "    ")
+
+
+def _print_wrapped(text: str, indent: str) -> None:
+    for line in wrap(text, WIDTH - len(indent), break_on_hyphens=False, break_long_words=False):
+        print(indent + line)
+
+
+def _print_story(result: Result, name: str, *, is_labelled: bool) -> None:
+    life = next((life for life in result.lives if life.story and name in _names(life)), None)
+    label = f" ({result.label})" if is_labelled else ""
+    if life is None or life.story is None:
+        print(f"\n{name}{label}: not submitted by the end")
+        return
+    print(f"\nthe life of {life.key}{label}")
+    for at, what in life.story:
+        verb, details = _story_text(result, life, what)
+        print(f"  {_clock(result, at)}  {verb}")
+        for detail in details:
+            _print_wrapped(detail, " " * 24)
+
+
+def _names(life: Life) -> tuple[str, str]:
+    return life.job.name, life.key
+
+
+def _clock(result: Result, at: float) -> str:
+    if result.trace.origin is None:
+        return f"{at:>18.3f}s"
+    return f"{format_time(result.trace.origin + at)[:19]}"
+
+
+def _story_text(
+    result: Result, life: Life, what: Decision | Incident | Explanation
+) -> tuple[str, Sequence[str]]:
+    if isinstance(what, Incident):
+        return what.what, [what.detail] if what.detail else []
+    if isinstance(what, Explanation):
+        return "at the end", list(explanation_lines(what, result.end))
+    text = decision_text(what)
+    if isinstance(what, Preempt) and what.preemptor != life.key:
+        return "preempted", [d for d in text.details if d.startswith(life.key)]
+    return text.verb, text.details
+
+
+def _decision_words(what: Decision | Explanation) -> str:
+    if isinstance(what, Explanation):
+        return "; ".join(explanation_lines(what, 0.0))
+    return "; ".join(decision_text(what).details)
+
+
+# --- how far it is ---
+
+
+class Bar:
+    """A line on the terminal, and Ctrl-C that ends the simulation and not its report."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self.is_shown = is_shown
+        self.is_stopped = False
+        self.started = time.monotonic()
+        self.looked = 0.0
+
+    def __enter__(self) -> Bar:
+        self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self.is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.is_stopped:
+            raise KeyboardInterrupt
+        self.is_stopped = True
+
+    def look(self, progress: Progress) -> bool:
+        now = time.monotonic()
+        if self.is_shown and now - self.looked > 1 / LOOKS_PER_S:
+            self.looked = now
+            print(f"\r\x1b[K{bar_text(progress, now - self.started)}", end="", file=sys.stderr)
+            sys.stderr.flush()
+        return not self.is_stopped
+
+
+def bar_text(progress: Progress, elapsed_s: float) -> str:
+    done = progress.jobs_ended / max(1, progress.jobs)
+    full = int(done * BAR_WIDTH)
+    left = format_span(elapsed_s * (1 - done) / done) if done > 0.01 else "?"
+    speed = progress.steps / elapsed_s if elapsed_s else 0.0
+    return (
+        f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {100 * done:3.0f} %"
+        f"  {short_span(progress.now)} simulated  {progress.jobs_ended} of {progress.jobs} jobs"
+        f"  {speed:.0f} events/s  {left} left"
+    )
+
+
+COMMAND = Command(
+    name="simulate",
+    summary="play a trace of jobs through your queues, in virtual time",
+    description="""\
+Play a recorded or invented trace of jobs through queues, with the very engine
+that decides in production, on a virtual clock. Tells how long jobs wait, who is
+preempted for whom, how well quota is used, and how two configurations compare.
+""",
+    examples="""\
+examples:
+  makeway simulate --example                       list the built-in scenarios
+  makeway simulate --example stockout --explain train-20
+  makeway simulate init --trace jobs.csv > queues.yaml
+  makeway simulate -f queues.yaml --trace jobs.csv --report out.html
+  makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
+  sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
+  makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
+
+Ctrl-C ends the simulation and prints what is known by then.
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,567 @@
+"use strict";
+// Draws the report out of the data in this page. Everything here comes from the file itself.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const RUNS = DATA.runs;
+const LABELS = ["A", "B"];
+const PALETTE = ["#3b7dd8", "#e0803a", "#3fa66b", "#b457b0", "#c9a227", "#2aa5a5", "#d0566e",
+  "#7a6ad8", "#8a9a3b", "#5c6b80", "#a8653c"];
+const OTHERS = "#9aa4b2";
+const SHOWN = PALETTE.length;
+const page = document.getElementById("page");
+const tip = document.getElementById("tip");
+
+function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function svg(tag, attributes = {}, text) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const addTo = (total, values) => values.forEach((v, i) => { total[i] += v; });
+
+function span(s) {
+  if (s === 0) return "0s";
+  if (s < 1) return `${Math.round(s * 1000)}ms`;
+  for (const [size, unit] of [[1, "s"], [60, "m"], [3600, "h"]]) {
+    if (s / size < 100) return `${(s / size).toFixed(1)}${unit}`;
+  }
+  return `${(s / 86400).toFixed(1)}d`;
+}
+
+function moment(run, s) {
+  if (run.originMs === null) return span(s);
+  const text = new Date(run.originMs + s * 1000).toISOString();
+  return `${text.slice(0, 10)} ${text.slice(11, 16)}`;
+}
+
+function number(v) {
+  return Math.abs(v) >= 100 || v === Math.round(v) ? Math.round(v).toLocaleString("en") : v.toFixed(1);
+}
+
+// --- colours: the queues that use most have their own, the same in both runs ---
+
+const QUEUES = (() => {
+  const use = new Map();
+  for (const run of RUNS) {
+    for (const [name, values] of Object.entries(run.report.series.usedByQueue)) {
+      use.set(name, (use.get(name) || 0) + sum(values));
+    }
+  }
+  return [...use.entries()].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([name]) => name);
+})();
+const COLOUR = new Map(QUEUES.map((name, i) => [name, i < SHOWN ? PALETTE[i] : OTHERS]));
+
+function grouped(byQueue) {
+  // The first queues by name, all others as one.
+  const found = [];
+  let rest = null;
+  for (const name of QUEUES) {
+    const values = byQueue[name];
+    if (!values) continue;
+    if (QUEUES.indexOf(name) < SHOWN) found.push({ name, colour: COLOUR.get(name), values });
+    else if (rest) addTo(rest.values, values);
+    else rest = { name: `${QUEUES.length - SHOWN} others`, colour: OTHERS, values: values.slice() };
+  }
+  return rest ? [...found, rest] : found;
+}
+
+// --- frames for charts over time ---
+
+const W = RUNS.length > 1 ? 640 : 1180, H = 220, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
+
+function niceMax(value) {
+  if (value <= 0) return 1;
+  const power = Math.pow(10, Math.floor(Math.log10(value)));
+  for (const step of [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10]) if (value <= step * power) return step * power;
+  return 10 * power;
+}
+
+function frame(run, top, format) {
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  for (let i = 0; i <= 4; i += 1) {
+    const y = TOP + (H - TOP - BOTTOM) * (1 - i / 4);
+    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
+    node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(top * i / 4)));
+  }
+  const ticks = RUNS.length > 1 ? 3 : 6;
+  for (let i = 0; i <= ticks; i += 1) {
+    const x = LEFT + (W - LEFT - RIGHT) * i / ticks;
+    const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
+    const text = moment(run, run.report.endSeconds * i / ticks);
+    node.append(svg("text", { x, y: H - 5, "text-anchor": anchor }, text));
+  }
+  return node;
+}
+
+const xAt = (i, n) => LEFT + (W - LEFT - RIGHT) * i / n;
+const yAt = (v, top) => TOP + (H - TOP - BOTTOM) * (1 - Math.min(v, top * 1.02) / top);
+
+function stepPath(values, top, base) {
+  // The outline of a stepped area between `base` and `base + values`.
+  const n = values.length;
+  let there = "", back = "";
+  for (let i = 0; i < n; i += 1) {
+    const high = yAt(base[i] + values[i], top).toFixed(1), low = yAt(base[i], top).toFixed(1);
+    const a = xAt(i, n).toFixed(1), b = xAt(i + 1, n).toFixed(1);
+    there += `${i ? "L" : "M"}${a} ${high}L${b} ${high}`;
+    back = `L${b} ${low}L${a} ${low}${back}`;
+  }
+  return there + back + "Z";
+}
+
+function linePath(values, top) {
+  const n = values.length;
+  let path = "";
+  values.forEach((v, i) => {
+    const y = yAt(v, top).toFixed(1);
+    path += `${i ? "L" : "M"}${xAt(i, n).toFixed(1)} ${y}L${xAt(i + 1, n).toFixed(1)} ${y}`;
+  });
+  return path;
+}
+
+function withTip(node, run, n, describe) {
+  node.addEventListener("mousemove", (event) => {
+    const box = node.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width * W;
+    const i = Math.floor((x - LEFT) / (W - LEFT - RIGHT) * n);
+    if (i < 0 || i >= n) { tip.hidden = true; return; }
+    showTip(event, `${moment(run, (i + 0.5) * run.report.endSeconds / n)}\n${describe(i)}`);
+  });
+  node.addEventListener("mouseleave", () => { tip.hidden = true; });
+  return node;
+}
+
+function showTip(event, text) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const right = event.clientX + 14 + tip.offsetWidth > innerWidth;
+  tip.style.left = `${right ? event.clientX - tip.offsetWidth - 10 : event.clientX + 14}px`;
+  tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 6)}px`;
+}
+
+function legend(items) {
+  const node = element("div", { class: "legend" });
+  for (const { name, colour, background } of items) {
+    const mark = element("i", { style: `background:${background || colour}` });
+    node.append(element("span", {}, mark, name));
+  }
+  return node;
+}
+
+function panels(title, note, draw) {
+  page.append(element("h2", {}, title));
+  if (note) page.append(element("p", { class: "note" }, note));
+  const cols = element("div", { class: "cols" });
+  for (const run of RUNS) {
+    const panel = element("div", { class: "panel" });
+    if (RUNS.length > 1) panel.append(element("h3", {}, run.title));
+    draw(run, panel);
+    cols.append(panel);
+  }
+  page.append(cols);
+}
+
+// --- charts ---
+
+function utilisation(run, panel) {
+  const { usedByFlavor, busyByFlavor, borrowedByFlavor } = run.report.series;
+  const flavors = run.report.flavors.filter((f) => f.quota > 0);
+  const node = frame(run, 100, (v) => `${v}%`);
+  const lines = flavors.map((f, i) => {
+    const key = `${f.flavor}/${f.resource}`;
+    const colour = PALETTE[i % SHOWN];
+    const percent = (values) => values.map((v) => 100 * v / f.quota);
+    return { name: `${f.flavor} ${f.resource}`, colour, used: percent(usedByFlavor[key]),
+      busy: percent(busyByFlavor[key]), borrowed: percent(borrowedByFlavor[key]) };
+  });
+  for (const s of run.report.stockouts) {
+    const x = xAt(s.fromSeconds, run.report.endSeconds);
+    const to = xAt(Math.min(s.toSeconds, run.report.endSeconds), run.report.endSeconds);
+    const band = svg("rect", { x, y: TOP, width: Math.max(1, to - x), height: H - TOP - BOTTOM, fill: "#c0352b", opacity: 0.1 });
+    band.append(svg("title", {}, `stockout of ${s.flavor}`));
+    node.append(band);
+  }
+  for (const l of lines) {
+    node.append(svg("path", { d: stepPath(l.busy, 100, l.busy.map(() => 0)), fill: l.colour, opacity: 0.15 }));
+    node.append(svg("path", { d: linePath(l.used, 100), fill: "none", stroke: l.colour, "stroke-width": 1.5 }));
+    const dashed = { fill: "none", stroke: l.colour, "stroke-dasharray": "3 3", opacity: 0.8 };
+    if (sum(l.borrowed) > 0) node.append(svg("path", { d: linePath(l.borrowed, 100), ...dashed }));
+  }
+  const n = lines.length ? lines[0].used.length : 1;
+  withTip(node, run, n, (i) => lines.map((l) => `${l.name}: ${l.used[i].toFixed(0)} % held, ${l.busy[i].toFixed(0)} % running, ${l.borrowed[i].toFixed(0)} % borrowed`).join("\n"));
+  panel.append(node, legend(lines));
+}
+
+function mostOf(pick) {
+  let most = 0;
+  for (const run of RUNS) {
+    const groups = grouped(pick(run));
+    if (!groups.length) continue;
+    const total = groups[0].values.map(() => 0);
+    for (const g of groups) addTo(total, g.values);
+    most = Math.max(most, ...total);
+  }
+  return niceMax(most);
+}
+
+function stacked(run, panel, byQueue, most, format) {
+  const groups = grouped(byQueue);
+  const node = frame(run, most, format);
+  if (!groups.length) { panel.append(node); return; }
+  const base = groups[0].values.map(() => 0);
+  for (const g of groups) {
+    node.append(svg("path", { d: stepPath(g.values, most, base), fill: g.colour, opacity: 0.85 }));
+    addTo(base, g.values);
+  }
+  withTip(node, run, base.length, (i) => `all: ${format(base[i])}\n` + groups.filter((g) => g.values[i] > 0.005)
+    .map((g) => `${g.name}: ${format(g.values[i])}`).join("\n"));
+  panel.append(node, legend(groups));
+}
+
+const unit = () => (RUNS[0].report.mainResource === "cpu" ? 1000 : 1);
+const inUnits = (byQueue) => Object.fromEntries(Object.entries(byQueue).map(([n, v]) => [n, v.map((x) => x / unit())]));
+
+function useByQueue(run, panel, most) {
+  // Own quota plain, borrowed quota hatched on top of it, queue by queue.
+  const used = grouped(inUnits(run.report.series.usedByQueue));
+  const borrowed = grouped(inUnits(run.report.series.borrowedByQueue));
+  const node = frame(run, most, number);
+  const defs = svg("defs");
+  node.append(defs);
+  if (!used.length) { panel.append(node); return; }
+  const base = used[0].values.map(() => 0);
+  used.forEach((g, k) => {
+    const over = borrowed[k].values, own = g.values.map((v, i) => Math.max(0, v - over[i]));
+    const id = `hatch-${run.letter}-${k}`;
+    const pattern = svg("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    pattern.append(svg("rect", { width: 5, height: 5, fill: g.colour, opacity: 0.3 }));
+    pattern.append(svg("line", { x1: 0, x2: 0, y1: 0, y2: 5, stroke: g.colour, "stroke-width": 4 }));
+    defs.append(pattern);
+    node.append(svg("path", { d: stepPath(own, most, base), fill: g.colour, opacity: 0.9 }));
+    addTo(base, own);
+    node.append(svg("path", { d: stepPath(over, most, base), fill: `url(#${id})` }));
+    addTo(base, over);
+  });
+  const quota = sum(run.report.flavors.filter((f) => f.resource === run.report.mainResource).map((f) => f.quota)) / unit();
+  const y = yAt(quota, most);
+  node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, stroke: "currentColor", "stroke-dasharray": "4 3" }));
+  withTip(node, run, base.length, (i) => `all: ${number(base[i])} of ${number(quota)}\n` + used.map((g, k) => [g, borrowed[k].values[i]])
+    .filter(([g]) => g.values[i] > 0.005)
+    .map(([g, b]) => `${g.name}: ${number(g.values[i])}${b > 0.005 ? `, ${number(b)} of it borrowed` : ""}`).join("\n"));
+  const hatched = "repeating-linear-gradient(45deg,#888 0 3px,#ccc 3px 5px)";
+  panel.append(node, legend([...used, { name: "borrowed", background: hatched }]));
+}
+
+function distribution(run, panel) {
+  // The share of jobs that had waited no longer than so long, per queue, on a logarithmic axis.
+  const groups = run.waits.curves;
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}` });
+  const ends = RUNS.flatMap((r) => r.waits.curves.map((g) => g.seconds[g.seconds.length - 1] || 0));
+  const low = 1, high = Math.max(10, ...ends);
+  const decades = Math.log10(high / low);
+  const x = (s) => LEFT + (W - LEFT - RIGHT) * Math.max(0, Math.log10(Math.max(s, low) / low)) / decades;
+  for (let i = 0; i <= 4; i += 1) {
+    const y = TOP + (H - TOP - BOTTOM) * (1 - i / 4);
+    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
+    node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, `${25 * i}%`));
+  }
+  let last = -99;
+  for (const s of [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400]) {
+    if (s > high || x(s) - last < 44) continue;
+    last = x(s);
+    node.append(svg("line", { x1: x(s), x2: x(s), y1: TOP, y2: H - BOTTOM, class: "grid" }));
+    node.append(svg("text", { x: x(s), y: H - 5, "text-anchor": "middle" }, `≤ ${span(s)}`));
+  }
+  const items = [];
+  for (const g of groups) {
+    const colour = g.name === "all" ? "currentColor" : COLOUR.get(g.name);
+    if (g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN) continue;
+    const n = g.seconds.length;
+    let path = "";
+    g.seconds.forEach((s, i) => {
+      const y = TOP + (H - TOP - BOTTOM) * (1 - (n > 1 ? i / (n - 1) : 1));
+      path += `${i ? "L" : "M"}${x(s).toFixed(1)} ${y.toFixed(1)}`;
+    });
+    const line = svg("path", { d: path, fill: "none", stroke: colour, "stroke-width": g.name === "all" ? 2.5 : 1.2 });
+    line.append(svg("title", {}, g.name));
+    node.append(line);
+    items.push({ name: g.name, colour });
+  }
+  panel.append(node, legend(items));
+}
+
+// --- the timeline: one row per job, drawn on a canvas ---
+
+function unpack(text, Type) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Type(bytes.buffer);
+}
+
+const ENDINGS = ["finished", "preempted", "evicted", "failed", "cancelled", "open"];
+
+class Timeline {
+  constructor(run, panel) {
+    this.run = run;
+    const t = run.timeline;
+    this.names = t.names;
+    this.submit = unpack(t.submit, Float64Array);
+    this.end = unpack(t.end, Float64Array);
+    this.queue = unpack(t.queue, Uint16Array);
+    this.stayJob = unpack(t.stayJob, Uint32Array);
+    this.stayFrom = unpack(t.stayFrom, Float64Array);
+    this.stayTo = unpack(t.stayTo, Float64Array);
+    this.stayKind = unpack(t.stayKind, Uint8Array);
+    this.count = this.submit.length;
+    this.colours = t.queues.map((name) => COLOUR.get(name) || OTHERS);
+    this.order = Uint32Array.from({ length: this.count }, (_, i) => i);
+    this.rowOf = this.order.slice();
+    this.canvas = element("canvas", { height: 440, "aria-label": "timeline of jobs" });
+    const reset = element("button", { type: "button" }, "whole");
+    const order = element("select", { "aria-label": "order of rows" });
+    for (const name of ["by submission", "by queue", "by wait"]) order.append(element("option", {}, name));
+    this.status = element("span");
+    panel.append(element("div", { class: "bar" }, reset, order, this.status), this.canvas, legend([
+      { name: "waiting", background: "var(--wait)" }, { name: "held: starting, stopping, checks", background: "var(--held)" },
+      { name: "running (colour of the queue)", background: PALETTE[0] },
+      { name: "preempted", background: "#d21f1f" }, { name: "evicted or failed", background: "#8e24aa" }]));
+    reset.addEventListener("click", () => this.whole());
+    order.addEventListener("change", () => this.sort(order.selectedIndex));
+    this.listen();
+    this.whole();
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  whole() {
+    this.t0 = 0;
+    this.t1 = Math.max(this.run.report.endSeconds, 1e-9);
+    this.r0 = 0;
+    this.r1 = Math.max(this.count, 1);
+    this.draw();
+  }
+
+  sort(how) {
+    const order = this.order;
+    for (let i = 0; i < this.count; i += 1) order[i] = i;
+    if (how === 1) order.sort((a, b) => this.queue[a] - this.queue[b] || a - b);
+    if (how === 2) {
+      const wait = Float64Array.from(this.end, (e, i) => e - this.submit[i]);
+      for (let k = this.stayJob.length - 1; k >= 0; k -= 1) {
+        if (this.stayKind[k] & 16) wait[this.stayJob[k]] = this.stayFrom[k] - this.submit[this.stayJob[k]];
+      }
+      order.sort((a, b) => wait[b] - wait[a] || a - b);
+    }
+    order.forEach((job, row) => { this.rowOf[job] = row; });
+    this.draw();
+  }
+
+  zoom(x, y, factor, both) {
+    const w = this.canvas.clientWidth, h = this.canvas.clientHeight;
+    const t = this.t0 + (this.t1 - this.t0) * x / w, r = this.r0 + (this.r1 - this.r0) * y / h;
+    const end = this.run.report.endSeconds;
+    this.t0 = Math.max(0, t - (t - this.t0) * factor);
+    this.t1 = Math.min(end, t + (this.t1 - t) * factor);
+    if (both) {
+      this.r0 = Math.max(0, r - (r - this.r0) * factor);
+      this.r1 = Math.min(this.count, r + (this.r1 - r) * factor);
+    }
+    this.draw();
+  }
+
+  pan(dx, dy) {
+    const dt = dx / this.canvas.clientWidth * (this.t1 - this.t0);
+    const dr = dy / this.canvas.clientHeight * (this.r1 - this.r0);
+    const end = this.run.report.endSeconds;
+    const t = Math.min(Math.max(-this.t0, dt), end - this.t1), r = Math.min(Math.max(-this.r0, dr), this.count - this.r1);
+    this.t0 += t; this.t1 += t; this.r0 += r; this.r1 += r;
+    this.draw();
+  }
+
+  listen() {
+    let from = null;
+    this.canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.zoom(event.offsetX, event.offsetY, event.deltaY > 0 ? 1.25 : 0.8, !event.shiftKey);
+    }, { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; this.canvas.setPointerCapture(event.pointerId); });
+    this.canvas.addEventListener("pointerup", () => { from = null; });
+    this.canvas.addEventListener("dblclick", () => this.whole());
+    this.canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (from) {
+        this.pan(from[0] - event.clientX, from[1] - event.clientY);
+        from = [event.clientX, event.clientY];
+        return;
+      }
+      const row = Math.floor(this.r0 + (this.r1 - this.r0) * event.offsetY / this.canvas.clientHeight);
+      if (row >= 0 && row < this.count) showTip(event, this.describe(this.order[row]));
+    });
+  }
+
+  describe(job) {
+    let ran = 0, first = null, ended = [];
+    for (let k = 0; k < this.stayJob.length; k += 1) {
+      if (this.stayJob[k] !== job || !(this.stayKind[k] & 16)) continue;
+      ran += this.stayTo[k] - this.stayFrom[k];
+      if (first === null) first = this.stayFrom[k];
+      ended.push(ENDINGS[this.stayKind[k] & 15]);
+    }
+    const wait = (first === null ? this.end[job] : first) - this.submit[job];
+    return `${this.names[job]} in ${this.run.timeline.queues[this.queue[job]]}\nsubmitted ${moment(this.run, this.submit[job])}, `
+      + `waited ${span(wait)}, ran ${span(ran)}\n${ended.join(", ") || "never ran"}`;
+  }
+
+  draw() {
+    if (this.pending) return;
+    this.pending = true;
+    setTimeout(() => { this.pending = false; this.paint(); }, 16);
+  }
+
+  paint() {
+    const canvas = this.canvas, ratio = window.devicePixelRatio || 1;
+    const w = canvas.clientWidth, h = 440;
+    if (!w) return;
+    canvas.width = w * ratio; canvas.height = h * ratio; canvas.style.height = `${h}px`;
+    const g = canvas.getContext("2d");
+    g.scale(ratio, ratio);
+    g.clearRect(0, 0, w, h);
+    const style = getComputedStyle(document.documentElement);
+    const { t0, t1, r0, r1, rowOf } = this;
+    const sx = w / (t1 - t0), sy = h / (r1 - r0), high = Math.max(1, sy * (sy > 4 ? 0.8 : 1));
+    const bar = (job, from, to, least) => {
+      const row = rowOf[job];
+      if (row < r0 - 1 || row > r1 || to < t0 || from > t1) return;
+      const x = Math.max(0, (from - t0) * sx);
+      g.fillRect(x, (row - r0) * sy, Math.max(least, Math.min(w, (to - t0) * sx) - x), high);
+    };
+    g.fillStyle = style.getPropertyValue("--wait");
+    for (let i = 0; i < this.count; i += 1) bar(i, this.submit[i], this.end[i], 0);
+    g.fillStyle = style.getPropertyValue("--held");
+    const stays = this.stayJob.length;
+    for (let k = 0; k < stays; k += 1) if (!(this.stayKind[k] & 16)) bar(this.stayJob[k], this.stayFrom[k], this.stayTo[k], 0.5);
+    for (let q = 0; q < this.colours.length; q += 1) {
+      g.fillStyle = this.colours[q];
+      for (let k = 0; k < stays; k += 1) {
+        if ((this.stayKind[k] & 16) && this.queue[this.stayJob[k]] === q) bar(this.stayJob[k], this.stayFrom[k], this.stayTo[k], 0.7);
+      }
+    }
+    for (const [codes, colour] of [[[2, 3], "#8e24aa"], [[1], "#d21f1f"]]) {
+      g.fillStyle = colour;
+      for (let k = 0; k < stays; k += 1) {
+        if (!codes.includes(this.stayKind[k] & 15)) continue;
+        const job = this.stayJob[k], row = rowOf[job], at = this.stayTo[k];
+        if (row < r0 - 1 || row > r1 || at < t0 || at > t1) continue;
+        g.fillRect((at - t0) * sx - 1, (row - r0) * sy, 2.5, Math.max(2, high));
+      }
+    }
+    this.status.textContent = `${moment(this.run, t0)} to ${moment(this.run, t1)}, jobs ${Math.floor(r0) + 1} to ${Math.ceil(r1)} of ${this.count}`
+      + ". Wheel: zoom (shift: time only), drag: move, double click: whole";
+  }
+}
+
+// --- tables ---
+
+function table(columns, rows) {
+  const head = element("tr", {}, ...columns.map((c) => element("th", {}, c)));
+  const body = rows.map((row) => element("tr", {}, ...row.map((cell) =>
+    (cell instanceof Node ? cell : element("td", {}, String(cell))))));
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
+}
+
+const WAIT_COLUMNS = ["jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran"];
+
+function waitRows(groups) {
+  return Object.entries(groups).filter(([, w]) => w.jobs).map(([name, w]) => [name, w.jobs, span(w.mean), span(w.median),
+    span(w.p95), span(w.p99), span(w.longest), w.slowdownMean.toFixed(1), w.neverRan]);
+}
+
+function amounts(run, value) {
+  return number(value / (run.report.mainResource === "cpu" ? 1000 : 1));
+}
+
+function queueRows(run) {
+  return run.report.queues.map((q) => {
+    const main = q.quotas.filter((x) => x.resource === run.report.mainResource);
+    const total = (what) => amounts(run, sum(main.map((x) => x[what])));
+    const share = q.shareOverEntitlement;
+    return [q.queue, total("nominal"), total("used"), total("borrowed"), total("lent"), share === null ? "–" : share.toFixed(2),
+      q.preempting, q.preempted, q.evicted];
+  });
+}
+
+function tile(name, value) {
+  return element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
+}
+
+function header() {
+  const first = RUNS[0].report;
+  document.documentElement.style.setProperty("--n", RUNS.length);
+  if (RUNS.length > 1) page.classList.add("two");
+  page.append(element("h1", {}, DATA.title));
+  const odd = first.trace.oddities.map((o) => `${o.isLeftOut ? "left out" : "noted"}: ${o.count} ${o.what}`).join("; ");
+  page.append(element("p", { class: "sub" }, `${first.trace.simulated} of ${first.trace.rows} jobs of ${first.trace.source}, read as `
+    + `${first.trace.layout}${odd ? `. ${odd}` : ""}. Seed ${first.seed}.`));
+  const cols = element("div", { class: "cols" });
+  for (const run of RUNS) {
+    const r = run.report, all = r.waits.all, hours = 3600 * (r.mainResource === "cpu" ? 1000 : 1);
+    const box = element("div");
+    if (RUNS.length > 1) box.append(element("h3", {}, run.title));
+    if (!r.isComplete) box.append(element("p", { class: "stopped" }, `Stopped after ${span(r.endSeconds)}: partial results`));
+    const tiles = element("div", { class: "tiles" });
+    tiles.append(tile("jobs finished", number(r.jobs.finished)), tile("mean wait", span(all.mean)), tile("p95 wait", span(all.p95)),
+      tile("bounded slowdown", all.slowdownMean.toFixed(1)), tile("makespan", span(r.makespan.seconds)),
+      tile("preemptions", number(r.preemptions)), tile("work lost", `${number(r.work.lostSeconds / hours)} h`),
+      tile(`held of ${r.flavors.length > 1 ? "all quota" : r.flavors[0].flavor}`,
+        `${(100 * sum(r.flavors.map((f) => f.used)) / Math.max(1e-9, sum(r.flavors.map((f) => f.quota)))).toFixed(0)} %`));
+    box.append(tiles);
+    cols.append(box);
+  }
+  page.append(cols);
+}
+
+function differences() {
+  if (!DATA.figures) return;
+  page.append(element("h2", {}, "What differs"));
+  const rows = DATA.figures.map((f) => {
+    const verdict = element("td", { class: f.verdict === "better" ? "better" : "worse" }, f.verdict);
+    return [f.what, f.firstText, f.secondText, f.change, verdict];
+  });
+  page.append(table(["", "A", "B", "change", ""], rows));
+}
+
+function longest(run, panel) {
+  const rows = run.report.longestWaits.map((l) => [l.job, l.queue, l.priority, span(l.waitSeconds), l.fate,
+    Object.entries(l.evictions).map(([cause, n]) => `${n} ${cause}`).join(", "),
+    element("td", { class: "text" }, l.reasons.map((r) => r.text || r.kind).join("; "))]);
+  panel.append(table(["job", "queue", "priority", "wait", "fate", "evictions", "last reason"], rows));
+}
+
+header();
+differences();
+panels("Utilisation", "Line: quota held. Area: with pods running. Dashed: borrowed by somebody, and so lent. Shaded: stockouts.", utilisation);
+const mostWaiting = mostOf((run) => run.report.series.waiting);
+panels("Waiting jobs", "By queue.", (run, panel) => stacked(run, panel, run.report.series.waiting, mostWaiting, number));
+const mostUsed = mostOf((run) => inUnits(run.report.series.usedByQueue));
+panels(`Use by queue (${RUNS[0].report.mainResource})`, "Hatched: borrowed. Dashed: all the quota there is.",
+  (run, panel) => useByQueue(run, panel, mostUsed));
+panels("Timeline", "One row per job.", (run, panel) => new Timeline(run, panel));
+panels("How long jobs waited", "Share of jobs that started within the time; black: all queues.", distribution);
+panels("Waiting by queue", "", (run, panel) => panel.append(table(["queue", ...WAIT_COLUMNS],
+  waitRows({ ...run.report.waits.byQueue, all: run.report.waits.all }))));
+panels("Waiting by priority", "", (run, panel) => panel.append(table(["priority", ...WAIT_COLUMNS],
+  waitRows(run.report.waits.byPriority).reverse())));
+panels(`Waiting by size (${RUNS[0].report.mainResource})`, "", (run, panel) => panel.append(table(["size", ...WAIT_COLUMNS],
+  waitRows(run.report.waits.bySize))));
+panels("Queues", "On average over time; share: what it had over what it owns, while somebody waited in it.", (run, panel) =>
+  panel.append(table(["queue", "owns", "used", "borrowed", "lent", "share", "preempts", "preempted", "evicted"], queueRows(run))));
+panels("What happened", "", (run, panel) => panel.append(table(["", "count"],
+  [...Object.entries(run.report.evictions).map(([k, v]) => [`evicted: ${k}`, v]), ...Object.entries(run.report.counts)])));
+panels("Longest waits", "With the reason given last.", longest);
+document.body.dataset.drawn = "yes";

@@ -1,0 +1,270 @@
+"""The simulated cluster: queue objects from files, ready to be told to an engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from makeway import translate
+from makeway.api.batch import Namespace, PriorityClass
+from makeway.api.configuration import Configuration
+from makeway.api.errors import FieldError
+from makeway.api.intake import take_in
+from makeway.api.kinds import View
+from makeway.api.manifests import Manifest, Position, read_manifests
+from makeway.api.queueing import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    WorkloadPriorityClass,
+)
+from makeway.api.validation import validate_set
+from makeway.engine import events as ev
+from makeway.engine.model import (
+    CheckName,
+    CohortName,
+    Config,
+    FlavorResource,
+    LocalQueueKey,
+    Queue,
+    QueueName,
+)
+from makeway.engine.model import Cohort as EngineCohort
+from makeway.engine.model import LocalQueue as EngineLocalQueue
+from makeway.sim.jobs import Place, Trouble
+from makeway.sim.settings import Simulation, SimulationSpec, read_settings
+from makeway.sim.traces import read_text
+
+NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
+
+
+def as_name(text: str) -> str:
+    """The name of an object for a word of a trace: `VC A` is `vc-a`."""
+    return _NOT_IN_NAMES.sub("-", text.lower()).strip("-.") or "queue"
+
+
+@dataclass(slots=True)
+class Cluster:
+    """What the files say. Everything else about the world is in `settings`."""
+
+    source: str
+    config: Config = field(default_factory=Config)
+    settings: SimulationSpec = field(default_factory=SimulationSpec)
+    queues: dict[QueueName, Queue] = field(default_factory=dict)
+    cohorts: dict[CohortName, EngineCohort] = field(default_factory=dict)
+    local_queues: dict[LocalQueueKey, EngineLocalQueue] = field(default_factory=dict)
+    priorities: dict[str, int] = field(default_factory=dict)  # of priority classes
+    priority_default: int = 0
+    namespaces: set[str] = field(default_factory=set)
+    events: list[ev.Event] = field(default_factory=list)  # that tell all this to an engine
+    notes: list[str] = field(default_factory=list)  # what stands there and has no effect here
+
+    def cells(self) -> tuple[FlavorResource, ...]:
+        """Every flavor-resource that there is quota of, in the order of the file."""
+        found: dict[FlavorResource, None] = {}
+        for queue in self.queues.values():
+            for cell in nominal_of(queue):
+                found[cell] = None
+        for cohort in self.cohorts.values():
+            for cell in cohort.quotas:
+                found[cell] = None
+        return tuple(found)
+
+    def quota_of(self, cell: FlavorResource) -> int:
+        """All the quota there is of it."""
+        queues = sum(nominal_of(queue).get(cell, 0) for queue in self.queues.values())
+        cohorts = (c.quotas[cell].nominal for c in self.cohorts.values() if cell in c.quotas)
+        return queues + sum(cohorts)
+
+    def quota_by_root(self, resource: str) -> dict[str, int]:
+        """All the quota of each tree, over all flavors."""
+        totals: dict[str, int] = {}
+        quotas = [(self.root_of(name), nominal_of(q)) for name, q in self.queues.items()]
+        for name, cohort in self.cohorts.items():
+            nominal = {cell: quota.nominal for cell, quota in cohort.quotas.items()}
+            quotas.append((self._top_of(name), nominal))
+        for root, amounts in quotas:
+            own = sum(n for cell, n in amounts.items() if cell.resource == resource)
+            totals[root] = totals.get(root, 0) + own
+        return totals
+
+    def root_of(self, queue: QueueName) -> str:
+        """The top of the tree that a queue lends to and borrows from."""
+        cohort = self.queues[queue].cohort
+        return f"queue {queue}" if cohort is None else self._top_of(cohort)
+
+    def _top_of(self, cohort: CohortName) -> str:
+        known = self.cohorts.get(cohort)
+        if known is None or known.parent is None:
+            return f"cohort {cohort}"
+        return self._top_of(known.parent)  # validation has refused cycles
+
+    def find_queue(self, word: str) -> LocalQueueKey | None:
+        """The local queue that a word of a trace means; one is made for a bare cluster queue."""
+        for name in (word, as_name(word)):
+            if LocalQueueKey(name) in self.local_queues:
+                return LocalQueueKey(name)
+            named = [key for key in self.local_queues if key.partition("/")[2] == name]
+            if len(named) == 1:
+                return named[0]
+            if QueueName(name) in self.queues:
+                return self._local_queue_for(QueueName(name))
+        return None
+
+    def only_queue(self) -> LocalQueueKey | None:
+        if len(self.local_queues) == 1:
+            return next(iter(self.local_queues))
+        if not self.local_queues and len(self.queues) == 1:
+            return self._local_queue_for(next(iter(self.queues)))
+        return None
+
+    def _local_queue_for(self, queue: QueueName) -> LocalQueueKey:
+        for key, local_queue in self.local_queues.items():
+            if local_queue.queue == queue:
+                return key
+        key = LocalQueueKey(f"{NAMESPACE}/{queue}")
+        self.add_local_queue(EngineLocalQueue(key=key, queue=queue))
+        return key
+
+    def add_local_queue(self, local_queue: EngineLocalQueue) -> None:
+        self.local_queues[local_queue.key] = local_queue
+        self.add_namespace(local_queue.key.partition("/")[0], {})
+        self.events.append(ev.LocalQueueChanged(local_queue))
+
+    def add_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        if labels or name not in self.namespaces:
+            self.namespaces.add(name)
+            self.events.append(ev.NamespaceChanged(name, labels))
+
+    def priority_of(self, text: str) -> int | None:
+        """The number that a trace's priority means; None for a class that nobody defined."""
+        if not text:
+            return self.priority_default
+        if text in self.priorities:
+            return self.priorities[text]
+        try:
+            return int(float(text))
+        except ValueError:
+            return None
+
+
+def nominal_of(queue: Queue) -> dict[FlavorResource, int]:
+    return {
+        FlavorResource(flavor.flavor, resource): quota.nominal
+        for group in queue.groups
+        for flavor in group.flavors
+        for resource, quota in flavor.quotas.items()
+    }
+
+
+def read_cluster(
+    files: Sequence[str | Path], extra: Iterable[Mapping[str, object]] = ()
+) -> Cluster:
+    """Read queue objects and settings; the first error ends it, with its place."""
+    manifests: list[Manifest] = []
+    for file in files:
+        manifests += _manifests_of(read_text(Path(file)), str(file))
+    source = ", ".join(map(str, files)) or "the trace"
+    for index, document in enumerate(extra):
+        manifests.append(Manifest(document=document, index=index, position=Position(source, 0)))
+    return build_cluster(manifests, source)
+
+
+def parse_cluster(text: str, source: str) -> Cluster:
+    return build_cluster(_manifests_of(text, source), source)
+
+
+def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
+    found = read_manifests(text, source)
+    for trouble in found.troubles:
+        raise Trouble(f"{_place(trouble.position)}: {trouble.error}")
+    return found.manifests
+
+
+def build_cluster(manifests: Sequence[Manifest], source: str) -> Cluster:
+    cluster = Cluster(source)
+    views = [(manifest, view) for manifest, view in _views(manifests, cluster)]
+    for between in validate_set([view for _, view in views]):
+        _refuse(views[between.index][0], between.error)
+    for manifest, view in views:
+        _add(cluster, view, manifest)
+    if not cluster.queues:
+        hint = "write one, or let `makeway simulate init --trace FILE` propose some"
+        raise Trouble(f"{source}: no ClusterQueue in it; {hint}")
+    for key, local_queue in cluster.local_queues.items():
+        if local_queue.queue not in cluster.queues:
+            known = ", ".join(cluster.queues)
+            raise Trouble(
+                f"{source}: LocalQueue {key} names ClusterQueue {local_queue.queue},"
+                f" which is not there (there are {known})"
+            )
+    return cluster
+
+
+def _views(manifests: Iterable[Manifest], cluster: Cluster) -> Iterator[tuple[Manifest, View]]:
+    for manifest in manifests:
+        if manifest.document.get("kind") == Simulation.KIND:
+            cluster.settings = _settings_of(manifest)
+            continue
+        taken = take_in(manifest.document)
+        for error in taken.errors:
+            _refuse(manifest, error)
+        assert taken.object is not None
+        for part in taken.unsupported:
+            cluster.notes.append(f"{_place(manifest.locate(part.path))}: {part}")
+        yield manifest, taken.object
+
+
+def _settings_of(manifest: Manifest) -> SimulationSpec:
+    settings, errors = read_settings(manifest.document)
+    for error in errors:
+        _refuse(manifest, error)
+    return settings
+
+
+def _refuse(manifest: Manifest, error: FieldError) -> None:
+    raise Trouble(f"{_place(manifest.locate(error.path))}: {error}")
+
+
+def _place(position: Position) -> Place:
+    return Place(position.source, position.line, position.column)
+
+
+def _add(cluster: Cluster, view: View, manifest: Manifest) -> None:
+    match view:
+        case ClusterQueue():
+            queue = translate.queue_of(view)
+            if queue.name in cluster.queues:
+                problem = f"ClusterQueue {queue.name} is there twice"
+                raise Trouble(f"{_place(manifest.locate('metadata.name'))}: {problem}")
+            cluster.queues[queue.name] = queue
+            cluster.events.append(ev.QueueChanged(queue))
+        case Cohort():
+            cohort = translate.cohort_of(view)
+            cluster.cohorts[cohort.name] = cohort
+            cluster.events.append(ev.CohortChanged(cohort))
+        case ResourceFlavor():
+            cluster.events.append(translate.changed(view))
+        case LocalQueue():
+            cluster.add_local_queue(translate.local_queue_of(view))
+        case Namespace():
+            cluster.add_namespace(view.metadata.name, view.metadata.labels)
+        case AdmissionCheck():
+            # Somebody answers: the simulation itself, as its settings say.
+            cluster.events.append(ev.CheckChanged(CheckName(view.metadata.name), True))
+        case WorkloadPriorityClass():
+            cluster.priorities[view.metadata.name] = view.value
+        case PriorityClass():
+            cluster.priorities[view.metadata.name] = view.value
+            if view.global_default:
+                cluster.priority_default = view.value
+        case Configuration():
+            cluster.config = translate.config_of(view)
+        case _:
+            kind, name = manifest.document.get("kind"), view.metadata.name
+            cluster.notes.append(f"{_place(manifest.position)}: {kind}/{name} is not simulated")

@@ -1,0 +1,201 @@
+"""The jobs of a trace as workloads of a cluster: queues, resources and priorities are looked up.
+
+What the trace asks for and the cluster does not know is counted and named, as rows that don't
+parse are: a simulation that silently leaves out a queue is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from makeway.engine.model import (
+    LocalQueueKey,
+    PodSet,
+    PodSetName,
+    ResourceName,
+    Workload,
+    WorkloadKey,
+)
+from makeway.sim.cluster import Cluster
+from makeway.sim.jobs import CPUS, GPUS, MEMORY, Job, Oddities, Oddity, Trace, Trouble
+from makeway.sim.record import Life
+from makeway.sim.settings import SimulationSpec, for_queue
+
+RESOURCES: Mapping[str, str] = {GPUS: "nvidia.com/gpu", CPUS: "cpu", MEMORY: "memory"}
+POD_SET = PodSetName("main")
+
+
+class Demand:
+    def __init__(
+        self,
+        cluster: Cluster,
+        trace: Trace,
+        explained: Collection[str] = (),
+        queue: str | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._oddities = Oddities()
+        self._resource_of = resource_names(cluster, trace)
+        self.main_resource = self._main_resource(trace)
+        self._queue_of = self._find_queues(trace, queue)
+        self._pod_size_max = pod_size_max(cluster.settings)
+        self._pod_sets: dict[object, tuple[PodSet, ...]] = {}
+        self._local_queues: dict[str, LocalQueueKey] = {}
+        self.lives = list(self._make_lives(trace, explained))  # by time of submission
+        if not self.lives:
+            what = "; ".join(f"{o.count} {o.what}" for o in self._oddities.all())
+            raise Trouble(f"{trace.source}: no job to simulate ({what})")
+
+    @property
+    def oddities(self) -> tuple[Oddity, ...]:
+        return self._oddities.all()
+
+    def workload(self, life: Life) -> Workload:
+        job = life.job
+        key = self._queue_of[job.queue]
+        assert key is not None
+        return Workload(
+            key=life.key,
+            uid=f"{life.index:08}",
+            local_queue=key,
+            namespace=key.partition("/")[0],
+            priority=life.priority,
+            created_at=job.submit_s,
+            pod_sets=self._pod_sets_of(job),
+        )
+
+    def pod_requests(self, life: Life) -> dict[ResourceName, int]:
+        """What one pod of a job asks for."""
+        return dict(self._pod_sets_of(life.job)[0].requests)
+
+    def _make_lives(self, trace: Trace, explained: Collection[str]) -> Iterator[Life]:
+        names: set[str] = set()
+        for job in trace.jobs:
+            local_queue = self._queue_of[job.queue]
+            if local_queue is None:
+                what = f"jobs of queue {job.queue or '(none)'}, which the configuration lacks"
+                self._oddities.note(what, is_left_out=True)
+                continue
+            name = job.name
+            if name in names:
+                self._oddities.note("jobs with a name that was taken (numbered)", name)
+                name = f"{name}~{len(names)}"
+            names.add(name)
+            life = self._life(job, len(names) - 1, name, local_queue)
+            if name in explained or life.key in explained:
+                life.story = []
+            yield life
+        for name in explained:
+            if name not in names and name.partition("/")[2] not in names:
+                raise Trouble(f"{trace.source}: no job {name} (there are {_examples(names)})")
+
+    def _life(self, job: Job, index: int, name: str, local_queue: LocalQueueKey) -> Life:
+        namespace = local_queue.partition("/")[0]
+        queue = self.cluster.local_queues[local_queue].queue
+        life = Life(job, index, WorkloadKey(f"{namespace}/{name}"), queue)
+        life.priority = self._priority(job)
+        (pod_set,) = self._pod_sets_of(job)
+        life.pods_asked = pod_set.count
+        if any(amount % pod_set.count for word, amount in job.amounts if self._is_main(word)):
+            self._oddities.note("jobs that don't divide evenly into pods (rounded up)", name)
+        life.size = sum(amount for word, amount in job.amounts if self._is_main(word))
+        checkpoints = for_queue(self.cluster.settings.checkpoints, queue)
+        life.checkpoint_s = job.checkpoint_s
+        if life.checkpoint_s is None and checkpoints is not None:
+            life.checkpoint_s = checkpoints.interval
+        return life
+
+    def _is_main(self, word: str) -> bool:
+        return self._resource_of.get(word) == self.main_resource
+
+    def _priority(self, job: Job) -> int:
+        priority = self.cluster.priority_of(job.priority)
+        if priority is None:
+            what = f"jobs of priority {job.priority}, which no class defines (0 counts)"
+            self._oddities.note(what, job.name)
+            return 0
+        return priority
+
+    def _find_queues(self, trace: Trace, queue: str | None) -> dict[str, LocalQueueKey | None]:
+        words = dict.fromkeys(job.queue for job in trace.jobs)
+        default = self.cluster.only_queue()
+        if queue is not None:
+            default = self.cluster.find_queue(queue)
+            if default is None:
+                known = ", ".join(self.cluster.queues)
+                raise Trouble(f"--queue {queue}: there is no such queue (there are {known})")
+        found = {word: (self.cluster.find_queue(word) if word else None) for word in words}
+        if not any(found.values()) and default is None:
+            known, asked = ", ".join(self.cluster.queues), ", ".join(map(repr, words)) or "none"
+            raise Trouble(
+                f"{trace.source}: none of its queues is configured: it has {asked},"
+                f" {self.cluster.source} has {known}; name one for all jobs with --queue"
+            )
+        is_for_all = queue is not None or len(self.cluster.queues) == 1
+        return {w: key or (default if is_for_all or not w else None) for w, key in found.items()}
+
+    def _main_resource(self, trace: Trace) -> str:
+        """The resource by which sizes and shares are told: GPUs before CPUs before the rest."""
+        asked = {word for job in trace.jobs for word, _ in job.amounts}
+        order = sorted(asked, key=lambda w: (w != GPUS, "/" not in w, w != CPUS, w))
+        covered = {cell.resource for cell in self.cluster.cells()}
+        for word in order:
+            resource = self._resource_of.get(word)
+            if resource is not None and resource in covered:
+                return resource
+        known = ", ".join(sorted(covered))
+        raise Trouble(
+            f"{trace.source}: its jobs ask for {', '.join(order) or 'nothing'}, but the queues of"
+            f" {self.cluster.source} have quota for {known} only; say what is what with"
+            " spec.resources of a Simulation object"
+        )
+
+    def _pod_sets_of(self, job: Job) -> tuple[PodSet, ...]:
+        shape = (job.amounts, job.pods, job.pods_min)
+        found = self._pod_sets.get(shape)
+        if found is None:
+            found = self._pod_sets[shape] = (self._pod_set(job),)
+        return found
+
+    def _pod_set(self, job: Job) -> PodSet:
+        totals = {
+            ResourceName(self._resource_of[word]): amount
+            for word, amount in job.amounts
+            if word in self._resource_of
+        }
+        count = job.pods
+        for resource, most in self._pod_size_max.items():
+            count = max(count, -(-totals.get(ResourceName(resource), 0) // most))
+        requests = {resource: -(-total // count) for resource, total in totals.items()}
+        return PodSet(
+            name=POD_SET,
+            count=count,
+            requests=tuple(sorted(requests.items())),
+            min_count=job.pods_min,
+        )
+
+
+def pod_size_max(settings: SimulationSpec) -> dict[str, int]:
+    """How big a pod may be; with simulated nodes, by default no bigger than any of them."""
+    most: dict[str, int] = {}
+    for pool in settings.nodes:
+        for resource, amount in pool.capacity.items():
+            most[resource] = min(amount, most.get(resource, amount))
+    return {**most, **settings.pod_size_max}
+
+
+def resource_names(cluster: Cluster, trace: Trace) -> dict[str, str]:
+    """What the words of the trace mean; words that no queue has quota for are left out."""
+    covered = {str(cell.resource) for cell in cluster.cells()}
+    names = {**RESOURCES, **cluster.settings.resources}
+    like_gpus = sorted(name for name in covered if "gpu" in name.lower())
+    if names[GPUS] not in covered and len(like_gpus) == 1:
+        names[GPUS] = like_gpus[0]
+    asked = dict.fromkeys(word for job in trace.jobs for word, _ in job.amounts)
+    found = {word: names.get(word, word) for word in asked}
+    return {word: name for word, name in found.items() if name in covered}
+
+
+def _examples(names: Collection[str]) -> str:
+    first = sorted(names)[:3]
+    return ", ".join(first) + (" …" if len(names) > len(first) else "")

@@ -1,0 +1,59 @@
+"""Built-in scenarios: small worlds that show one thing each."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import NamedTuple
+
+from makeway.sim.cluster import Cluster, parse_cluster
+from makeway.sim.jobs import Trace, Trouble
+from makeway.sim.traces import parse_trace
+
+
+class Example(NamedTuple):
+    name: str
+    summary: str
+    variant: str = ""  # other queues for the same jobs, to compare with
+
+
+EXAMPLES = (
+    Example("borrow", "two teams share GPUs; the owner takes back what the other borrowed"),
+    Example(
+        "stockout",
+        "spot machines don't come; fallback rules move jobs to the next flavor",
+        "stockout-without-rules",
+    ),
+    Example("flapping", "two priorities want one place; nobody is preempted in vain"),
+    Example("gang", "jobs of 16 GPUs against a stream of small ones", "gang-best-effort"),
+    Example("fair", "three teams, one cohort, and a share for each by weight"),
+)
+VARIANTS = tuple(example.variant for example in EXAMPLES if example.variant)
+
+
+def queues_text(name: str) -> str:
+    """The queue objects of an example, as a user would write them."""
+    return _text(f"{name if name in VARIANTS else _known(name)}.yaml")
+
+
+def trace_text(name: str) -> str:
+    return _text(f"{_known(name)}.csv")
+
+
+def load_example(name: str) -> tuple[Cluster, Trace]:
+    cluster = parse_cluster(queues_text(name), f"{name}.yaml")
+    return cluster, parse_trace(trace_text(name), f"{name}.csv")
+
+
+def load_variant(name: str) -> Cluster:
+    return parse_cluster(queues_text(name), f"{name}.yaml")
+
+
+def _known(name: str) -> str:
+    names = [example.name for example in EXAMPLES]
+    if name not in names:
+        raise Trouble(f"there is no example {name}; there are {', '.join(names)}")
+    return name
+
+
+def _text(file: str) -> str:
+    return files("makeway.sim").joinpath("examples", file).read_text(encoding="utf-8")

@@ -1,0 +1,89 @@
+"""What a trace tells: jobs, and what was odd about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+
+class Trouble(Exception):
+    """The simulation can't be run as asked; the text names the place and what would be right."""
+
+
+class Place(NamedTuple):
+    """Where in a file; lines and columns count from 1, 0 is unknown."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in self if part)
+
+
+GPUS, CPUS, MEMORY = "gpus", "cpus", "memory"
+
+
+class Job(NamedTuple):
+    """One job of a trace. Times are seconds from the start of the trace."""
+
+    name: str
+    queue: str  # as the trace spells it; empty where it does not say
+    submit_s: float
+    run_s: float  # undisturbed
+    amounts: tuple[tuple[str, int], ...]  # in all; word or resource, smallest unit; sorted
+    pods: int = 1
+    pods_min: int | None = None  # runs with so many as well, for longer; None: all or nothing
+    priority: str = ""  # a number or the name of a class
+    cancel_s: float | None = None  # when its user gives up; None: never
+    checkpoint_s: float | None = None  # None: as its queue has it
+
+
+@dataclass(slots=True)
+class Oddity:
+    """Something about rows of a trace that a reader of the results has to know."""
+
+    what: str
+    is_left_out: bool  # such rows are not simulated
+    count: int = 0
+    examples: list[str] = field(default_factory=list)  # the first few, with their places
+
+
+EXAMPLES_SHOWN = 3
+
+
+class Oddities:
+    """Counted by kind, in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self._by_what: dict[str, Oddity] = {}
+
+    def note(
+        self, what: str, example: str = "", *, is_left_out: bool = False, count: int = 1
+    ) -> None:
+        oddity = self._by_what.setdefault(what, Oddity(what, is_left_out))
+        oddity.count += count
+        if example and len(oddity.examples) < EXAMPLES_SHOWN:
+            oddity.examples.append(example)
+
+    def all(self) -> tuple[Oddity, ...]:
+        return tuple(self._by_what.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    source: str
+    layout: str  # how it was read: "SWF", "Philly", "CSV (submit=timestamp, …)"
+    jobs: tuple[Job, ...]  # sorted by time of submission
+    rows: int  # that hold a job, or should
+    origin: float | None = None  # seconds since 1970 of the start; None where only spans are known
+    oddities: tuple[Oddity, ...] = ()
+    manifests: tuple[dict[str, object], ...] = ()  # queue objects that come with the trace
+
+    def first(self, count: int) -> Trace:
+        return replace(self, jobs=self.jobs[:count])
+
+
+def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    return tuple(sorted(jobs, key=lambda job: job.submit_s))

@@ -1,0 +1,41 @@
+"""One CSV line per job, for spreadsheets and notebooks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from makeway.sim.result import Result
+
+COLUMNS = (
+    *("job", "queue", "priority", "size", "submit_s", "first_run_s", "end_s", "wait_s"),
+    *("run_s", "lost_s", "evictions", "fate"),
+)
+
+
+def job_lines(result: Result) -> Iterator[str]:
+    yield ",".join(COLUMNS) + "\n"
+    for life in result.lives:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(
+            (
+                life.key,
+                life.queue,
+                life.priority,
+                life.size,
+                _seconds(life.job.submit_s),
+                _seconds(life.first_run_at),
+                _seconds(life.ended_at),
+                _seconds(result.wait_of(life)),
+                _seconds(life.job.run_s),
+                _seconds(life.lost_s),
+                life.evictions,
+                life.fate.value,
+            )
+        )
+        yield line.getvalue()
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

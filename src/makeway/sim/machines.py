@@ -1,0 +1,119 @@
+"""Simulated nodes: gangs of admitted jobs are placed on them, and preempted, by `placement`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from makeway.engine.matching import Constraints
+from makeway.engine.model import ResourceName, WorkloadKey
+from makeway.placement.decisions import Bind, Decision, Preempt, Wait
+from makeway.placement.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
+from makeway.placement.model import Gang, GangKey, Mode, Node, NodeName, Pod, PodKey, Shape
+from makeway.placement.state import PlacementState
+from makeway.sim.record import Life, MadeWay, NoRoom, Placed, PlacementOutcome
+from makeway.sim.settings import NodePool
+
+FLAVOR_LABEL = "makeway.dev/flavor"
+
+
+class Machines:
+    """Nodes by pool, and who stands on them. Every job is one gang, placed and preempted whole."""
+
+    def __init__(self, pools: tuple[NodePool, ...]) -> None:
+        self.placement = PlacementState()
+        self._pools = {pool.flavor: pool for pool in pools}
+        self._pods: dict[WorkloadKey, tuple[Pod, ...]] = {}  # of jobs that have or want nodes
+        self._nodes_of: dict[WorkloadKey, dict[PodKey, NodeName]] = {}
+        for pool in pools:
+            capacity = {ResourceName(name): amount for name, amount in pool.capacity.items()}
+            for i in range(pool.count):
+                name = NodeName(f"{pool.flavor}-{i}")
+                labels = {FLAVOR_LABEL: pool.flavor}
+                node = Node(name=name, capacity=capacity, labels=labels)
+                self.placement.apply(NodeSeen(node))
+
+    def pool_of(self, life: Life) -> NodePool | None:
+        """The pool that a job's pods go to; None when its flavors have no nodes of their own."""
+        return next((self._pools[f] for f in life.flavors if f in self._pools), None)
+
+    def ask(self, life: Life, requests: Mapping[ResourceName, int], now: float) -> None:
+        """The pods of a job want nodes."""
+        pool = self.pool_of(life)
+        assert pool is not None, f"{life.key} holds {life.flavors}, which have no nodes"
+        key = GangKey(str(life.key))
+        gang = Gang(
+            key=key,
+            min_count=life.pods_admitted,
+            mode=Mode.GANG,
+            priority=life.priority,
+            created_at=life.job.submit_s,
+        )
+        wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
+        shape = Shape(
+            requests=tuple(wanted),
+            constraints=Constraints(selector=((FLAVOR_LABEL, pool.flavor),)),
+        )
+        pods = tuple(
+            Pod(
+                key=PodKey(f"{life.key}-{i}"),
+                namespace=life.key.partition("/")[0],
+                shape=shape,
+                priority=life.priority,
+                gang=key,
+                created_at=now,
+                workload=life.key,
+            )
+            for i in range(life.pods_admitted)
+        )
+        self._pods[life.key] = pods
+        self.placement.apply(GangSeen(gang))
+        for pod in pods:
+            self.placement.apply(PodSeen(pod))
+
+    def leave(self, key: WorkloadKey) -> None:
+        """The pods of a job are told to end; they take their room until they are gone."""
+        for pod in self._pods.get(key, ()):
+            node = self._nodes_of.get(key, {}).get(pod.key)
+            self.placement.apply(PodSeen(replace(pod, node=node, terminating=True)))
+
+    def release(self, key: WorkloadKey) -> None:
+        """The pods of a job are gone."""
+        pods = self._pods.pop(key, ())
+        self._nodes_of.pop(key, None)
+        for pod in pods:
+            self.placement.apply(PodGone(pod.key))
+        if pods:
+            self.placement.apply(GangGone(GangKey(str(key))))
+
+    def jobs_beside(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
+        """The jobs on the first node of a job, itself among them."""
+        nodes = self._nodes_of.get(key)
+        if not nodes:
+            return (key,)
+        node = min(nodes.values())
+        return tuple(other for other, on in self._nodes_of.items() if node in on.values())
+
+    def place(self, now: float) -> list[PlacementOutcome]:
+        """Decide about everybody who waits for nodes."""
+        outcomes: list[PlacementOutcome] = []
+        for decision in self.placement.place(now):
+            outcomes += self._outcomes(decision)
+        return outcomes
+
+    def _outcomes(self, decision: Decision) -> list[PlacementOutcome]:
+        match decision:
+            case Bind():
+                key = WorkloadKey(decision.preemptor.key)
+                nodes = {place.pod: place.node for place in decision.placement}
+                self._nodes_of[key] = nodes
+                for pod in self._pods[key]:
+                    self.placement.apply(PodSeen(replace(pod, node=nodes[pod.key])))
+                return [Placed(key, tuple(sorted(set(nodes.values()))))]
+            case Preempt():
+                preemptor = WorkloadKey(decision.preemptor.key)
+                return [MadeWay(workload, preemptor) for workload in decision.workloads]
+            case Wait():
+                return [NoRoom(WorkloadKey(decision.preemptor.key), decision.reason.value)]
+            case _:
+                raise AssertionError(f"no bind of ours ever fails, yet {decision}")

@@ -1,0 +1,142 @@
+"""Figures out of a record: waiting, use, work lost, fairness.
+
+Cost: linear in what happened, with one sort per group of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from math import ceil
+from typing import NamedTuple
+
+from makeway.sim.record import Fate, Life, Steps
+
+SLOWDOWN_BOUND_S = 10.0  # shorter jobs count as this long, or seconds of waiting weigh too much
+
+
+class Waits(NamedTuple):
+    """How long jobs waited from submission until their pods first ran, in seconds.
+
+    A job that never ran counts with the time it had waited when it left or the simulation ended:
+    a starving job must not improve the figures. Slowdown is the time from submission to the end
+    over the run time, both bounded from below by ten seconds, and counts finished jobs only.
+    """
+
+    jobs: int = 0
+    mean: float = 0.0
+    median: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    longest: float = 0.0
+    slowdown_mean: float = 0.0
+    slowdown_p95: float = 0.0
+    never_ran: int = 0
+
+
+def wait_of(life: Life, end: float) -> float:
+    until = life.first_run_at
+    if until is None:
+        until = end if life.ended_at is None else life.ended_at
+    return until - life.job.submit_s
+
+
+def slowdown_of(life: Life) -> float:
+    assert life.ended_at is not None
+    bound = max(life.job.run_s, SLOWDOWN_BOUND_S)
+    return max(1.0, (life.ended_at - life.job.submit_s) / bound)
+
+
+def waits_of(lives: Iterable[Life], end: float) -> Waits:
+    """Jobs that can never fit are no part of this: they would wait for ever anywhere."""
+    counted = [life for life in lives if life.fate is not Fate.NEVER_FITS]
+    if not counted:
+        return Waits()
+    waits = sorted(wait_of(life, end) for life in counted)
+    slowdowns = sorted(slowdown_of(life) for life in counted if life.fate is Fate.FINISHED)
+    return Waits(
+        jobs=len(waits),
+        mean=sum(waits) / len(waits),
+        median=quantile(waits, 0.5),
+        p95=quantile(waits, 0.95),
+        p99=quantile(waits, 0.99),
+        longest=waits[-1],
+        slowdown_mean=sum(slowdowns) / len(slowdowns) if slowdowns else 0.0,
+        slowdown_p95=quantile(slowdowns, 0.95) if slowdowns else 0.0,
+        never_ran=sum(life.first_run_at is None for life in counted),
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that this share of all values does not exceed."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)]
+
+
+def size_group(size: int) -> tuple[int, int]:
+    """From and to of the group that a size belongs to: 1, 2, 3-4, 5-8, 9-16 and so on."""
+    top = 1
+    while top < size:
+        top *= 2
+    return (top // 2 + 1 if top > 1 else size, top)
+
+
+def bin_means(
+    steps: Steps, end: float, bins: int, value_of: Callable[[int], int] = lambda value: value
+) -> list[float]:
+    """The mean over each of so many equal parts of the time from 0 to `end`."""
+    sums = [0.0] * bins
+    if end <= 0:
+        return sums
+    width = end / bins
+    for start, stop, value in steps.pieces(end):
+        amount = value_of(value)
+        if not amount:
+            continue
+        first, last = int(start / width), min(bins - 1, int(stop / width))
+        if first >= last:
+            sums[min(first, last)] += amount * (stop - start)
+            continue
+        sums[first] += amount * ((first + 1) * width - start)
+        for i in range(first + 1, last):
+            sums[i] += amount * width
+        sums[last] += amount * (stop - last * width)
+    return [total / width for total in sums]
+
+
+def together(series: Sequence[Steps], end: float) -> Iterator[tuple[float, float, list[int]]]:
+    """Pieces of time in which none of several values changes; the list is reused."""
+    changes = merge(*(_changes(i, steps) for i, steps in enumerate(series)))
+    values = [0] * len(series)
+    since = 0.0
+    for at, i, value in changes:
+        if at > since:
+            yield since, at, values
+            since = at
+        values[i] = value
+    if end > since:
+        yield since, end, values
+
+
+def _changes(which: int, steps: Steps) -> Iterator[tuple[float, int, int]]:
+    return ((at, which, value) for at, value in zip(steps.times, steps.values, strict=True))
+
+
+def share_over_entitlement(
+    used: Sequence[Steps], waiting: Steps, nominal: int, end: float
+) -> float | None:
+    """What a queue had over what it owns, on average over the time in which somebody waited in it.
+
+    Below 1 it was kept from what is its own; None where it owns nothing or nobody ever waited.
+    """
+    had, waited_s = 0.0, 0.0
+    for start, stop, values in together([waiting, *used], end):
+        if values[0] > 0:
+            had += sum(values[1:]) * (stop - start)
+            waited_s += stop - start
+    return had / (nominal * waited_s) if nominal and waited_s else None
+
+
+def jain_index(shares: Sequence[float]) -> float | None:
+    """1 when all have the same, 1/n when one has it all."""
+    total, squares = sum(shares), sum(share * share for share in shares)
+    return total * total / (len(shares) * squares) if squares else None

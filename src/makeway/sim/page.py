@@ -1,0 +1,143 @@
+"""The report as one HTML file that opens from disk without network: data, style and script inside.
+
+The page is drawn by its own script (assets/page.js). Jobs are handed over as packed arrays, so
+that 100 000 of them are a few megabytes and are drawn on a canvas in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from base64 import b64encode
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any
+
+from makeway.sim.comparison import figure_data
+from makeway.sim.record import Life
+from makeway.sim.report import Say, as_data
+from makeway.sim.result import Result
+
+CURVE_POINTS = 101
+RAN = 16  # flag in the kind of a stay; the low bits say how it ended
+
+
+def render_page(first: Result, second: Result | None = None, say: Say | None = None) -> str:
+    """The whole page; with a second result, both side by side."""
+    results = [first] if second is None else [first, second]
+    title = f"{PurePath(first.trace.source).name} on {_labels(results)}"
+    data: dict[str, Any] = {
+        "title": title,
+        "runs": [_run(result, letter, say) for result, letter in zip(results, "AB", strict=False)],
+    }
+    if second is not None:
+        data["figures"] = figure_data(first, second)
+    parts = {
+        "@TITLE@": _escaped(title),
+        "@STYLE@": _asset("page.css"),
+        "@SCRIPT@": _asset("page.js"),
+        "@DATA@": _json_in_html(data),
+    }
+    page = _asset("page.html")
+    for mark, text in parts.items():
+        page = page.replace(mark, text, 1)
+    return page
+
+
+def _labels(results: Iterable[Result]) -> str:
+    return " and ".join(PurePath(result.label).name for result in results)
+
+
+def _asset(name: str) -> str:
+    return files("makeway.sim").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _json_in_html(data: object) -> str:
+    """JSON that no name in a trace can break out of."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("@", "\\u0040")
+
+
+def _run(result: Result, letter: str, say: Say | None) -> dict[str, Any]:
+    origin = result.trace.origin
+    return {
+        "letter": letter,
+        "title": f"{letter}: {result.label}",
+        "originMs": None if origin is None else round(origin * 1000),
+        "report": as_data(result, say),
+        "waits": {"curves": _curves(result)},
+        "timeline": _timeline(result),
+    }
+
+
+def _curves(result: Result) -> list[dict[str, Any]]:
+    """Waits at equal steps of the share of jobs, per queue and for all."""
+    groups: dict[str, list[float]] = {}
+    for life in result.lives:
+        wait_s = result.wait_of(life)
+        groups.setdefault(life.queue, []).append(wait_s)
+        groups.setdefault("all", []).append(wait_s)
+    curves = []
+    for name, waits in groups.items():
+        waits.sort()
+        points = min(CURVE_POINTS, len(waits))
+        at = [i * (len(waits) - 1) // max(1, points - 1) for i in range(points)]
+        curves.append({"name": name, "seconds": [round(waits[i], 3) for i in at]})
+    return curves
+
+
+def _timeline(result: Result) -> dict[str, Any]:
+    record, lives = result.record, result.lives
+    queues = list(result.cluster.queues)
+    number_of = {name: i for i, name in enumerate(queues)}
+    # The script counts jobs as they came, which is how they are indexed once all have come.
+    place_of = {life.index: i for i, life in enumerate(lives)}
+    stays = range(len(record.stay_job))
+    open_stays = [life for life in lives if life.usage is not None]
+    kinds = [record.stay_ending[i] | (RAN if record.stay_ran[i] else 0) for i in stays]
+    return {
+        "queues": queues,
+        "names": [life.key for life in lives],
+        "submit": _packed("d", (life.job.submit_s for life in lives)),
+        "end": _packed("d", (_end_of(life, result.end) for life in lives)),
+        "queue": _packed("H", (number_of[life.queue] for life in lives)),
+        "stayJob": _packed(
+            "I",
+            [
+                *(place_of[job] for job in record.stay_job),
+                *(place_of[life.index] for life in open_stays),
+            ],
+        ),
+        "stayFrom": _packed("d", [*record.stay_from, *map(_since, open_stays)]),
+        "stayTo": _packed("d", [*record.stay_to, *(result.end for _ in open_stays)]),
+        "stayKind": _packed("B", [*kinds, *map(_open_kind, open_stays)]),
+    }
+
+
+OPEN = 5  # the place of Ending.OPEN
+
+
+def _open_kind(life: Life) -> int:
+    return OPEN | (RAN if life.run_from is not None else 0)
+
+
+def _since(life: Life) -> float:
+    return life.held_from if life.run_from is None else life.run_from
+
+
+def _end_of(life: Life, end: float) -> float:
+    return end if life.ended_at is None else life.ended_at
+
+
+def _packed(kind: str, values: Iterable[float]) -> str:
+    """Numbers as browsers read them: little-endian, base64."""
+    packed = array(kind, values)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return b64encode(packed.tobytes()).decode("ascii")

@@ -1,0 +1,486 @@
+"""A result as JSON and as tables. The schema is documented in docs/reference/simulation-report.md.
+
+Reasons are data in here. Whoever has words for them (the CLI) hands in `say`, and they stand
+beside the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from makeway.api.quantity import format_amount
+from makeway.api.times import format_time
+from makeway.engine.decisions import Decision, Reason
+from makeway.engine.explain import Explanation
+from makeway.engine.model import FlavorResource
+from makeway.sim.cluster import nominal_of
+from makeway.sim.metrics import Waits, bin_means, jain_index
+from makeway.sim.record import Fate, Incident, Life, Moment, Record
+from makeway.sim.result import Result
+
+SCHEMA = "makeway.dev/simulation-report/v1"
+BINS = 400
+LONGEST_SHOWN = 20
+Say = Callable[[Reason], str]
+SayDecision = Callable[[Decision | Explanation], str]
+
+
+def as_json(result: Result, say: Say | None = None, say_decision: SayDecision | None = None) -> str:
+    """The report as one JSON document; the same result gives the same bytes."""
+    return json.dumps(as_data(result, say, say_decision), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_data(
+    result: Result, say: Say | None = None, say_decision: SayDecision | None = None
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "trace": _trace(result),
+        "configuration": {"source": result.cluster.source, "notes": result.cluster.notes},
+        "seed": result.seed,
+        "isComplete": result.is_complete,
+        "endSeconds": _round(result.end),
+        "events": result.record.steps,
+        "cycles": result.record.cycles,
+        "jobs": {_camel(fate.value): count for fate, count in result.fates.items()},
+        "makespan": {
+            "seconds": _round(result.makespan.seconds),
+            "workSeconds": _round(result.makespan.work_s),
+            "lostSeconds": _round(result.makespan.lost_s),
+            "unusedSeconds": _round(result.makespan.unused_s),
+        },
+        "mainResource": result.main_resource,
+        "waits": {
+            "all": _waits(result.wait()),
+            "byQueue": {name: _waits(w) for name, w in result.waits_by_queue().items()},
+            "byPriority": {str(p): _waits(w) for p, w in result.waits_by_priority().items()},
+            "bySize": {size_text(group): _waits(w) for group, w in result.waits_by_size().items()},
+        },
+        "flavors": [
+            {
+                "flavor": use.cell.flavor,
+                "resource": use.cell.resource,
+                "quota": use.quota,
+                "used": _round(use.used),
+                "busy": _round(use.busy),
+                "peak": use.peak,
+                "borrowed": _round(use.borrowed),
+                "utilisation": _round(use.share),
+            }
+            for use in result.uses
+        ],
+        "queues": queue_rows(result),
+        "fairness": _round(fairness(result)),
+        "evictions": result.evictions,
+        "preemptions": result.preemptions,
+        "counts": dict(sorted(result.record.counts.items())),
+        "work": {
+            "resource": result.main_resource,
+            "usefulSeconds": _round(result.work.useful),
+            "lostSeconds": _round(result.work.lost),
+            "unfinishedSeconds": _round(result.work.kept),
+            "heldIdleSeconds": _round(result.work.idle),
+        },
+        "longestWaits": [_long_wait(result, life, say) for life in result.longest_waits()],
+        "neverFits": _never_fits(result, say),
+        "stockouts": [
+            {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
+            for start, end, flavor in result.record.dry
+        ],
+        "series": series(result),
+    }
+    stories = {life.key: _story(life, say_decision) for life in result.lives if life.story}
+    if stories:
+        data["stories"] = stories
+    return data
+
+
+def size_text(group: tuple[int, int]) -> str:
+    low, high = group
+    return str(high) if low >= high else f"{low}-{high}"
+
+
+def fairness(result: Result) -> float | None:
+    shares = [share for share in result.shares.values() if share is not None]
+    return jain_index(shares)
+
+
+def queue_rows(result: Result) -> list[dict[str, Any]]:
+    preempted = dict.fromkeys(result.cluster.queues, 0)
+    evicted = dict.fromkeys(result.cluster.queues, 0)
+    preempting = dict.fromkeys(result.cluster.queues, 0)
+    for eviction in result.record.evictions:
+        evicted[eviction.queue] += 1
+        if eviction.by >= 0:
+            preempted[eviction.queue] += 1
+            preempting[result.record.lives[eviction.by].queue] += 1
+    rows = []
+    quotas = _quotas_by_queue(result)
+    for name, queue in result.cluster.queues.items():
+        share = result.shares[name]
+        rows.append(
+            {
+                "queue": name,
+                "cohort": queue.cohort,
+                "quotas": quotas[name],
+                "shareOverEntitlement": None if share is None else _round(share),
+                "evicted": evicted[name],
+                "preempted": preempted[name],
+                "preempting": preempting[name],
+            }
+        )
+    return rows
+
+
+def _quotas_by_queue(result: Result) -> dict[str, list[dict[str, Any]]]:
+    """Own, used, borrowed and lent per queue and flavor, on average over time.
+
+    What is borrowed in a tree at a time is lent by those who leave theirs unused, each in
+    proportion to what it leaves; this is reckoned on the bins of the series.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in result.cluster.queues}
+    for cell in result.cluster.cells():
+        used, borrowed, lent = _cell_bins(result, cell)
+        for name, queue in result.cluster.queues.items():
+            nominal = nominal_of(queue)
+            if cell in nominal or any(used[name]):
+                rows[name].append(
+                    {
+                        "flavor": cell.flavor,
+                        "resource": cell.resource,
+                        "nominal": nominal.get(cell, 0),
+                        "used": _round(_mean(used[name])),
+                        "borrowed": _round(_mean(borrowed[name])),
+                        "lent": _round(_mean(lent[name])),
+                    }
+                )
+    return rows
+
+
+Bins = dict[str, list[float]]
+
+
+def _cell_bins(result: Result, cell: FlavorResource) -> tuple[Bins, Bins, Bins]:
+    used: Bins = {}
+    borrowed: Bins = {}
+    idle: Bins = {}
+    roots: dict[str, list[str]] = {}
+    for name, queue in result.cluster.queues.items():
+        nominal = nominal_of(queue).get(cell, 0)
+        steps = result.record.used[name, cell]
+        used[name] = bin_means(steps, result.end, BINS)
+        borrowed[name] = bin_means(steps, result.end, BINS, _above(nominal))
+        idle[name] = [
+            nominal - own + over for own, over in zip(used[name], borrowed[name], strict=True)
+        ]
+        roots.setdefault(result.cluster.root_of(name), []).append(name)
+    lent: Bins = {}
+    for members in roots.values():
+        total_borrowed = _column_sums([borrowed[member] for member in members])
+        total_idle = _column_sums([idle[member] for member in members])
+        for member in members:
+            lent[member] = [
+                min(own, total * own / all_idle) if all_idle > 0 else 0.0
+                for own, total, all_idle in zip(
+                    idle[member], total_borrowed, total_idle, strict=True
+                )
+            ]
+    return used, borrowed, lent
+
+
+def _above(nominal: int) -> Callable[[int], int]:
+    return lambda value: max(0, value - nominal)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def series(result: Result, bins: int = BINS) -> dict[str, Any]:
+    """Means over equal spans of time, for pictures."""
+    record, end = result.record, result.end
+    main = [cell for cell in result.cluster.cells() if cell.resource == result.main_resource]
+    used: dict[str, list[float]] = {}
+    borrowed: dict[str, list[float]] = {}
+    for name, queue in result.cluster.queues.items():
+        nominal = nominal_of(queue)
+        used[name] = _sum_bins(
+            [bin_means(record.used[name, cell], end, bins) for cell in main], bins
+        )
+        borrowed[name] = _sum_bins(
+            [
+                bin_means(record.used[name, cell], end, bins, _above(nominal.get(cell, 0)))
+                for cell in main
+            ],
+            bins,
+        )
+    return {
+        "binSeconds": _round(end / bins),
+        "waiting": {n: _rounded(bin_means(s, end, bins)) for n, s in record.waiting.items()},
+        "running": {n: _rounded(bin_means(s, end, bins)) for n, s in record.running.items()},
+        "usedByQueue": used,
+        "borrowedByQueue": borrowed,
+        "usedByFlavor": {
+            f"{cell.flavor}/{cell.resource}": _used_by_flavor(record, cell, end, bins)
+            for cell in result.cluster.cells()
+        },
+        "borrowedByFlavor": {
+            f"{cell.flavor}/{cell.resource}": _borrowed_by_flavor(result, cell, bins)
+            for cell in result.cluster.cells()
+        },
+        "busyByFlavor": {
+            f"{cell.flavor}/{cell.resource}": _rounded(bin_means(record.busy[cell], end, bins))
+            for cell in result.cluster.cells()
+        },
+    }
+
+
+def _used_by_flavor(record: Record, cell: FlavorResource, end: float, bins: int) -> list[float]:
+    parts = [bin_means(s, end, bins) for (_, of), s in record.used.items() if of == cell]
+    return _sum_bins(parts, bins)
+
+
+def _borrowed_by_flavor(result: Result, cell: FlavorResource, bins: int) -> list[float]:
+    parts = [
+        bin_means(
+            result.record.used[name, cell],
+            result.end,
+            bins,
+            _above(nominal_of(queue).get(cell, 0)),
+        )
+        for name, queue in result.cluster.queues.items()
+    ]
+    return _sum_bins(parts, bins)
+
+
+def _sum_bins(parts: Sequence[Sequence[float]], bins: int) -> list[float]:
+    return _rounded(_column_sums(parts) if parts else [0.0] * bins)
+
+
+def _column_sums(rows: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _trace(result: Result) -> dict[str, Any]:
+    trace = result.trace
+    return {
+        "source": trace.source,
+        "layout": trace.layout,
+        "rows": trace.rows,
+        "jobs": len(trace.jobs),
+        "simulated": len(result.demand.lives),
+        "origin": None if trace.origin is None else format_time(trace.origin),
+        "oddities": [
+            {
+                "what": oddity.what,
+                "count": oddity.count,
+                "isLeftOut": oddity.is_left_out,
+                "examples": oddity.examples,
+            }
+            for oddity in result.oddities
+        ],
+    }
+
+
+def _waits(waits: Waits) -> dict[str, Any]:
+    return {_camel(name): _round(value) for name, value in waits._asdict().items()}
+
+
+def _long_wait(result: Result, life: Life, say: Say | None) -> dict[str, Any]:
+    return {
+        "job": life.key,
+        "queue": life.queue,
+        "priority": life.priority,
+        "size": life.size,
+        "submitSeconds": _round(life.job.submit_s),
+        "waitSeconds": _round(result.wait_of(life)),
+        "runSeconds": _round(life.job.run_s),
+        "evictions": result.evictions_of(life),
+        "fate": life.fate.value,
+        "reasons": [reason_data(reason, say) for reason in life.reasons],
+    }
+
+
+def _never_fits(result: Result, say: Say | None) -> list[dict[str, Any]]:
+    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    return [
+        {
+            "job": life.key,
+            "queue": life.queue,
+            "reasons": [reason_data(reason, say) for reason in life.reasons],
+        }
+        for life in found[:LONGEST_SHOWN]
+    ]
+
+
+def reason_data(reason: Reason, say: Say | None = None) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": type(reason).__name__}
+    data.update({_camel(name): _plain(value) for name, value in reason._asdict().items()})
+    if say is not None:
+        data["text"] = say(reason)
+    return data
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Enum():
+            return value.value
+        case FlavorResource():
+            return {"flavor": value.flavor, "resource": value.resource}
+        case tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+def _story(life: Life, say: SayDecision | None) -> list[dict[str, Any]]:
+    assert life.story is not None
+    return [_moment(moment, say) for moment in life.story]
+
+
+def _moment(moment: Moment, say: SayDecision | None) -> dict[str, Any]:
+    data: dict[str, Any] = {"atSeconds": _round(moment.at)}
+    if isinstance(moment.what, Incident):
+        data["what"], data["text"] = moment.what.what, moment.what.detail
+        return data
+    data["what"] = type(moment.what).__name__
+    if say is not None:
+        data["text"] = say(moment.what)
+    return data
+
+
+def _round(value: float | None) -> float | None:
+    """Six digits behind the point, so that the last bits of sums don't show."""
+    if value is None or isinstance(value, int):
+        return value
+    return round(value, 6)
+
+
+def _rounded(values: Sequence[float]) -> list[float]:
+    return [round(value, 4) for value in values]
+
+
+def _camel(text: str) -> str:
+    first, *rest = text.replace("_", " ").split()
+    return first + "".join(word.capitalize() for word in rest)
+
+
+# --- tables ---
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
+
+    def lines(self) -> Iterator[str]:
+        widths = [
+            max(len(column), *(len(row[i]) for row in self.rows)) if self.rows else len(column)
+            for i, column in enumerate(self.columns)
+        ]
+        yield self.title
+        for row in (self.columns, *self.rows):
+            cells = [
+                f"{cell:<{width}}" if i == 0 else f"{cell:>{width}}"
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            yield ("  " + "  ".join(cells)).rstrip()
+
+
+WAIT_COLUMNS = ("jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran")
+
+
+def tables(result: Result) -> tuple[Table, ...]:
+    everybody = {"all": result.wait()}
+    by_queue: Mapping[str, Waits] = result.waits_by_queue()
+    by_priority = {str(p): w for p, w in result.waits_by_priority().items()}
+    by_size = {size_text(group): w for group, w in result.waits_by_size().items()}
+    found = [_wait_table("waiting by queue", "queue", {**by_queue, **everybody})]
+    if len(by_priority) > 1:
+        found.append(_wait_table("waiting by priority", "priority", by_priority))
+    if len(by_size) > 1:
+        title = f"waiting by size ({result.main_resource})"
+        found.append(_wait_table(title, "size", by_size))
+    found.append(_flavor_table(result))
+    found.append(_queue_table(result))
+    causes = tuple((cause, str(n)) for cause, n in result.evictions.items())
+    if causes:
+        found.append(Table("evictions by cause", ("cause", "count"), causes))
+    counts = tuple((what, str(n)) for what, n in sorted(result.record.counts.items()))
+    if counts:
+        found.append(Table("what else happened", ("what", "count"), counts))
+    return tuple(found)
+
+
+def _wait_table(title: str, what: str, groups: Mapping[str, Waits]) -> Table:
+    rows = tuple((name, *wait_cells(waits)) for name, waits in groups.items() if waits.jobs)
+    return Table(title, (what, *WAIT_COLUMNS), rows)
+
+
+def wait_cells(waits: Waits) -> tuple[str, ...]:
+    spans = (waits.mean, waits.median, waits.p95, waits.p99, waits.longest)
+    return (
+        str(waits.jobs),
+        *map(short_span, spans),
+        f"{waits.slowdown_mean:.1f}",
+        str(waits.never_ran),
+    )
+
+
+def _flavor_table(result: Result) -> Table:
+    rows = tuple(
+        (
+            f"{use.cell.flavor} {use.cell.resource}",
+            format_amount(use.cell.resource, use.quota),
+            f"{100 * use.share:.1f} %",
+            f"{100 * use.busy / use.quota:.1f} %" if use.quota else "-",
+            format_amount(use.cell.resource, use.peak),
+            f"{100 * use.borrowed / use.quota:.1f} %" if use.quota else "-",
+        )
+        for use in result.uses
+    )
+    return Table("use of quota", ("flavor", "quota", "held", "running", "peak", "borrowed"), rows)
+
+
+def _queue_table(result: Result) -> Table:
+    rows = []
+    for row in queue_rows(result):
+        main = [q for q in row["quotas"] if q["resource"] == result.main_resource]
+        share = row["shareOverEntitlement"]
+        rows.append(
+            (
+                row["queue"],
+                *(
+                    _units(result, sum(q[what] for q in main))
+                    for what in ("nominal", "used", "borrowed", "lent")
+                ),
+                "-" if share is None else f"{share:.2f}",
+                str(row["preempting"]),
+                str(row["preempted"]),
+                str(row["evicted"]),
+            )
+        )
+    columns = ("queue", "owns", "used", "borrowed", "lent", "share", "preempts", "preempted")
+    return Table(f"queues ({result.main_resource})", (*columns, "evicted"), tuple(rows))
+
+
+def _units(result: Result, amount: float) -> str:
+    value = amount / 1000 if result.main_resource == "cpu" else amount
+    return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
+
+
+def short_span(seconds: float) -> str:
+    """`0s`, `450ms`, `45.2s`, `12.5m`, `3.4h`, `2.1d`: three digits, so that columns compare."""
+    if seconds == 0:
+        return "0s"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    for size, unit, most in ((1, "s", 100), (60, "m", 100), (3600, "h", 100)):
+        if seconds / size < most:
+            return f"{seconds / size:.1f}{unit}"
+    return f"{seconds / 86400:.1f}d"

@@ -1,0 +1,235 @@
+"""Rows of a trace become jobs, and what is odd about them is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from makeway.sim import values
+from makeway.sim.jobs import CPUS, GPUS, MEMORY, Job, Oddities, Place, Trace, Trouble, in_order
+from makeway.sim.layouts import (
+    CANCEL,
+    CHECKPOINT,
+    END,
+    NAME,
+    PODS,
+    PODS_MIN,
+    PRIORITY,
+    QUEUE,
+    RUN,
+    START,
+    STATE,
+    SUBMIT,
+    TRES,
+    Layout,
+)
+from makeway.sim.values import Unreadable, is_absent
+
+T = TypeVar("T")
+CANCELLED = re.compile(r"cancel", re.IGNORECASE)
+DIFFERENCE_S = 1.5  # a duration may be rounded
+
+
+class FieldTrouble(Exception):
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index, self.problem = index, problem
+
+
+class Rows:
+    """Takes rows one after the other; `trace()` is what came of them."""
+
+    def __init__(self, source: str, header: Sequence[str], layout: Layout) -> None:
+        self.source, self.layout, self.header = source, layout, header
+        self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
+        self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
+        self.jobs: list[Job] = []
+        self.oddities = Oddities()
+        self.rows = 0
+        self.first_unparsed = ""
+        self.unparsed = 0
+        self.is_dated = False
+        self.last_submit = float("-inf")
+        self._shared: dict[object, object] = {}  # equal values once: traces repeat themselves
+
+    def take(
+        self, line: int, row: Sequence[str], delimiter: str, *, is_cancelled: bool = False
+    ) -> None:
+        self.rows += 1
+        if len(row) != len(self.header):
+            problem = f"has {len(row)} fields, not {len(self.header)}"
+            self._leave_out_unparsed(f"{Place(self.source, line, 1)}: {problem}")
+            return
+        try:
+            job = self._job(line, row, is_cancelled)
+        except FieldTrouble as trouble:
+            column = len(delimiter.join(row[: trouble.index])) + (2 if trouble.index else 1)
+            place = Place(self.source, line, column)
+            value = row[trouble.index][:40]
+            text = f'{place}: {self.header[trouble.index]} "{value}" {trouble.problem}'
+            self._leave_out_unparsed(text)
+            return
+        if job is not None:
+            self.jobs.append(job)
+
+    def trace(self, origin: float | None, queue_names: dict[str, str] | None = None) -> Trace:
+        """Count time from the first submission on."""
+        if self.unparsed * 2 > self.rows:
+            raise Trouble(
+                f"{self.first_unparsed} ({self.unparsed} of {self.rows} rows don't parse)"
+            )
+        if not self.jobs:
+            reasons = "; ".join(f"{o.count} {o.what}" for o in self.oddities.all())
+            raise Trouble(f"{self.source}: no job to simulate ({reasons or 'no rows'})")
+        start = min(job.submit_s for job in self.jobs)
+        names = queue_names or {}
+        jobs = in_order(
+            job._replace(
+                submit_s=job.submit_s - start,
+                cancel_s=None if job.cancel_s is None else job.cancel_s - start,
+                queue=names.get(job.queue, job.queue),
+            )
+            for job in self.jobs
+        )
+        if origin is not None:
+            start += origin
+        return Trace(
+            source=self.source,
+            layout=self._layout_text(),
+            jobs=jobs,
+            rows=self.rows,
+            origin=start if self.is_dated or origin is not None else None,
+            oddities=self.oddities.all(),
+        )
+
+    def _layout_text(self) -> str:
+        read = ", ".join(f"{field}={c.name}" for field, c in self.layout.columns.items())
+        return f"{self.layout.name} ({read})"
+
+    def _leave_out_unparsed(self, example: str) -> None:
+        self.unparsed += 1
+        self.first_unparsed = self.first_unparsed or example
+        self.oddities.note("rows that don't parse", example, is_left_out=True)
+
+    def _note(self, line: int, name: str, what: str, *, is_left_out: bool = False) -> None:
+        self.oddities.note(what, f"{Place(self.source, line)}: {name}", is_left_out=is_left_out)
+
+    def _job(self, line: int, row: Sequence[str], is_cancelled: bool) -> Job | None:
+        name = self._text(row, NAME) or f"job-{self.rows}"
+        if self.layout.name == "sacct" and "." in name:
+            self.oddities.note("steps of jobs, which are no jobs", is_left_out=True)
+            return None
+        submit = self._moment(row, SUBMIT)
+        if submit is None:
+            raise FieldTrouble(self.index[SUBMIT], "is no time of submission")
+        run = self._run_s(line, row, name, submit)
+        why_not = self._why_left_out(row, run, is_cancelled)
+        amounts = self._amounts(row)
+        if why_not is None and not amounts and PODS not in self.index:
+            why_not = "jobs that ask for nothing"
+        if why_not is not None:
+            self._note(line, name, why_not, is_left_out=True)
+            return None
+        assert run is not None
+        if submit < self.last_submit:
+            self._note(line, name, "rows out of order in time (sorted)")
+        self.last_submit = max(self.last_submit, submit)
+        if run == 0:
+            self._note(line, name, "jobs with a run time of zero")
+        return Job(
+            name=name,
+            queue=self._share(self._text(row, QUEUE)),
+            submit_s=submit,
+            run_s=run,
+            amounts=self._share(amounts),
+            pods=max(1, self._count(row, PODS) or 1),
+            pods_min=self._count(row, PODS_MIN),
+            priority=self._share(self._text(row, PRIORITY)),
+            cancel_s=self._moment(row, CANCEL),
+            checkpoint_s=self._span(row, CHECKPOINT),
+        )
+
+    def _why_left_out(
+        self, row: Sequence[str], run: float | None, is_cancelled: bool
+    ) -> str | None:
+        if not run and (is_cancelled or CANCELLED.search(self._text(row, STATE)) is not None):
+            return "jobs cancelled before they ran"
+        if run is None:
+            return "jobs without a run time (waiting or running when the log ended)"
+        return "jobs with a negative run time" if run < 0 else None
+
+    def _run_s(self, line: int, row: Sequence[str], name: str, submit: float) -> float | None:
+        """As the trace says, else from start to end; contradictions are noted."""
+        run = self._span(row, RUN)
+        start, end = self._moment(row, START), self._moment(row, END)
+        if start is not None and start < submit:
+            self._note(line, name, "jobs that started before they were submitted")
+        if start is None or end is None:
+            return run
+        if end < start:
+            self._note(line, name, "jobs that ended before they started")
+        elif run is not None and abs(end - start - run) > DIFFERENCE_S:
+            self._note(line, name, "jobs whose run time is not end minus start (run time counts)")
+        return end - start if run is None else run
+
+    def _amounts(self, row: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        amounts: dict[str, int] = {}
+        for field in self.resources:
+            text = row[self.index[field]]
+            if is_absent(text):
+                continue
+            try:
+                factor = self.layout.columns[field].factor
+                amounts[field] = values.amount(field, text, factor)
+            except Unreadable as trouble:
+                raise FieldTrouble(self.index[field], str(trouble)) from None
+            if amounts[field] < 0:
+                raise FieldTrouble(self.index[field], "is less than nothing")
+        if TRES in self.index and GPUS not in amounts:
+            try:
+                amounts[GPUS] = values.gpus_in_tres(row[self.index[TRES]])
+            except Unreadable as trouble:
+                raise FieldTrouble(self.index[TRES], str(trouble)) from None
+        return tuple(sorted((word, amount) for word, amount in amounts.items() if amount))
+
+    # --- one field ---
+
+    def _text(self, row: Sequence[str], field: str) -> str:
+        index = self.index.get(field)
+        if index is None:
+            return ""
+        text = row[index].strip()
+        return "" if text == "-1" and self.layout.name == "SWF" else text
+
+    def _moment(self, row: Sequence[str], field: str) -> float | None:
+        text = self._text(row, field)
+        if not text or is_absent(text):
+            return None
+        try:
+            value, is_dated = values.moment(text)
+        except Unreadable as trouble:
+            raise FieldTrouble(self.index[field], str(trouble)) from None
+        self.is_dated = self.is_dated or is_dated
+        return value * self.layout.columns[field].factor
+
+    def _span(self, row: Sequence[str], field: str) -> float | None:
+        text = self._text(row, field)
+        if not text or is_absent(text):
+            return None
+        try:
+            return values.span_s(text) * self.layout.columns[field].factor
+        except Unreadable as trouble:
+            raise FieldTrouble(self.index[field], str(trouble)) from None
+
+    def _count(self, row: Sequence[str], field: str) -> int | None:
+        text = self._text(row, field)
+        if not text or is_absent(text):
+            return None
+        try:
+            return int(values.number(text))
+        except Unreadable as trouble:
+            raise FieldTrouble(self.index[field], str(trouble)) from None
+
+    def _share(self, value: T) -> T:
+        return self._shared.setdefault(value, value)  # type: ignore[return-value]

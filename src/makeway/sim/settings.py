@@ -1,0 +1,201 @@
+"""How the simulated world behaves, apart from queues and jobs: `kind: Simulation`.
+
+A document of this kind may stand among the queue objects of a file. Everything in it has a default
+under which the world is without friction: pods start and stop at once, nothing fails, and an
+evicted job begins again from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+from makeway.api.codec import decode_own
+from makeway.api.errors import FieldError
+from makeway.api.meta import UNNAMED, ObjectMeta
+from makeway.api.schema import Amount, Document, Duration, Int32, Quantity
+
+GROUP = "makeway.dev"
+EVERY = "*"
+Distribution = Literal["Constant", "Uniform", "Exponential", "LogNormal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """A span of time that may differ from one draw to the next."""
+
+    delay: Duration = 0.0  # the mean
+    distribution: Distribution = "Constant"
+    spread: Duration = 0.0  # Uniform: to both sides; LogNormal: standard deviation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup(Delay):
+    """From admission until all pods are ready."""
+
+    flavor: str = EVERY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """What an evicted job keeps: its progress up to the last full interval."""
+
+    queue: str = EVERY
+    interval: Duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stockout:
+    """A time in which no pod of a flavor starts; by schedule (`from`) or at random (`every`)."""
+
+    flavor: str
+    start: Duration | None = field(default=None, metadata={"name": "from"})
+    lasts: Duration = field(metadata={"name": "for"})  # at random: the mean
+    every: Duration | None = None  # the mean time from one beginning to the next
+    stops_running: bool = False  # True: machines in use are taken away as well
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A node dies: the pods of jobs on it fail, and start again where they hold quota."""
+
+    flavor: str
+    at: Duration | None = None
+    every: Duration | None = None
+    jobs: Int32 = 1  # how many jobs it hits; with simulated nodes, those on the node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Delay):
+    """How an admission check answers: after a while with Ready, Rejected or Retry."""
+
+    name: str = EVERY
+    rejects: Quantity = Fraction(0)  # share of the answers
+    retries: Quantity = Fraction(0)
+    retry_after: Duration = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellations:
+    """Users who give up: a share of the jobs is cancelled if it has not ended after `patience`."""
+
+    queue: str = EVERY
+    share: Quantity
+    patience: Delay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePool:
+    """Simulated nodes of a flavor. Gangs are placed on them, or wait for room."""
+
+    flavor: str
+    count: Int32
+    capacity: Mapping[str, Amount]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSpec:
+    resources: Mapping[str, str] = field(default_factory=dict)  # gpus: nvidia.com/gpu
+    termination: Duration = 0.0  # from an eviction until the last pod is gone
+    startup: tuple[Startup, ...] = ()
+    checkpoints: tuple[Checkpoints, ...] = ()
+    stockouts: tuple[Stockout, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    checks: tuple[Check, ...] = ()
+    cancellations: tuple[Cancellations, ...] = ()
+    nodes: tuple[NodePool, ...] = ()
+    pod_size_max: Mapping[str, Amount] = field(default_factory=dict)  # a bigger job has more pods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    API_VERSION: ClassVar[str] = f"{GROUP}/v1alpha1"
+    KIND: ClassVar[str] = "Simulation"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: SimulationSpec = SimulationSpec()
+
+
+NO_DELAY = Startup()
+READY_AT_ONCE = Check()
+
+
+def read_settings(document: Document) -> tuple[SimulationSpec, tuple[FieldError, ...]]:
+    """The settings of a Simulation object; the defaults where there are errors."""
+    version = document.get("apiVersion")
+    if version != Simulation.API_VERSION:
+        problem, hint = "is not a version that Makeway reads", f"write {Simulation.API_VERSION}"
+        return SimulationSpec(), (_error("apiVersion", version, problem, hint),)
+    decoded = decode_own(Simulation, document)
+    if decoded.object is None:
+        return SimulationSpec(), decoded.errors
+    return decoded.object.spec, tuple(check_settings(decoded.object.spec))
+
+
+def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
+    """What is wrong with settings that are right in form."""
+    for i, stockout in enumerate(spec.stockouts):
+        if (stockout.start is None) == (stockout.every is None):
+            problem, hint = "has no time, or two", "write from: 2h, or every: 24h"
+            yield _error(f"spec.stockouts[{i}]", stockout.flavor, problem, hint)
+        if stockout.lasts <= 0:
+            yield _error(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive", "")
+        if stockout.every is not None and stockout.every <= 0:
+            yield _error(f"spec.stockouts[{i}].every", stockout.every, "is not positive", "")
+    for i, failure in enumerate(spec.failures):
+        if (failure.at is None) == (failure.every is None):
+            problem, hint = "has no time, or two", "write at: 2h, or every: 24h"
+            yield _error(f"spec.failures[{i}]", failure.flavor, problem, hint)
+        if failure.every is not None and failure.every <= 0:
+            yield _error(f"spec.failures[{i}].every", failure.every, "is not positive", "")
+    for i, pool in enumerate(spec.nodes):
+        for resource, amount in pool.capacity.items():
+            if amount <= 0:
+                path = f"spec.nodes[{i}].capacity"
+                yield _error(path, amount, f"of {resource} is no capacity", "")
+    for resource, amount in spec.pod_size_max.items():
+        if amount <= 0:
+            yield _error("spec.podSizeMax", amount, f"of {resource} is no size for a pod", "")
+    for i, checkpoints in enumerate(spec.checkpoints):
+        if checkpoints.interval <= 0:
+            path = f"spec.checkpoints[{i}].interval"
+            yield _error(path, checkpoints.interval, "is not positive", "write for example 10m")
+    for i, check in enumerate(spec.checks):
+        if not 0 <= check.rejects <= check.rejects + check.retries <= 1:
+            problem = "and retries are no shares of one whole"
+            yield _error(f"spec.checks[{i}].rejects", float(check.rejects), problem, "")
+    for i, cancelled in enumerate(spec.cancellations):
+        if not 0 <= cancelled.share <= 1:
+            path = f"spec.cancellations[{i}].share"
+            yield _error(path, float(cancelled.share), "is no share", "write 0.05 for one in 20")
+
+
+def _error(path: str, value: object, problem: str, hint: str) -> FieldError:
+    return FieldError(path=path, value=value, problem=problem, hint=hint)
+
+
+class _ForFlavor(Protocol):
+    @property
+    def flavor(self) -> str: ...
+
+
+class _ForQueue(Protocol):
+    @property
+    def queue(self) -> str: ...
+
+
+ForFlavorT = TypeVar("ForFlavorT", bound=_ForFlavor)
+ForQueueT = TypeVar("ForQueueT", bound=_ForQueue)
+
+
+def for_flavor(settings: Iterable[ForFlavorT], flavor: str) -> ForFlavorT | None:
+    """The setting that names the flavor, else the one for every flavor."""
+    by_name = {setting.flavor: setting for setting in settings}
+    return by_name.get(flavor, by_name.get(EVERY))
+
+
+def for_queue(settings: Iterable[ForQueueT], queue: str) -> ForQueueT | None:
+    by_name = {setting.queue: setting for setting in settings}
+    return by_name.get(queue, by_name.get(EVERY))

@@ -1,0 +1,78 @@
+"""One call from files to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from makeway.sim.cluster import Cluster, read_cluster
+from makeway.sim.jobs import Trace
+from makeway.sim.layouts import parse_mapping
+from makeway.sim.result import Result
+from makeway.sim.traces import read_trace
+from makeway.sim.world import Watch, World
+
+Files = str | Path | Sequence[str | Path]
+
+
+def simulate(
+    queues: Files | Cluster = (),
+    trace: str | Path | Trace = "",
+    *,
+    map: str = "",
+    queue: str | None = None,
+    seed: int = 0,
+    until: float | None = None,
+    jobs: int | None = None,
+    explain: Iterable[str] = (),
+    watch: Watch | None = None,
+) -> Result:
+    """Play a trace through the engine and return what came of it.
+
+    `queues` are files of queue objects, `trace` is a log or generator file; both may be given
+    ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
+    takes the jobs whose own queue is not configured, `until` ends the simulation after so many
+    seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
+    Raises `Trouble` if a file is not right.
+    """
+    if not isinstance(trace, Trace):
+        trace = read_trace(trace, parse_mapping(map))
+    if jobs is not None:
+        trace = trace.first(jobs)
+    if not isinstance(queues, Cluster):
+        files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
+        queues = read_cluster(files, () if files else trace.manifests)
+    world = World(queues, trace, seed, explain, queue)
+    is_complete = world.run(until, watch)
+    world.explain_open()
+    return Result(
+        cluster=queues,
+        trace=trace,
+        demand=world.demand,
+        record=world.record,
+        seed=seed,
+        end=world.now,
+        is_complete=is_complete,
+        label=queues.source,
+    )
+
+
+def compare(
+    first: Result,
+    queues: Files | Cluster,
+    *,
+    queue: str | None = None,
+    until: float | None = None,
+    explain: Iterable[str] = (),
+    watch: Watch | None = None,
+) -> Result:
+    """Play the trace of a result, with its seed, through other queues."""
+    return simulate(
+        queues,
+        first.trace,
+        queue=queue,
+        seed=first.seed,
+        until=until,
+        explain=explain,
+        watch=watch,
+    )

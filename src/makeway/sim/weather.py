@@ -1,0 +1,80 @@
+"""What befalls machines: stockouts and failing nodes, by schedule or at random with a seed.
+
+It goes on for ever, with or without jobs, so the world does not wait for it to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from makeway.sim.chance import Chance
+from makeway.sim.clock import Agenda
+from makeway.sim.settings import Failure, SimulationSpec, Stockout
+
+
+class RanDry(NamedTuple):
+    """From now on no machine of a flavor comes."""
+
+    stockout: Stockout
+    until: float
+
+
+class MachinesBack(NamedTuple):
+    """A stockout is over; another one of the same flavor may not be."""
+
+
+class NodeFailed(NamedTuple):
+    failure: Failure
+    draws: Random  # which jobs it hits
+
+
+Change = RanDry | MachinesBack | NodeFailed
+Stream = Iterator[tuple[float, Change]]  # in order of time
+
+
+class Weather:
+    def __init__(self, settings: SimulationSpec, chance: Chance) -> None:
+        self._chance = chance
+        self._agenda: Agenda[tuple[Change, Stream]] = Agenda()
+        for number, stockout in enumerate(settings.stockouts):
+            self._follow(self._stockouts(number, stockout))
+        for number, failure in enumerate(settings.failures):
+            self._follow(self._failures(number, failure))
+
+    @property
+    def next_at(self) -> float | None:
+        return self._agenda.next_at
+
+    def take(self, now: float) -> Change | None:
+        """The next change that is due; None when there is none."""
+        found = self._agenda.take(now)
+        if found is None:
+            return None
+        change, stream = found
+        if isinstance(change, RanDry):
+            self._agenda.plan(change.until, (MachinesBack(), iter(())))
+        self._follow(stream)
+        return change
+
+    def _follow(self, stream: Stream) -> None:
+        for at, change in stream:
+            self._agenda.plan(at, (change, stream))
+            return
+
+    def _stockouts(self, number: int, stockout: Stockout) -> Stream:
+        if stockout.start is not None:
+            yield stockout.start, RanDry(stockout, stockout.start + stockout.lasts)
+        if stockout.every is not None:
+            lasts = self._chance.named("stockout lasts", number)
+            for at in self._chance.moments(stockout.every, "stockout", number):
+                yield at, RanDry(stockout, at + lasts.expovariate(1.0 / stockout.lasts))
+
+    def _failures(self, number: int, failure: Failure) -> Stream:
+        draws = self._chance.named("failure hits", number)
+        if failure.at is not None:
+            yield failure.at, NodeFailed(failure, draws)
+        if failure.every is not None:
+            for at in self._chance.moments(failure.every, "failure", number):
+                yield at, NodeFailed(failure, draws)

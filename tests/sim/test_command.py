@@ -1,0 +1,187 @@
+"""`makeway simulate` as people type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from makeway.cli.main import main
+from makeway.cli.simulate import Bar, bar_text
+from makeway.sim import simulate
+from makeway.sim.examples import queues_text, trace_text
+from makeway.sim.world import Progress
+from tests.sim.worlds import cluster, flavor, job, queue, trace
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files of the example `borrow`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queues.yaml").write_text(queues_text("borrow"))
+    (tmp_path / "jobs.csv").write_text(trace_text("borrow"))
+    return tmp_path
+
+
+def test_files_in_tables_out(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["simulate", "-f", "queues.yaml", "--trace", "jobs.csv"])
+
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "jobs.csv: 26 of 26 jobs, from 2026-03-02T06:09:00Z" in out
+    assert "waiting by queue" in out
+    assert "longest waits" in out
+    assert "insufficient unused quota for nvidia.com/gpu in flavor a100" in out
+
+
+def test_json_report_and_listing_are_written(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--report", "out.html", "--jobs", "out.csv"]
+    code = main(["simulate", "-f", "queues.yaml", "--trace", "jobs.csv", "-o", "json", *files])
+
+    data = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert data["jobs"]["finished"] == 26
+    assert "text" in data["longestWaits"][0]["reasons"][0]
+    assert (lab / "out.html").read_text().startswith("<!doctype html>")
+    assert len((lab / "out.csv").read_text().splitlines()) == 27
+
+
+def test_a_job_tells_its_life(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--example", "stockout", "--explain", "train-20"]) == 0
+
+    out = capsys.readouterr().out
+    story = out[out.index("the life of default/train-20") :]
+    for word in ("submitted", "no machines", "evicted", "FlavorFallback", "pods ready", "finished"):
+        assert word in story
+
+
+def test_a_job_that_still_waits_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--example", "borrow", "--until", "6h", "--explain", "asr-14"]
+
+    assert main(["simulate", *arguments]) == 0
+
+    story = capsys.readouterr().out.partition("the life of default/asr-14")[2]
+    assert "at the end" in story
+    assert "nvidia.com/gpu in flavor a100" in story
+
+
+def test_two_configurations_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--example", "stockout", "--compare", "stockout-without-rules"]
+
+    assert main(["simulate", *arguments]) == 0
+
+    out = capsys.readouterr().out
+    assert "A: stockout.yaml   B: stockout-without-rules.yaml" in out
+    assert "WORSE" in out
+
+
+def test_a_comparison_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--example", "gang", "--compare", "gang-best-effort", "-o", "json"]
+
+    assert main(["simulate", *arguments]) == 0
+
+    data = json.loads(capsys.readouterr().out)
+    assert data["first"]["configuration"]["source"] == "gang.yaml"
+    assert data["second"]["waits"]["bySize"]["9-16"]["median"] > 4 * 3600
+    assert data["differences"][0]["what"] == "mean wait, all"
+
+
+def test_a_proposal_can_be_used_as_it_is(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "init", "--trace", "jobs.csv"]) == 0
+    (lab / "proposed.yaml").write_text(capsys.readouterr().out)
+
+    assert main(["check", "proposed.yaml"]) == 0
+    assert main(["simulate", "-f", "proposed.yaml", "--trace", "jobs.csv"]) == 0
+
+
+def test_the_examples_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--example"]) == 0
+
+    assert "stockout    spot machines don't come" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "which jobs? give a trace with --trace FILE"),
+        (["--trace", "jobs.csv"], "which queues? give them with -f queues.yaml"),
+        (["--trace", "nope.csv"], "nope.csv: no such file or directory"),
+        (["--example", "nope"], "there is no example nope; there are borrow, stockout"),
+        (["--example", "borrow", "--until", "soon"], "--until soon: not a span of time"),
+        (["--example", "borrow", "--first", "0"], "--first 0: write how many jobs"),
+        (["--example", "borrow", "--explain", "nobody"], "borrow.csv: no job nobody"),
+        (["-f", "bad.yaml", "--trace", "jobs.csv"], "bad.yaml:4:9: spec.cohort: is not a known"),
+    ],
+)
+def test_trouble_is_one_line(
+    lab: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    version = "apiVersion: kueue.x-k8s.io/v1beta2"
+    text = f"{version}\nkind: ClusterQueue\nmetadata: {{name: q}}\nspec: {{ cohort: lab }}\n"
+    (lab / "bad.yaml").write_text(text)
+
+    assert main(["simulate", *arguments]) == 2
+
+    err = capsys.readouterr().err
+    assert err.startswith(f"makeway: {error}"), err
+    assert err.count("\n") == 1
+
+
+def test_settings_are_checked_with_the_queues(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "queues.yaml"]) == 0
+    (lab / "queues.yaml").write_text(queues_text("borrow").replace("30m", "30 minutes"))
+
+    assert main(["check", "queues.yaml"]) == 1
+    assert "spec.checkpoints[0].interval" in capsys.readouterr().out
+
+
+def test_until_gives_a_partial_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--example", "borrow", "--until", "2h"]) == 0
+
+    assert "STOPPED EARLY after 2h: what follows is partial" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_the_simulation_and_not_its_report() -> None:
+    jobs = [job(f"job-{i}", at=float(i)) for i in range(1000)]
+
+    with Bar(is_shown=False) as bar:
+
+        def look(progress: Progress) -> bool:
+            if progress.jobs_ended > 300:
+                signal.raise_signal(signal.SIGINT)
+            return bar.look(progress)
+
+        result = simulate(cluster(flavor("a"), queue("q", a=100)), trace(jobs), watch=look)
+
+    assert not result.is_complete
+    assert 300 < result.finished < 900
+    assert result.wait().jobs == len(result.lives)
+
+
+def test_the_bar_tells_time_speed_and_what_is_left() -> None:
+    text = bar_text(Progress(now=86_400, last_submit=0, jobs_ended=50, jobs=100, steps=3000), 30.0)
+
+    assert text.startswith("[############............]  50 %  24.0h simulated  50 of 100 jobs")
+    assert text.endswith("  100 events/s  30s left")
+
+
+def test_the_same_command_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
+    outputs = set()
+    for seed in ("0", "1"):
+        command = [sys.executable, "-m", "makeway.cli.main", "simulate", "--example", "fair"]
+        run = subprocess.run(
+            [*command, "-o", "json"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        )
+        outputs.add(run.stdout)
+
+    assert len(outputs) == 1

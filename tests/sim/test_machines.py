@@ -1,0 +1,58 @@
+"""Simulated nodes: quota says that a job may run, placement says where."""
+
+from __future__ import annotations
+
+from makeway.sim.record import Fate
+from tests.sim.worlds import HOUR, MINUTE, flavor, job, life, play, queue, settings, told
+
+TWO_NODES = settings("nodes: [{flavor: a, count: 2, capacity: {nvidia.com/gpu: 8}}]")
+
+
+def test_a_gang_is_placed_on_nodes_as_a_whole() -> None:
+    result = play((flavor("a"), queue("q", a=16), TWO_NODES), job("gang", gpus=16, run=HOUR))
+
+    assert life(result, "gang").ended_at == HOUR
+    assert life(result, "gang").pods_asked == 2  # none is bigger than a node
+    assert told(result, "gang")[2] == "placed"
+
+
+def test_fragments_keep_a_gang_waiting_though_its_quota_is_there() -> None:
+    result = play(
+        (flavor("a"), queue("q", a=16), TWO_NODES),
+        job("left", gpus=5, run=HOUR),
+        job("right", gpus=5, run=2 * HOUR),
+        job("big", at=MINUTE, gpus=6, run=MINUTE),
+    )
+
+    assert life(result, "big").first_run_at == HOUR
+    assert "waits for nodes" in told(result, "big")
+    assert result.work.idle >= 6 * (HOUR - MINUTE) * 0.99
+
+
+def test_the_more_important_gang_takes_nodes_from_the_less_important_one() -> None:
+    result = play(
+        (flavor("a"), queue("q", a=64), TWO_NODES),  # more quota than nodes
+        job("low", gpus=16, run=HOUR),
+        job("high", at=10 * MINUTE, gpus=16, run=MINUTE, priority=9),
+    )
+
+    assert life(result, "high").first_run_at == 10 * MINUTE
+    assert result.evictions == {"PreemptedInPlacement": 1}
+    assert life(result, "low").fate is Fate.FINISHED
+    assert life(result, "low").lost_s == 10 * MINUTE
+
+
+def test_a_failing_node_takes_all_jobs_on_it() -> None:
+    world = settings(
+        "nodes: [{flavor: a, count: 1, capacity: {nvidia.com/gpu: 8}}],"
+        " failures: [{flavor: a, at: 30m}]"
+    )
+
+    result = play(
+        (flavor("a"), queue("q", a=16), world),
+        job("one", gpus=4, run=HOUR),
+        job("two", gpus=4, run=HOUR),
+    )
+
+    assert [one.ended_at for one in result.lives] == [1.5 * HOUR, 1.5 * HOUR]
+    assert result.record.counts["jobs hit by failures"] == 2

@@ -1,0 +1,160 @@
+"""The page in a real browser: it draws, without errors and without network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from array import array
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from makeway.sim.examples import load_example, load_variant
+from makeway.sim.page import render_page
+from makeway.sim.record import Record
+from makeway.sim.simulate import compare, simulate
+from tests.sim.worlds import cluster, flavor, job, queue, trace
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--hide-scrollbars", "--virtual-time-budget=5000", "--enable-logging=stderr"),
+)
+MANY = 100_000
+BLANK_BYTES = 20_000  # of a picture of an empty page of this size
+
+
+@pytest.fixture
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        reason = "no Chromium here to look at the page with: apt-get install -y chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def look(browser: str, page: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    command = [browser, *FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, file.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+def console(run: subprocess.CompletedProcess[str]) -> list[str]:
+    return re.findall(r"CONSOLE[^\]]*\] (.*)", run.stderr)
+
+
+def test_the_page_draws_all_its_pictures(browser: str, tmp_path: Path) -> None:
+    page = render_page(simulate(*load_example("borrow")))
+
+    run = look(browser, page, tmp_path, "--dump-dom")
+
+    assert console(run) == []
+    body = run.stdout[run.stdout.index("<body") :]
+    assert 'data-drawn="yes"' in body
+    drawn = body[: body.index('<script type="application/json"')]
+    assert drawn.count("<svg") == 4
+    assert drawn.count("<canvas") == 1
+    for title in ("Utilisation", "Waiting jobs", "Timeline", "Longest waits"):
+        assert f"<h2>{title}</h2>" in drawn
+    assert "jobs 1 to 26 of 26" in drawn
+
+
+ZOOM = """<script>
+const canvas = document.querySelector("canvas");
+const status = () => canvas.parentElement.querySelector(".bar span").textContent;
+const box = canvas.getBoundingClientRect();
+const at = { deltaY: -1, clientX: box.x + 300, clientY: box.y + 100, cancelable: true };
+setTimeout(() => canvas.dispatchEvent(new WheelEvent("wheel", at)), 200);
+setTimeout(() => { document.body.dataset.zoomed = status(); }, 600);
+setTimeout(() => document.querySelector(".bar button").click(), 800);
+setTimeout(() => { document.body.dataset.whole = status(); }, 1200);
+</script></body>"""
+
+
+def test_the_timeline_zooms_in_and_out(browser: str, tmp_path: Path) -> None:
+    page = render_page(simulate(*load_example("borrow"))).replace("</body>", ZOOM)
+
+    run = look(browser, page, tmp_path, "--dump-dom", "--window-size=1300,1400")
+
+    assert console(run) == []
+    (zoomed,) = re.findall('data-zoomed="([^"]*)"', run.stdout)
+    (whole,) = re.findall('data-whole="([^"]*)"', run.stdout)
+    assert "jobs 1 to 26 of 26" in whole
+    assert "of 26" in zoomed
+    assert "jobs 1 to 26" not in zoomed
+
+
+def test_a_comparison_stands_side_by_side(browser: str, tmp_path: Path) -> None:
+    first = simulate(*load_example("stockout"))
+    page = render_page(first, compare(first, load_variant("stockout-without-rules")))
+
+    run = look(browser, page, tmp_path, "--dump-dom")
+
+    drawn = run.stdout[: run.stdout.index('<script type="application/json"')]
+    assert console(run) == []
+    assert drawn.count("<canvas") == 2
+    assert "WORSE" in drawn
+    assert "stockout-without-rules.yaml" in drawn
+
+
+def test_a_hundred_thousand_jobs_are_drawn(browser: str, tmp_path: Path) -> None:
+    source = Random(1)
+    jobs = [
+        job(f"job-{i}", at=i * 10.0, run=source.expovariate(1 / 900), gpus=source.choice((1, 2)))
+        for i in range(200)
+    ]
+    result = simulate(cluster(flavor("a"), queue("q", a=100)), trace(jobs))
+    _repeat(result.record, MANY)
+    screenshot = tmp_path / "page.png"
+
+    page = render_page(result)
+    run = look(
+        browser,
+        page,
+        tmp_path,
+        "--dump-dom",
+        f"--screenshot={screenshot}",
+        "--window-size=1300,1400",
+    )
+
+    assert console(run) == []
+    assert "jobs 1 to 100000 of 100000" in run.stdout
+    assert len(page) < 15_000_000
+
+
+def _repeat(record: Record, count: int) -> None:
+    """As many jobs and stays, made of the few that were simulated."""
+    lives, stays = list(record.lives), len(record.stay_job)
+    while len(record.lives) < count:
+        record.lives.extend(lives[: count - len(record.lives)])
+    columns: tuple[array[Any], ...] = (
+        *(record.stay_job, record.stay_from, record.stay_to),
+        *(record.stay_ending, record.stay_ran),
+    )
+    for column in columns:
+        column.extend(column[i % stays] for i in range(count - stays))
+
+
+def test_the_screenshot_is_not_empty(browser: str, tmp_path: Path) -> None:
+    screenshot = tmp_path / "page.png"
+    page = render_page(simulate(*load_example("borrow")))
+
+    look(browser, page, tmp_path, f"--screenshot={screenshot}", "--window-size=1300,2200")
+
+    assert screenshot.stat().st_size > 3 * BLANK_BYTES
+
+
+def test_nothing_in_the_page_points_outside() -> None:
+    page = render_page(simulate(*load_example("fair")))
+
+    outside = set(re.findall(r"https?://[^\"'\s)]+", page)) - {"http://www.w3.org/2000/svg"}
+    assert outside == set()
+    assert "default-src 'none'" in page
