@@ -203,9 +203,9 @@ def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, 
     policy = claim.queue.spec.preemption
     own = _own_source(claim)
     others = _other_sources(claim, tree, snapshot)
-    if not _could_suffice(claim, (*others, *own), snapshot):
-        return ()
     for may_borrow in _passes(claim, others, snapshot):
+        if not may_borrow and not own and _borrows_anyhow(claim, snapshot):
+            continue
         sources = [
             source
             for source in (*others, *own)
@@ -214,10 +214,21 @@ def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, 
             or not may_borrow
             or policy.borrow_while_reclaiming
         ]
+        if not _could_suffice(claim, sources, snapshot):
+            continue
         victims = _choose(claim, snapshot, _in_order(sources), may_borrow)
         if victims:
             return victims
     return ()
+
+
+def _borrows_anyhow(claim: Claim, snapshot: Snapshot) -> bool:
+    """Would the queue borrow whoever of other queues made way?"""
+    node = claim.queue.node
+    return any(
+        snapshot.used(node, cell) + amount > node.nominal(cell)
+        for cell, amount in claim.amounts.items()
+    )
 
 
 def _could_suffice(claim: Claim, sources: Iterable[Source], snapshot: Snapshot) -> bool:
