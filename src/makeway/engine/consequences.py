@@ -26,11 +26,9 @@ from makeway.engine.decisions import (
 from makeway.engine.entry import Entry, Phase, Scan
 from makeway.engine.head import Head
 from makeway.engine.model import (
-    CheckName,
     Eviction,
     EvictionReason,
     FailurePolicy,
-    FlavorName,
     Strategy,
     WorkloadKey,
 )
@@ -115,13 +113,11 @@ class Consequences:
     def _admit(self, head: Head) -> None:
         entry, queue, nomination = head.entry, head.queue, head.nomination
         assignment = nomination.assignment()
-        checks = open_checks(entry, queue, assignment.flavors())
+        checks = queue.checks_for(assignment.flavors())
         waited_s = self.now - entry.order_time
         self.have_changed_something = True
         self.state.reserve(entry, assignment, not checks, self.now)
-        is_borrowing = any(
-            queue.used.get(cell, 0) > queue.node.nominal(cell) for cell in nomination.usage
-        )
+        is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
             self.decisions.append(
                 Reserve(
@@ -258,16 +254,6 @@ class Consequences:
                 is_preemptor=is_preemptor,
             )
         )
-
-
-def open_checks(
-    entry: Entry, queue: QueueState, flavors: Iterable[FlavorName]
-) -> tuple[CheckName, ...]:
-    """The admission checks that have to become ready before the workload may start."""
-    held = set(flavors)
-    return tuple(
-        check.name for check in queue.spec.checks if not check.flavors or check.flavors & held
-    )
 
 
 def _as_told(reason: Reason) -> tuple[object, ...]:

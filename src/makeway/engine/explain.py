@@ -207,12 +207,8 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     queue = state.queues.get(entry.queue) if entry.queue is not None else None
     if queue is None or entry.assignment is None:
         return ()
-    held = set(entry.assignment.flavors())
-    states = (
-        (check.name, entry.checks.get(check.name, CheckState.PENDING))
-        for check in queue.spec.checks
-        if not check.flavors or check.flavors & held
-    )
+    checks = queue.checks_for(entry.assignment.flavors())
+    states = ((check, entry.checks.get(check, CheckState.PENDING)) for check in checks)
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 

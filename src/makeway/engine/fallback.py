@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from makeway.engine.entry import Entry
-from makeway.engine.matching import matches_known_keys, untolerated_taint
+from makeway.engine.flavors import mismatch_of
 from makeway.engine.model import (
     PODS,
     FallbackRule,
@@ -157,17 +157,9 @@ def _eligible(
         for quotas in group.flavors
         if quotas.flavor not in exhausted
         and quotas.flavor in flavors
-        and _suits(pod_set, flavors[quotas.flavor])
+        and mismatch_of(flavors[quotas.flavor], pod_set) is None
         and _could_offer(pod_set, group, quotas.flavor, queue)
     ]
-
-
-def _suits(pod_set: PodSet, flavor: Flavor) -> bool:
-    constraints = pod_set.constraints
-    tolerations = constraints.tolerations + flavor.tolerations
-    return untolerated_taint(flavor.taints, tolerations) is None and matches_known_keys(
-        constraints, flavor.labels
-    )
 
 
 def _could_offer(

@@ -261,15 +261,20 @@ def _mismatch(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> Fl
         return FlavorMismatch(pod_set.name, name, MismatchKind.MISSING)
     if name in question.exhausted:
         return FlavorMismatch(pod_set.name, name, MismatchKind.EXHAUSTED)
+    return mismatch_of(flavor, pod_set)
+
+
+def mismatch_of(flavor: Flavor, pod_set: PodSet) -> FlavorMismatch | None:
+    """Why pods like these can never run on this flavor; None if they can."""
     constraints = pod_set.constraints
     if flavor.taints:
         taint = untolerated_taint(flavor.taints, constraints.tolerations + flavor.tolerations)
         if taint is not None:
             detail = f"{taint.key}={taint.value}:{taint.effect}"
-            return FlavorMismatch(pod_set.name, name, MismatchKind.TAINT, detail)
+            return FlavorMismatch(pod_set.name, flavor.name, MismatchKind.TAINT, detail)
     is_choosy = constraints.selector or constraints.affinity
     if is_choosy and not matches_known_keys(constraints, flavor.labels):
-        return FlavorMismatch(pod_set.name, name, MismatchKind.AFFINITY)
+        return FlavorMismatch(pod_set.name, flavor.name, MismatchKind.AFFINITY)
     return None
 
 

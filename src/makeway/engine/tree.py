@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from enum import Enum
 from math import inf
 from operator import is_, itemgetter
@@ -12,8 +13,10 @@ from makeway.engine.decisions import HeadOutcome
 from makeway.engine.entry import Entry, Phase, VictimOrder
 from makeway.engine.model import (
     Amounts,
+    CheckName,
     Cohort,
     CohortName,
+    FlavorName,
     FlavorResource,
     Queue,
     Quota,
@@ -66,6 +69,14 @@ class QueueState:
                 self.group_of.setdefault(resource, group)
         self.node = Node(spec.name, quotas_of(spec), spec.weight, is_queue=True)
         self.generation += 1
+
+    def checks_for(self, flavors: Iterable[FlavorName]) -> tuple[CheckName, ...]:
+        """The admission checks that a workload on these flavors has to pass."""
+        held = set(flavors)
+        return tuple(c.name for c in self.spec.checks if not c.flavors or c.flavors & held)
+
+    def is_borrowing(self, cells: Iterable[FlavorResource]) -> bool:
+        return any(self.used.get(cell, 0) > self.node.nominal(cell) for cell in cells)
 
     def hold(self, entry: Entry) -> None:
         """Sort the entry in among those who hold quota."""

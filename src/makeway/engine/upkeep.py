@@ -135,19 +135,13 @@ class Upkeep:
 
     def _checks_are_ready(self, entry: Entry, queue: QueueState) -> bool:
         assert entry.assignment is not None
-        held = set(entry.assignment.flavors())
-        return all(
-            entry.checks.get(check.name) is CheckState.READY
-            for check in queue.spec.checks
-            if not check.flavors or check.flavors & held
-        )
+        checks = queue.checks_for(entry.assignment.flavors())
+        return all(entry.checks.get(check) is CheckState.READY for check in checks)
 
     def _admit(self, entry: Entry, queue: QueueState) -> None:
         assert entry.assignment is not None
         self.state.admit(entry, self.now)
-        is_borrowing = any(
-            queue.used.get(cell, 0) > queue.node.nominal(cell) for cell in entry.usage
-        )
+        is_borrowing = queue.is_borrowing(entry.usage)
         self.decisions.append(
             Admit(
                 workload=entry.workload.key,
