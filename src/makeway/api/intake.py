@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from makeway.api import versions
@@ -12,6 +13,7 @@ from makeway.api.kinds import View
 from makeway.api.schema import Document
 from makeway.api.validation import validate
 
+ROUNDS_MAX = 8  # a part may go with what it was in, up to the deepest nesting of our kinds
 _PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 
@@ -21,6 +23,7 @@ class Intake:
     document: Document | None  # what to store: current version, defaults written out; idem
     errors: tuple[FieldError, ...]  # about the fields as the user wrote them
     unsupported: tuple[Unsupported, ...]
+    readable: View | None = None  # the object, or what is left of it without its malformed parts
 
 
 def take_in(document: object, old: View | None = None) -> Intake:
@@ -30,20 +33,80 @@ def take_in(document: object, old: View | None = None) -> Intake:
     converted = versions.to_hub(document)
     completed = with_defaults(converted.document)
     decoded = decode(completed)
-    errors = decoded.errors
-    if decoded.object is not None and not converted.errors:
-        # Only now: with errors of form, errors of sense would be guesses.
-        errors = validate(decoded.object, old)
+    readable, errors = decoded.object, decoded.errors
+    if readable is not None:
+        errors = validate(readable, old)
+    else:
+        readable, malformed = _read_the_rest(completed, errors)
+        if readable is not None:
+            sense = validate(readable, old)
+            errors = (*errors, *(error for error in sense if not _touches(error, malformed)))
     errors = (*converted.errors, *map(converted.as_written, errors))
     if errors:
-        return _refuse(tuple(_with_value_written(error, document) for error in errors))
+        written = tuple(_with_value_written(error, document) for error in errors)
+        return _refuse(written, readable)
     return Intake(
-        object=decoded.object, document=completed, errors=(), unsupported=decoded.unsupported
+        object=readable,
+        document=completed,
+        errors=(),
+        unsupported=decoded.unsupported,
+        readable=readable,
     )
 
 
-def _refuse(errors: tuple[FieldError, ...]) -> Intake:
-    return Intake(object=None, document=None, errors=errors, unsupported=())
+def _refuse(errors: tuple[FieldError, ...], readable: View | None = None) -> Intake:
+    return Intake(object=None, document=None, errors=errors, unsupported=(), readable=readable)
+
+
+def _read_the_rest(
+    document: Document, errors: tuple[FieldError, ...]
+) -> tuple[View | None, tuple[str, ...]]:
+    """Decode without the malformed parts, so that everything wrong can be told at once.
+
+    Returns the paths that were left out too. Leaving one out may break what it is part of, which
+    then goes as well; nothing may be left in the end.
+    """
+    rest = deepcopy(dict(document))
+    left_out: list[str] = []
+    for _ in range(ROUNDS_MAX):
+        for error in errors:
+            path = _take_out(rest, error.path)
+            if path is None:
+                return None, ()
+            left_out.append(path)
+        decoded = decode(rest)
+        if decoded.object is not None:
+            return decoded.object, tuple(left_out)
+        errors = decoded.errors
+    return None, ()
+
+
+def _take_out(document: dict[str, object], path: str) -> str | None:
+    """Delete the field at `path`, or the nearest one around it; None if that is everything.
+
+    Items of a list stay where they are, or the paths of their neighbours would be wrong.
+    """
+    value: object = document
+    field: tuple[dict[str, object], str, str] | None = None
+    for step in _PATH_STEP.finditer(path):
+        name = step[1] or step[2]
+        if isinstance(value, dict) and name in value:
+            field = (value, name, path[: step.end()])
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            break
+    if field is None or field[2] in ("apiVersion", "kind"):
+        return None
+    holder, name, taken = field
+    del holder[name]
+    return taken
+
+
+def _touches(error: FieldError, paths: tuple[str, ...]) -> bool:
+    """Is the error about something that was left out, or about what it was part of?"""
+    return any(error.path.startswith(path) or path.startswith(error.path) for path in paths)
 
 
 def _with_value_written(error: FieldError, document: Document) -> FieldError:

@@ -61,7 +61,7 @@ class Report:
 def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
     """Check texts, given with the names of their files, by themselves and with each other."""
     report = Report()
-    sound: list[tuple[Manifest, View]] = []
+    readable: list[tuple[Manifest, View]] = []
     for source, text in texts:
         found = read_manifests(text, source)
         for trouble in found.troubles:
@@ -74,10 +74,10 @@ def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
             intake = take_in(manifest.document)
             report.errors += _findings(manifest, intake.errors)
             report.warnings += _findings(manifest, intake.unsupported)
-            if intake.object is not None:
-                sound.append((manifest, intake.object))
-    for between in validate_set([view for _, view in sound]):
-        report.errors += _findings(sound[between.index][0], (between.error,))
+            if intake.readable is not None:
+                readable.append((manifest, intake.readable))
+    for between in validate_set([view for _, view in readable]):
+        report.errors += _findings(readable[between.index][0], (between.error,))
     return report
 
 
