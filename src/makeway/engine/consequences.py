@@ -45,7 +45,6 @@ QUOTA_WAKES = frozenset(
     }
 )
 NAMESPACE_WAKES = frozenset({Change.NAMESPACE_EDITED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
-VICTIM_WAKES = frozenset({Change.QUOTA_FREED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
 NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
 
 

@@ -37,7 +37,6 @@ from makeway.engine.model import (
     ResourceGroup,
     ResourceName,
     Search,
-    Workload,
 )
 from makeway.engine.quota import borrow_level, potential
 from makeway.engine.snapshot import Snapshot
@@ -92,7 +91,6 @@ VictimTrial = Callable[[FlavorResource, int], Offer]
 class FlavorQuestion(NamedTuple):
     """Everything an assignment of flavors depends on, but for the pod counts."""
 
-    workload: Workload
     pod_sets: tuple[PodSet, ...]  # with reclaimable pods taken off
     queue: QueueState
     flavors: Mapping[FlavorName, Flavor]

@@ -92,7 +92,6 @@ class Nominator:
         preemption = queue.spec.preemption
         reclaims = preemption.reclaim is not Policy.NEVER
         return FlavorQuestion(
-            workload=entry.workload,
             pod_sets=pod_sets,
             queue=queue,
             flavors=self.state.flavors,

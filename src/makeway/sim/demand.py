@@ -40,7 +40,6 @@ class Demand:
         self._queue_of = self._find_queues(trace, queue)
         self._pod_size_max = pod_size_max(cluster.settings)
         self._pod_sets: dict[object, tuple[PodSet, ...]] = {}
-        self._local_queues: dict[str, LocalQueueKey] = {}
         self.lives = list(self._make_lives(trace, explained))  # by time of submission
         if not self.lives:
             what = "; ".join(f"{o.count} {o.what}" for o in self._oddities.all())
