@@ -25,14 +25,14 @@ from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
 from makeway.api.queueing import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from makeway.cli.command import Command
-from makeway.cli.explanation import explanation_lines
-from makeway.cli.render import decision_text
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Deactivate, Decision, Evict, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import FlavorName, FlavorResource, ResourceName, WorkloadKey
 from makeway.engine.tree import QueueState
+from makeway.translate.explanation import explanation_lines
+from makeway.translate.words import decision_text
 
 MINUTE = 60.0
 START_OF_DAY_H = 9

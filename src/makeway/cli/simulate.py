@@ -13,8 +13,6 @@ from types import FrameType
 
 from makeway.api.times import DurationError, format_time, parse_duration
 from makeway.cli.command import Command, Trouble
-from makeway.cli.explanation import explanation_lines
-from makeway.cli.render import decision_text, format_span, reason_text, waiting_message
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, jobs, simulate
@@ -31,6 +29,8 @@ from makeway.sim.report import as_json, short_span, tables
 from makeway.sim.simulate import compare
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
+from makeway.translate.explanation import explanation_lines
+from makeway.translate.words import decision_text, format_span, reason_text, waiting_message
 
 WIDTH = 100
 LONGEST_SHOWN = 5

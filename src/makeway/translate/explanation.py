@@ -6,14 +6,6 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from makeway.api.quantity import format_amount
-from makeway.cli.render import (
-    amount_text,
-    format_span,
-    names_text,
-    reason_lines,
-    rule_text,
-    trial_text,
-)
 from makeway.engine.decisions import Reason, VictimRule
 from makeway.engine.entry import Phase
 from makeway.engine.explain import (
@@ -35,6 +27,14 @@ from makeway.engine.explain import (
     QueueInactive,
     Refusal,
     SmallerRequest,
+)
+from makeway.translate.words import (
+    amount_text,
+    format_span,
+    names_text,
+    reason_lines,
+    rule_text,
+    trial_text,
 )
 
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.cli.explanation import explanation_lines
-from makeway.cli.render import (
-    Text,
-    decision_text,
-    format_span,
-    names_text,
-    reason_text,
-    waiting_message,
-)
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
@@ -76,6 +67,15 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.tree import Inactive
+from makeway.translate.explanation import explanation_lines
+from makeway.translate.words import (
+    Text,
+    decision_text,
+    format_span,
+    names_text,
+    reason_text,
+    waiting_message,
+)
 
 MAIN = PodSetName("main")
 SPOT = FlavorName("spot")
