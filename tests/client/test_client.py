@@ -87,7 +87,7 @@ async def take(reflector: Reflector, count: int) -> list[tuple[str, ...]]:
     seen: list[tuple[str, ...]] = []
     async for change in reflector.changes():
         match change:
-            case Synced(items):
+            case Synced(items=items):
                 seen.append(("all", *(item["metadata"]["name"] for item in items)))
             case Changed(type_, document):
                 seen.append((type_, document["metadata"]["name"]))

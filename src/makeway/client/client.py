@@ -260,6 +260,12 @@ class Client:
         where = namespace or document.get("metadata", {}).get("namespace", "")
         return await self._write("POST", resource.path(where), document, dry_run=dry_run)
 
+    async def post(
+        self, resource: Resource, key: tuple[str, str], subresource: str, document: Document
+    ) -> Document:
+        """Create what a subresource takes: a binding, an eviction."""
+        return await self._write("POST", resource.path(*key, subresource), document)
+
     async def replace(
         self, resource: Resource, document: Document, *, subresource: str = ""
     ) -> Document:

@@ -25,6 +25,7 @@ class Synced:
     """Everything there is; whatever is not among it is gone."""
 
     items: list[Document]
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Reflector:
             except (ApiError, Unavailable):
                 await self._back_off()
                 continue
-            yield Synced(listing.items)
+            yield Synced(listing.items, int(listing.resource_version))
             revision = listing.resource_version
             while revision:
                 try:

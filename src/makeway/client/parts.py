@@ -1,0 +1,123 @@
+"""Parts of a control plane: each hears what changed, and answers what to write.
+
+A part is synchronous and never waits: it is told of changes and of what became of its writes, and
+is asked from time to time what it wants done. `Loop` does the waiting for all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
+from makeway.client.writes import Key, ObjectWrite, Say, Write
+
+AT_ONCE_MAX = 200  # objects looked at before others get their turn
+RETRY_S = 0.1
+RETRY_MAX_S = 30.0
+
+
+class Done(NamedTuple):
+    document: Document | None  # as it is now, where the server showed it
+
+
+class Failed(NamedTuple):
+    error: ApiError | Unavailable
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the write may have happened all the same."""
+        return isinstance(self.error, Unavailable)
+
+
+Outcome = Done | Failed
+
+
+class Plan(NamedTuple):
+    writes: Sequence[Write] = ()
+    next_at: float | None = None  # ask again at this time, though nothing happen before
+
+
+NOTHING = Plan()
+
+
+class Part(Protocol):
+    resources: tuple[Resource, ...]  # the kinds of which it hears
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        """An object is new or different; None: it is gone."""
+
+    def act(self, now: float) -> Plan:
+        """What to do now. Not asked before everything of its kinds was listed once."""
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        """What became of a write; if it changed an object, `changed` has told so before.
+
+        Answers what there is to say about it.
+        """
+
+
+class Reconciler(ABC):
+    """A part that looks at one object after another, and again until each is as it should be.
+
+    While writes for an object are on their way it is left alone; after a failure it is looked at
+    again, later and later. Nothing is remembered that the objects don't say.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[Key, None] = {}
+        self._busy: dict[Key, int] = {}  # writes on their way
+        self._sent: dict[int, Key] = {}  # id of a write on its way -> for whom
+        self._failures: dict[Key, int] = {}  # in a row
+        self._timers: list[tuple[float, Key]] = []
+
+    @abstractmethod
+    def reconcile(self, key: Key, now: float) -> Plan:
+        """What brings the object nearer to what it should be; nothing when it is."""
+
+    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
+        """The server will not have this write, however often it is sent."""
+        return ()
+
+    def mark(self, key: Key) -> None:
+        self._due[key] = None
+
+    def mark_at(self, key: Key, at: float) -> None:
+        heapq.heappush(self._timers, (at, key))
+
+    def act(self, now: float) -> Plan:
+        while self._timers and self._timers[0][0] <= now:
+            self.mark(heapq.heappop(self._timers)[1])
+        writes: list[Write] = []
+        ready = [key for key in self._due if key not in self._busy][:AT_ONCE_MAX]
+        for key in ready:
+            del self._due[key]
+            plan = self.reconcile(key, now)
+            if plan.next_at is not None:
+                self.mark_at(key, plan.next_at)
+            for write in plan.writes:
+                if not isinstance(write, Say):
+                    self._busy[key] = self._busy.get(key, 0) + 1
+                    self._sent[id(write)] = key
+            writes += plan.writes
+        if any(key not in self._busy for key in self._due):
+            return Plan(writes, now)
+        return Plan(writes, self._timers[0][0] if self._timers else None)
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        key = self._sent.pop(id(write))
+        left = self._busy.pop(key) - 1
+        if left:
+            self._busy[key] = left
+        if isinstance(outcome, Done):
+            self._failures.pop(key, None)
+            return ()
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.mark_at(key, now + min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S))
+        error = outcome.error
+        if isinstance(error, ApiError) and not isinstance(error, Conflict | NotFound):
+            return self.refused(key, write, error)
+        return ()

@@ -1,0 +1,132 @@
+"""What can be done to the objects of a server, as values: decided in one place, sent in another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, assert_never
+
+from makeway.client.client import Client, Document, Resource
+from makeway.client.resources import PODS
+
+
+class Key(NamedTuple):
+    namespace: str  # empty for kinds that live outside namespaces
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(document: Document) -> Key:
+    metadata = document["metadata"]
+    return Key(metadata.get("namespace") or "", metadata["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    resource: Resource
+    document: Document  # with name and namespace
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """A merge patch; a uid or resourceVersion in its metadata is a condition."""
+
+    resource: Resource
+    key: Key
+    patch: Document
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    resource: Resource
+    key: Key
+    uid: str
+    grace_s: int | None = None  # None: what the object says
+    propagation: str = "Background"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """Give a pod its node."""
+
+    key: Key
+    uid: str
+    node: str
+
+    @property
+    def resource(self) -> Resource:
+        return PODS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Ask for a pod's end where disruption budgets allow it."""
+
+    key: Key
+    uid: str
+
+    @property
+    def resource(self) -> Resource:
+        return PODS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """An event about an object; nobody waits for it, and nothing depends on it."""
+
+    about: Document  # with apiVersion, kind and metadata
+    reason: str
+    message: str
+    type: str = "Normal"  # or Warning
+
+
+ObjectWrite = Create | Patch | Delete | Bind | Evict
+Write = ObjectWrite | Say
+
+
+async def send(client: Client, write: ObjectWrite) -> Document | None:
+    """Carry out; the object as it is then, or None where the server doesn't show it."""
+    namespace, name = write.key
+    match write:
+        case Create():
+            return await client.create(write.resource, write.document)
+        case Patch():
+            return await client.patch(
+                write.resource, name, namespace, patch=write.patch, subresource=write.subresource
+            )
+        case Delete():
+            answer = await client.delete(
+                write.resource,
+                name,
+                namespace,
+                uid=write.uid,
+                grace_s=write.grace_s,
+                propagation=write.propagation,
+            )
+            return answer if answer.get("kind") == write.resource.kind else None
+        case Bind():
+            target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
+            await client.post(PODS, write.key, "binding", _about_pod("Binding", write, target))
+            return None
+        case Evict():
+            options = {"deleteOptions": {"preconditions": {"uid": write.uid}}}
+            await client.post(PODS, write.key, "eviction", _eviction(write) | options)
+            return None
+        case _:
+            assert_never(write)
+
+
+def _about_pod(kind: str, write: Bind, target: dict[str, Any]) -> Document:
+    metadata = {"name": write.key.name, "namespace": write.key.namespace, "uid": write.uid}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "target": target}
+
+
+def _eviction(write: Evict) -> Document:
+    metadata = {"name": write.key.name, "namespace": write.key.namespace}
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
