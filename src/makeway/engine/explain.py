@@ -215,7 +215,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
 def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
-        obstacles: tuple[Obstacle, ...] = (_why_in_no_queue(state, entry),)
+        obstacles: tuple[Obstacle, ...] = (why_in_no_queue(state, entry),)
         return Explanation(workload=key, phase=entry.phase, queue=None, obstacles=obstacles)
     line = waiting_line(state, queue)
     position = line.index(entry)
@@ -258,7 +258,7 @@ def _queue_of(state: ClusterState, entry: Entry) -> QueueState | None:
     return state.queues.get(entry.queue) if entry.queue is not None else None
 
 
-def _why_in_no_queue(state: ClusterState, entry: Entry) -> Obstacle:
+def why_in_no_queue(state: ClusterState, entry: Entry) -> Obstacle:
     key = entry.workload.local_queue
     local_queue = state.local_queues.get(key)
     if local_queue is None:

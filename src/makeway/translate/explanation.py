@@ -43,7 +43,7 @@ def explanation_lines(explanation: Explanation, now: float) -> Iterator[str]:
     yield _standing(explanation)
     reasons: list[Reason] = []
     for obstacle in explanation.obstacles:
-        text = _obstacle(obstacle, now)
+        text = obstacle_text(obstacle, now)
         if isinstance(text, str):
             yield text
         else:
@@ -84,7 +84,7 @@ def _standing(explanation: Explanation) -> str:
             assert_never(explanation.phase)
 
 
-def _obstacle(obstacle: Obstacle, now: float) -> str | Reason:
+def obstacle_text(obstacle: Obstacle, now: float) -> str | Reason:
     """A line; or the reason itself, which is told together with those of its pod set."""
     match obstacle:
         case NoLocalQueue():

@@ -1,0 +1,1 @@
+"""Keeps a cluster and the engine in step: hears of objects, decides, writes what was decided."""

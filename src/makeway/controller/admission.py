@@ -1,0 +1,524 @@
+"""Watch, engine, write: keeps the statuses of Workloads and the engine's picture in step.
+
+What the engine decides is counted at once and written afterwards. Until the write is confirmed,
+the document still shows the old state, so a document is read in the light of three standings: what
+the engine has decided, what the last document showed, and what we have sent.
+
+  the document shows ...          it means
+  what the engine has decided     confirmed; what else it says (pods, checks) counts now
+  what it showed before           somebody changed something else; our write is still to come
+  what we have sent               our write, overtaken by a later decision; that one is to come
+  anything else                   somebody else moved the workload: pods let go, an eviction from
+                                  outside, or the state that another controller gave it; what we
+                                  had not written yet is forgotten
+
+A restart begins with an empty engine and the documents: there is no other memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from makeway.api import batch, queueing
+from makeway.api.codec import decode_own
+from makeway.api.configuration import Configuration
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.meta import find_condition
+from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
+from makeway.client.parts import Done, Outcome, Plan
+from makeway.client.picture import Picture, owner_of, revision_of
+from makeway.client.resources import (
+    CHECKS,
+    COHORTS,
+    FLAVORS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    QUEUES,
+    WORKLOAD_CLASSES,
+    WORKLOADS,
+)
+from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write
+from makeway.controller.statuses import (
+    PODS_READY,
+    RESERVED,
+    News,
+    Told,
+    news_of,
+    status_patch,
+    waiting,
+)
+from makeway.engine import events as ev
+from makeway.engine.decisions import Deactivate, Decision
+from makeway.engine.engine import Engine
+from makeway.engine.entry import Entry, Phase
+from makeway.engine.explain import QueueInactive, why_in_no_queue
+from makeway.engine.model import (
+    CheckName,
+    CheckState,
+    CohortName,
+    FlavorName,
+    LocalQueueKey,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadStatus,
+)
+from makeway.translate import changed, config_of, status_of, workload_of
+from makeway.translate.explanation import obstacle_text
+
+log = logging.getLogger("makeway.admission")
+
+EXPLAINED_AFTER_S = 1.0  # reasons for waiting are written when they have stood that long
+PODS_TRUSTED_AFTER_S = 5.0  # after a start, what documents say of pods may be out of date
+WRITTEN_AT_ONCE_MAX = 500
+PLACED_AT_ONCE_MAX = 200
+RETRY_S = 0.2
+RETRY_MAX_S = 30.0
+
+QUEUE_VIEWS = {
+    FLAVORS: queueing.ResourceFlavor,
+    QUEUES: queueing.ClusterQueue,
+    COHORTS: queueing.Cohort,
+    LOCAL_QUEUES: queueing.LocalQueue,
+    CHECKS: queueing.AdmissionCheck,
+    NAMESPACES: batch.Namespace,
+}
+Listener = Callable[[Decision, float], None]
+
+
+class Standing(NamedTuple):
+    """What matters of a workload's state to those who act upon it."""
+
+    is_finished: bool
+    queue: QueueName | None = None  # that holds it; None: it holds no quota
+    flavors: tuple[object, ...] = ()  # with counts, per pod set
+    is_admitted: bool = False
+    is_evicted: bool = False  # and has not let go
+
+
+def standing_of(status: WorkloadStatus) -> Standing:
+    if status.finished or status.assignment is None:
+        return Standing(status.finished)
+    return Standing(
+        False,
+        status.queue,
+        tuple((ps.name, ps.count, ps.flavors) for ps in status.assignment.pod_sets),
+        status.admitted_at is not None,
+        status.eviction is not None,
+    )
+
+
+class _Sent(NamedTuple):
+    news: News
+    standing: Standing
+    revision: int  # on which the patch builds
+    is_void: bool = False  # overtaken: should it fail, it is not sent again
+
+
+class _Track:
+    """What the documents of a workload have shown us."""
+
+    __slots__ = ("is_owned", "is_turned_away", "standing", "uid")
+
+    def __init__(self, uid: str, standing: Standing, is_owned: bool) -> None:
+        self.uid = uid
+        self.standing = standing  # in the last document
+        self.is_owned = is_owned  # somebody runs it, and says when its pods are gone
+        self.is_turned_away = False  # it was told that no queue looks at it
+
+
+class Admission:
+    resources: tuple[Resource, ...] = (
+        *QUEUE_VIEWS,
+        PRIORITY_CLASSES,
+        WORKLOAD_CLASSES,
+        WORKLOADS,
+    )
+
+    def __init__(
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        self.engine = Engine(config_of(configuration))
+        self._resources = configuration.resources
+        self._picture = picture
+        self._listeners = tuple(listeners)
+        self._tracks: dict[WorkloadKey, _Track] = {}
+        self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
+        self._explained: dict[WorkloadKey, tuple[float, News]] = {}  # written when due
+        self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
+        self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
+        self._failures: dict[WorkloadKey, int] = {}  # in a row
+        self._giving_up: set[WorkloadKey] = set()  # deactivated by us; the spec doesn't say so yet
+        self._unplaced: dict[WorkloadKey, None] = {}  # may have to be told that no queue has them
+        self._by_class: dict[str, set[WorkloadKey]] = {}  # who is annotated with it
+        self._are_pods_trusted = False
+        self._pods_trusted_at: float | None = None  # None: not begun yet, or over
+        self._has_news = False  # for the engine
+        self._next_at: float | None = None
+
+    # Hearing
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource == WORKLOADS:
+            self._hear_workload(key, document)
+        elif resource in QUEUE_VIEWS:
+            self._hear_queue_object(resource, key, document)
+        else:
+            for workload in sorted(self._by_class.get(key.name, ())):
+                where = _key(workload)
+                self._hear_workload(where, self._picture.get(WORKLOADS, where))
+
+    def _apply(self, event: ev.Event) -> None:
+        self.engine.apply(event)
+        self._has_news = True
+
+    def _hear_queue_object(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if document is None:
+            self._apply(_removed(resource, key))
+        else:
+            view = decode_own(QUEUE_VIEWS[resource], document).object
+            if view is None:
+                log.error("kind=%s name=%s problem=unreadable", resource.kind, key)
+                return
+            self._apply(changed(view))
+        if resource != NAMESPACES:
+            self._unplaced.update(
+                dict.fromkeys(
+                    entry.workload.key
+                    for local_queue in self._local_queues(resource, key)
+                    for entry in self.engine.state.by_local_queue.get(local_queue, {}).values()
+                    if entry.phase is Phase.PENDING
+                )
+            )
+
+    def _local_queues(self, resource: Resource, key: Key) -> list[LocalQueueKey]:
+        """The doors behind which a changed object may change something."""
+        if resource == LOCAL_QUEUES:
+            return [LocalQueueKey(str(key))]
+        found = self.engine.state.local_queues.values()
+        return [lq.key for lq in found if resource != QUEUES or lq.queue == key.name]
+
+    def _hear_workload(self, key: Key, document: Document | None) -> None:
+        workload_key = WorkloadKey(str(key))
+        if document is None:
+            self._forget(workload_key)
+            self._tracks.pop(workload_key, None)
+            self._apply(ev.WorkloadRemoved(workload_key))
+            return
+        view = decode_own(queueing.Workload, document).object
+        if view is None:
+            log.error("kind=Workload name=%s problem=unreadable", key)
+            return
+        workload = workload_of(view, self._resources, self._preemption_priority(view))
+        status = status_of(view)
+        track = self._tracks.get(workload_key)
+        if track is None or track.uid != view.metadata.uid:
+            self._forget(workload_key)
+            track = _Track(view.metadata.uid, standing_of(status), bool(owner_of(document)))
+            self._tracks[workload_key] = track
+            self._see(workload, status)
+            return
+        track.is_owned = bool(owner_of(document))
+        self._hear_spec(workload)
+        self._hear_status(track, workload, status, view)
+
+    def _see(self, workload: Workload, status: WorkloadStatus) -> None:
+        self._apply(ev.WorkloadSeen(workload, status))
+        self._unplaced[workload.key] = None
+
+    def _hear_spec(self, workload: Workload) -> None:
+        if workload.key in self._giving_up:
+            if workload.active:
+                workload = replace(workload, active=False)
+            else:
+                self._giving_up.discard(workload.key)
+        if self.engine.state.entries[workload.key].workload != workload:
+            self._apply(ev.WorkloadEdited(workload))
+            self._unplaced[workload.key] = None
+
+    def _hear_status(
+        self, track: _Track, workload: Workload, status: WorkloadStatus, view: queueing.Workload
+    ) -> None:
+        key = workload.key
+        before, track.standing = track.standing, standing_of(status)
+        shown, decided = track.standing, standing_of(self.engine.state.status_of(key))
+        sent = self._sent.get(key)
+        if shown.is_finished and not decided.is_finished:
+            self._forget(key)
+            self._apply(ev.WorkloadFinished(key))
+        elif shown == decided:
+            self._hear_facts(key, status, view)
+        elif shown == before and (key in self._unwritten or sent is not None):
+            pass
+        elif decided.is_evicted and shown.queue is None:
+            self._apply(ev.PodsGone(key))
+            self._unplaced[key] = None
+        elif sent is not None and shown == sent.standing:
+            pass
+        elif shown._replace(is_evicted=False) == decided and status.eviction is not None:
+            self._forget(key)
+            self._apply(ev.Evicted(key, status.eviction.reason, status.eviction.at))
+            if self.engine.state.entries[key].requeue_at is not None:
+                self._tell(key, News())  # when it will be back in line is ours to write
+        else:
+            self._forget(key)
+            self._see(workload, status)
+            self._hear_facts(key, status, view)
+
+    def _hear_facts(
+        self, key: WorkloadKey, status: WorkloadStatus, view: queueing.Workload
+    ) -> None:
+        """What others say about a workload whose standing is agreed upon."""
+        entry = self.engine.state.entries[key]
+        if status.reclaimable != entry.reclaimable:
+            self._apply(ev.PodsReclaimed(key, status.reclaimable))
+        if status.assignment is None:
+            return
+        if status.pods_ready != entry.pods_ready or not entry.pods_seen:
+            self._hear_pods(entry, status, view)
+        for check in view.status.admission_checks:
+            name, state = CheckName(check.name), CheckState(check.state)
+            if state is not entry.checks.get(name, CheckState.PENDING):
+                retry_after_s = float(check.requeue_after_seconds or 0)
+                self._apply(ev.CheckAnswered(key, name, state, retry_after_s))
+
+    def _hear_pods(self, entry: Entry, status: WorkloadStatus, view: queueing.Workload) -> None:
+        if not entry.pods_seen and not self._are_pods_trusted:
+            return  # told to all at once, when it can be trusted
+        condition = find_condition(view.status.conditions, PODS_READY)
+        since = condition.last_transition_time if condition is not None else None
+        at = entry.reserved_at if since is None else since
+        self._apply(ev.PodsChanged(entry.workload.key, status.pods_ready, at))
+
+    def _preemption_priority(self, view: queueing.Workload) -> int | None:
+        """The number of the class that an annotation names, if it may be used."""
+        key = WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
+        name = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS)
+        if not name:
+            return None
+        self._by_class.setdefault(name, set()).add(key)
+        for resource in (WORKLOAD_CLASSES, PRIORITY_CLASSES):
+            found = self._picture.get(resource, Key("", name))
+            if found is not None and found["value"] >= (view.spec.priority or 0):
+                return int(found["value"])
+        return None
+
+    def _forget(self, key: WorkloadKey) -> None:
+        """Whatever we were about to write is overtaken."""
+        self._unwritten.pop(key, None)
+        self._explained.pop(key, None)
+        self._giving_up.discard(key)
+        self._unplaced.pop(key, None)
+        sent = self._sent.get(key)
+        if sent is not None:
+            self._sent[key] = sent._replace(is_void=True)
+
+    # Acting
+
+    def act(self, now: float) -> Plan:
+        self._trust_pods(now)
+        if self._has_news or (self._next_at is not None and self._next_at <= now):
+            self._has_news = False
+            cycle = self.engine.run_cycle(now)
+            self._next_at = cycle.next_at
+            for decision in cycle.decisions:
+                self._note(decision, now)
+        self._see_to_unplaced(now)
+        return self._plan(now)
+
+    def _trust_pods(self, now: float) -> None:
+        """A while after the start, the documents have caught up with what pods do."""
+        if self._are_pods_trusted:
+            return
+        if self._pods_trusted_at is None:
+            self._pods_trusted_at = now + PODS_TRUSTED_AFTER_S
+        elif self._pods_trusted_at <= now:
+            self._are_pods_trusted, self._pods_trusted_at = True, None
+            for entry in list(self.engine.state.entries.values()):
+                if not entry.pods_seen:
+                    at = now if entry.lost_at is None else entry.lost_at
+                    self._apply(ev.PodsChanged(entry.workload.key, entry.pods_ready, at))
+
+    def _note(self, decision: Decision, now: float) -> None:
+        for listener in self._listeners:
+            listener(decision, now)
+        if isinstance(decision, Deactivate):
+            self._giving_up.add(decision.workload)
+        for key, news in news_of(decision):
+            if news.is_urgent:
+                self._tell(key, news)
+            else:
+                self._explain(key, news, now)
+
+    def _tell(self, key: WorkloadKey, news: News) -> None:
+        self._explained.pop(key, None)
+        known = self._unwritten.get(key)
+        self._unwritten[key] = news if known is None else known.then(news)
+
+    def _explain(self, key: WorkloadKey, news: News, now: float) -> None:
+        due, _ = self._explained.get(key, (now + EXPLAINED_AFTER_S, None))
+        self._explained[key] = (due, news)
+
+    def _see_to_unplaced(self, now: float) -> None:
+        """Tell those whom no queue will look at, a few at a time."""
+        for key in list(self._unplaced)[:PLACED_AT_ONCE_MAX]:
+            del self._unplaced[key]
+            entry = self.engine.state.entries.get(key)
+            if entry is None or entry.phase is not Phase.PENDING:
+                continue
+            news = self._why_not_in_line(entry, now)
+            track = self._tracks[key]
+            if news is None and track.is_turned_away:
+                news = waiting((), False, f"Waits in ClusterQueue {entry.queue}")
+                track.is_turned_away = False
+            elif news is not None:
+                track.is_turned_away = True
+            if news is not None:
+                self._explain(key, news, now)
+
+    def _why_not_in_line(self, entry: Entry, now: float) -> News | None:
+        state = self.engine.state
+        queue = state.queues.get(entry.queue) if entry.queue is not None else None
+        if queue is None:
+            obstacle = why_in_no_queue(state, entry)
+        elif queue.inactive is not None:
+            obstacle = QueueInactive(queue.spec.name, queue.inactive)
+        else:
+            return None
+        return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
+
+    def _plan(self, now: float) -> Plan:
+        for key, (due, news) in list(self._explained.items()):
+            if due > now:
+                break  # they stand in the order in which they were first told
+            del self._explained[key]
+            if key not in self._unwritten and self._is_new_to_readers(key, news):
+                self._unwritten[key] = news
+        writes: list[Write] = []
+        for key in list(self._unwritten)[:WRITTEN_AT_ONCE_MAX]:
+            if key not in self._sent and self._not_before.get(key, 0.0) <= now:
+                writes += self._write(key, now)
+        return Plan(writes, self._due_at(now))
+
+    def _due_at(self, now: float) -> float | None:
+        moments = [] if self._next_at is None else [self._next_at]
+        if self._has_news or self._unplaced:
+            moments.append(now)
+        if self._explained:
+            moments.append(next(iter(self._explained.values()))[0])
+        if self._pods_trusted_at is not None:
+            moments.append(self._pods_trusted_at)
+        waiting = [key for key in self._unwritten if key not in self._sent]
+        moments += [max(now, self._not_before.get(key, now)) for key in waiting]
+        return min(moments, default=None)
+
+    def _is_new_to_readers(self, key: WorkloadKey, news: News) -> bool:
+        document = self._picture.get(WORKLOADS, _key(key))
+        entry = self.engine.state.entries.get(key)
+        if document is None or entry is None or entry.phase is not Phase.PENDING:
+            return False
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        shown = {Told(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
+        return any(told.type == RESERVED and told not in shown for told in news.told)
+
+    def _write(self, key: WorkloadKey, now: float) -> list[Write]:
+        document = self._picture.get(WORKLOADS, _key(key))
+        news = self._unwritten.pop(key)
+        if document is None or key not in self.engine.state.entries:
+            return []
+        status, track = self.engine.state.status_of(key), self._tracks[key]
+        if key in self._giving_up and document["spec"].get("active", True):
+            # First what counts: read back after a crash, it is told as an eviction at least.
+            give_up: Document = {"metadata": _identity(document), "spec": {"active": False}}
+            self._unwritten[key] = news
+            self._sent[key] = _Sent(News(), track.standing, revision_of(document))
+            return [Patch(resource=WORKLOADS, key=_key(key), patch=give_up)]
+        patch = status_patch(document, status, news, now, lets_go=not track.is_owned)
+        standing = standing_of(status)
+        if standing.is_evicted and not track.is_owned:
+            standing = Standing(False)
+        self._sent[key] = _Sent(news, standing, revision_of(document))
+        return [Patch(resource=WORKLOADS, key=_key(key), patch=patch, subresource="status")]
+
+    # What became of it
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        key = WorkloadKey(str(write.key))
+        sent = self._sent.pop(key)
+        document = self._picture.get(WORKLOADS, write.key)
+        if isinstance(outcome, Done):
+            self._failures.pop(key, None)
+            self._not_before.pop(key, None)
+            if document is not None:
+                self._hear_again(key, document)
+                return [
+                    Say(about=document, reason=s.reason, message=s.message, type=s.type)
+                    for s in sent.news.sayings
+                ]
+            return ()
+        self._fail(key, sent, outcome.error, document, now)
+        return ()
+
+    def _fail(
+        self,
+        key: WorkloadKey,
+        sent: _Sent,
+        error: Exception,
+        document: Document | None,
+        now: float,
+    ) -> None:
+        if document is None or isinstance(error, NotFound) or sent.is_void:
+            return  # it is gone, or will be shown as gone; or nobody wants it any more
+        if isinstance(error, Conflict) and revision_of(document) > sent.revision:
+            delay_s = 0.0
+        else:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            delay_s = min(RETRY_S * 2.0 ** min(failures - 1, 16), RETRY_MAX_S)
+        self._not_before[key] = now + delay_s
+        if isinstance(error, ApiError) and not isinstance(error, Conflict):
+            log.error("workload=%s problem=refused error=%s", key, error)
+            self._giving_up.discard(key)
+            self._apply(ev.Forgotten(key))
+            return
+        later = self._unwritten.get(key)
+        self._unwritten[key] = sent.news if later is None else sent.news.then(later)
+
+    def _hear_again(self, key: WorkloadKey, document: Document) -> None:
+        """What was put off while our write was on its way."""
+        track, entry = self._tracks.get(key), self.engine.state.entries.get(key)
+        if track is None or entry is None:
+            return
+        if track.standing != standing_of(self.engine.state.status_of(key)):
+            self._hear_workload(_key(key), document)
+
+
+def _identity(document: Document) -> Document:
+    metadata = document["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def _key(workload: WorkloadKey) -> Key:
+    namespace, _, name = workload.partition("/")
+    return Key(namespace, name)
+
+
+def _removed(resource: Resource, key: Key) -> ev.Event:
+    if resource == FLAVORS:
+        return ev.FlavorRemoved(FlavorName(key.name))
+    if resource == QUEUES:
+        return ev.QueueRemoved(QueueName(key.name))
+    if resource == COHORTS:
+        return ev.CohortRemoved(CohortName(key.name))
+    if resource == LOCAL_QUEUES:
+        return ev.LocalQueueRemoved(LocalQueueKey(str(key)))
+    if resource == CHECKS:
+        return ev.CheckRemoved(CheckName(key.name))
+    assert resource == NAMESPACES, resource
+    return ev.NamespaceRemoved(key.name)

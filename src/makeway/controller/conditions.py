@@ -1,0 +1,45 @@
+"""Conditions of an object, as a list in its document: one per type, in the order they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from makeway.api.times import format_time
+from makeway.client.client import Document
+
+
+def with_condition(
+    conditions: Iterable[Document],
+    type: str,
+    status: str,
+    reason: str,
+    message: str,
+    now: float,
+    generation: int | None = None,
+) -> list[Document]:
+    """The list with this condition set; equal to the old list if nothing is new.
+
+    The time of transition moves only with the status, so that it tells since when it holds.
+    `generation` is what the object's spec was at when this was found out; None: not told.
+    """
+    old = list(conditions)
+    place = next((i for i, condition in enumerate(old) if condition.get("type") == type), None)
+    since: object = format_time(now)
+    if place is not None and old[place].get("status") == status:
+        since = old[place].get("lastTransitionTime") or since
+    new: dict[str, object] = {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }
+    if generation is not None:
+        new["observedGeneration"] = generation
+    if place is None:
+        return [*old, new]
+    return [*old[:place], new, *old[place + 1 :]]
+
+
+def without_condition(conditions: Iterable[Document], type: str) -> list[Document]:
+    return [condition for condition in conditions if condition.get("type") != type]
