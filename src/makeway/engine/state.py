@@ -483,6 +483,11 @@ class ClusterState:
                 due[entry.workload.key] = entry
         return list(due.values())
 
+    @property
+    def version(self) -> int:
+        """A number that grows when who waits or holds quota may have changed."""
+        return self._changes + self.serial
+
     # --- what survives a restart ---
 
     def status_of(self, key: WorkloadKey) -> WorkloadStatus:

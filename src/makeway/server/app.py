@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+import random
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,8 +10,9 @@ from urllib.parse import unquote
 
 from makeway.server import discovery, errors, openapi
 from makeway.server.collector import Collector
-from makeway.server.commits import Committer
+from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
+from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
 from makeway.server.kinds import BY_PATH, NAMESPACES, PODS
 from makeway.server.logs import Logs, NoLogs
 from makeway.server.messages import JSON, Request, Response, decode, encode, parse, problem
@@ -40,14 +42,18 @@ class App:
         token: str,
         clock: Callable[[], float],
         logs: Logs | None = None,
+        chance: random.Random | None = None,
+        flush: Flush | None = None,
     ) -> None:
+        """Uids and generated names come from `chance`; nobody can guess them unless it is given."""
         self.store, self.clock = store, clock
         self._token = token.encode()
         self._logs = logs or NoLogs()
-        self.committer = Committer(store)
+        self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
-        self.verbs = Verbs(store, self.committer, clock)
+        self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
         self.collector = Collector(store, self.verbs, clock)
+        self.insight: Insight | None = None  # None: nobody schedules here
         self._in_flight = 0
 
     async def start(self) -> None:
@@ -104,6 +110,10 @@ class App:
         match segments:
             case ["api", version, *rest] if rest:
                 return await self._resource(request, "", version, rest)
+            case ["apis", group, version, *rest] if (
+                rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
+            ):
+                return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if request.method != "GET":
@@ -111,8 +121,13 @@ class App:
         match segments:
             case []:
                 return _json({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
-            case ["healthz" | "livez" | "readyz", *_]:
-                return Response(body=b"ok", content_type="text/plain; charset=utf-8")
+            case ["healthz" | "livez" | "readyz" as asked, *_]:
+                return self._health(asked)
+            case ["metrics"] if self.insight is not None:
+                return Response(
+                    body=self.insight.metrics().encode(),
+                    content_type="text/plain; version=0.0.4; charset=utf-8",
+                )
             case ["version"]:
                 return _json(_version())
             case ["api"]:
@@ -142,6 +157,12 @@ class App:
                 return _kept(openapi.document(group, version))
             case _:
                 raise errors.no_such_path()
+
+    def _health(self, asked: str) -> Response:
+        plain = "text/plain; charset=utf-8"
+        if asked == "readyz" and self.insight is not None and not self.insight.is_ready:
+            return Response(code=500, body=b"[-]scheduling is not ready yet", content_type=plain)
+        return Response(body=b"ok", content_type=plain)
 
     def _discovery(
         self, request: Request, groups: list[str], legacy: Mapping[str, Any]
@@ -260,9 +281,19 @@ class App:
                 return await self._evict(request, target)
             case "log", "GET":
                 return await self._log(request, target)
+            case "explanation", "GET":
+                return self._explanation(target)
             case _:
                 raise errors.method_not_allowed()
         return self._answer(request, target, outcome)
+
+    def _explanation(self, target: Target) -> Response:
+        if self.store.get(target.key) is None:
+            raise errors.not_found(target.resource, target.name)
+        found = self.insight and self.insight.explain(target.namespace, target.name)
+        if not found:
+            raise errors.no_such_path()
+        return _json(found)
 
     async def _evict(self, request: Request, target: Target) -> Response:
         body = self._body(request) if request.body else {}
@@ -407,6 +438,7 @@ def _options(request: Request) -> Options:
         field_validation=validation,
         manager=manager[:128] or "unknown",
         is_forced=request.flag("force"),
+        is_trusted=request.is_trusted,
     )
 
 

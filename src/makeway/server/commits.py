@@ -1,18 +1,25 @@
 """Writes of many requests to the one file: each waits for its own, a batch shares a flush."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from makeway.store import Key, Record, Store, WriteFailed
+from makeway.store import Batch, Key, Record, Store, WriteFailed
+
+Flush = Callable[[Batch], Awaitable[WriteFailed | None]]  # makes a batch durable
 
 
 class Committer:
-    """Drives the store's batches; the only one who does."""
+    """Drives the store's batches; the only one who does.
 
-    def __init__(self, store: Store) -> None:
+    The disk is waited for in a thread, unless the owner brings a flush of his own: where time is
+    virtual, a thread would come back at a moment that nobody can repeat.
+    """
+
+    def __init__(self, store: Store, flush: Flush | None = None) -> None:
         self.store = store
-        self._thread = ThreadPoolExecutor(1, "store")
+        self._thread = ThreadPoolExecutor(1, "store")  # starts with its first use
+        self._flush = flush or self._flush_in_thread
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -54,15 +61,17 @@ class Committer:
         return await future
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
             while (batch := self.store.begin()) is not None:
-                written = loop.run_in_executor(self._thread, self.store.write, batch)
+                written = asyncio.ensure_future(self._flush(batch))
                 try:
                     failure = await asyncio.shield(written)
                 except asyncio.CancelledError:
                     self.store.settle(batch, await written)
                     raise
                 self.store.settle(batch, failure)
+
+    def _flush_in_thread(self, batch: Batch) -> Awaitable[WriteFailed | None]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, self.store.write, batch)

@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from makeway.server.kinds import ALL_VERBS, NAMESPACES, PODS, RESOURCES, Resource
+from makeway.server.kinds import (
+    ALL_VERBS,
+    NAMESPACES,
+    PODS,
+    QUEUE_WORKLOADS,
+    RESOURCES,
+    Resource,
+)
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 STATUS_VERBS = ("get", "patch", "update")
@@ -30,6 +37,8 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
         found["finalize"] = (own, ("update",))
     if resource.has_status:
         found["status"] = (own, STATUS_VERBS)
+    if resource is QUEUE_WORKLOADS:
+        found["explanation"] = (("makeway.dev", "v1", "Explanation"), ("get",))
     return found
 
 

@@ -43,6 +43,7 @@ class Options:
     field_validation: str = "Warn"  # Strict, Warn or Ignore
     manager: str = "unknown"
     is_forced: bool = False
+    is_trusted: bool = False  # it comes from the controller in this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,7 @@ def view_of(request: Request, resource: Resource, version: str) -> View:
 class Reads:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self.store, self.clock = store, clock
-        self._watches: set[_Watch] = set()
+        self._watches: dict[_Watch, None] = {}  # in the order in which they began
         self._is_closing = False
 
     def get(self, request: Request, view: View, key: Key) -> Response:
@@ -222,7 +222,7 @@ class Reads:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         next_bookmark = loop.time() + BOOKMARK_EVERY_S
-        self._watches.add(watch)
+        self._watches[watch] = None
         try:
             begin()
             yield b""  # headers go out now, or clients wait for the first event
@@ -241,7 +241,7 @@ class Reads:
                     yield watch.bookmark()
                 await watch.wait(min(end, next_bookmark) - now)
         finally:
-            self._watches.discard(watch)
+            del self._watches[watch]
             watch.close()
 
     def end_watches(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from makeway.api.errors import FieldError
+from makeway.api.labels import QUEUE_NAME
 from makeway.server import errors
 from makeway.server.kinds import JOBS, PODS, Resource
 
@@ -37,6 +38,8 @@ def _complete_job(document: Document) -> None:
     if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
         return  # refused later, with a word
     document.setdefault("status", {})
+    if _is_queued(metadata):
+        spec["suspend"] = True  # until it is admitted
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     if spec.get("manualSelector"):
@@ -148,6 +151,25 @@ def check_change(resource: Resource, old: Mapping[str, Any], new: Mapping[str, A
             pass
     if found:
         raise errors.invalid(resource, old["metadata"]["name"], found)
+
+
+def check_release(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """A job that waits in a queue is started by the queue, not by hand."""
+    if resource is not JOBS or not _is_queued(new["metadata"]):
+        return
+    if old["spec"].get("suspend") and not (new.get("spec") or {}).get("suspend"):
+        why = "a queued job is released by its queue only"
+        raise errors.forbidden(JOBS, old["metadata"]["name"], why)
+
+
+def _is_queued(metadata: Mapping[str, Any]) -> bool:
+    """Whether a job waits in a queue for itself, not as part of something that does."""
+    labels = metadata.get("labels")
+    owners = metadata.get("ownerReferences")
+    is_part = isinstance(owners, list) and any(
+        isinstance(owner, dict) and owner.get("controller") for owner in owners
+    )
+    return isinstance(labels, dict) and bool(labels.get(QUEUE_NAME)) and not is_part
 
 
 def _immutable(path: str, value: Any) -> FieldError:

@@ -62,9 +62,15 @@ _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 
 
 class Verbs:
-    def __init__(self, store: Store, committer: Committer, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Callable[[], float],
+        chance: random.Random,
+    ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
-        self._chance = random.SystemRandom()
+        self._chance = chance
 
     # Create
 
@@ -87,7 +93,7 @@ class Verbs:
         metadata = wanted["metadata"]
         for name in OF_THE_SERVER:
             metadata.pop(name, None)
-        metadata["uid"] = str(uuid.uuid4())
+        metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
         if resource.group or resource.kind == "Pod":
             metadata["generation"] = 1
@@ -225,6 +231,8 @@ class Verbs:
             if "generation" in old["metadata"]:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
+            if not options.is_trusted:
+                rules.check_release(resource, old, new)
         return new, warnings
 
     def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:

@@ -1,0 +1,102 @@
+"""What only the engine knows, for whoever asks: why a workload waits, and who is before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from makeway.client.client import Document
+from makeway.engine.engine import Engine
+from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
+from makeway.translate.explanation import explanation_lines
+
+PENDING_MAX = 1000  # in one answer, unless more are asked for
+
+
+class Visibility:
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        self._engine, self._clock = engine, clock
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """Why a workload does not run, as data and as lines; None if it isn't known."""
+        key = WorkloadKey(f"{namespace}/{name}")
+        if key not in self._engine.state.entries:
+            return None
+        now = self._clock()
+        explanation = self._engine.explain(key, now)
+        return {
+            "apiVersion": "makeway.dev/v1",
+            "kind": "Explanation",
+            "metadata": {"name": name, "namespace": namespace},
+            **{
+                _json_name(field.name): as_json(getattr(explanation, field.name))
+                for field in fields(explanation)
+            },
+            "lines": list(explanation_lines(explanation, now)),
+        }
+
+    def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
+        """Kueue's list of who waits in a ClusterQueue, first come first; None: no such queue."""
+        if name not in self._engine.state.queues:
+            return None
+        return self._summary(QueueName(name), None, offset, limit)
+
+    def pending_in_local_queue(
+        self, namespace: str, name: str, offset: int, limit: int
+    ) -> Document | None:
+        key = LocalQueueKey(f"{namespace}/{name}")
+        local_queue = self._engine.state.local_queues.get(key)
+        if local_queue is None or local_queue.queue not in self._engine.state.queues:
+            return None
+        return self._summary(local_queue.queue, key, offset, limit)
+
+    def _summary(
+        self, queue: QueueName, door: LocalQueueKey | None, offset: int, limit: int
+    ) -> Document:
+        """Everybody who came through `door`; None: all."""
+        items: list[Document] = []
+        seen: dict[LocalQueueKey, int] = {}
+        for position, key in enumerate(self._engine.waiting_in(queue)):
+            workload = self._engine.state.entries[key].workload
+            in_local_queue = seen.get(workload.local_queue, 0)
+            seen[workload.local_queue] = in_local_queue + 1
+            if door is not None and workload.local_queue != door:
+                continue
+            items.append(
+                {
+                    "metadata": {"name": key.partition("/")[2], "namespace": workload.namespace},
+                    "priority": workload.priority,
+                    "localQueueName": workload.local_queue.partition("/")[2],
+                    "positionInClusterQueue": position,
+                    "positionInLocalQueue": in_local_queue,
+                }
+            )
+        return {
+            "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
+            "kind": "PendingWorkloadsSummary",
+            "metadata": {},
+            "items": items[offset : offset + limit],
+        }
+
+
+def as_json(value: Any) -> Any:
+    """A value of the engine as plain data; what it is stands in `type`."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = {_json_name(name): as_json(getattr(value, name)) for name in value._fields}
+        return {"type": type(value).__name__, **parts}
+    if is_dataclass(value):
+        return {_json_name(f.name): as_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [as_json(item) for item in value]
+    return value
+
+
+def _json_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

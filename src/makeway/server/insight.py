@@ -1,0 +1,44 @@
+"""What a server can answer only with the help of who schedules: reasons, positions, metrics."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from makeway.server import errors
+from makeway.server.messages import Request, Response, encode
+
+VISIBILITY_GROUP = "visibility.kueue.x-k8s.io"
+VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
+LISTED_MAX = 1000  # unless more are asked for
+
+
+class Insight(Protocol):
+    def explain(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Why a workload does not run; None if it isn't known."""
+
+    def pending_in_queue(self, name: str, offset: int, limit: int) -> Mapping[str, Any] | None: ...
+
+    def pending_in_local_queue(
+        self, namespace: str, name: str, offset: int, limit: int
+    ) -> Mapping[str, Any] | None: ...
+
+    def metrics(self) -> str: ...
+
+    @property
+    def is_ready(self) -> bool: ...
+
+
+def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
+    """Who waits in a queue, as Kueue's visibility API tells it."""
+    if insight is None or request.method != "GET":
+        raise errors.no_such_path()
+    offset, limit = request.number("offset") or 0, request.number("limit") or LISTED_MAX
+    match rest:
+        case ["clusterqueues", name, "pendingworkloads"]:
+            found = insight.pending_in_queue(name, offset, limit)
+        case ["namespaces", namespace, "localqueues", name, "pendingworkloads"]:
+            found = insight.pending_in_local_queue(namespace, name, offset, limit)
+        case _:
+            raise errors.no_such_path()
+    if found is None:
+        raise errors.no_such_path()
+    return Response(body=encode(found))
