@@ -40,7 +40,7 @@ ROOMS = {
     "runner": room("api", "client"),
     "sim": room("api", "engine", "placement", "translate"),
     "dashboard": room(),
-    "embedded": room("store", "server", "client", "controller", "runner", "dashboard"),
+    "embedded": room("api", "store", "server", "client", "controller", "runner", "dashboard"),
     "cli": room("api", "client", "controller", "embedded", "engine", "sim", "translate"),
 }
 # One file knows a library; the others don't.

@@ -1,19 +1,26 @@
-"""One process, wired by hand: the store, the API server, and later what lives on them."""
+"""One process, wired by hand: the store, the API server, and what lives on them."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import gc
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from makeway.api.configuration import Configuration
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in
+from makeway.client.loop import Loop
+from makeway.client.parts import Part
+from makeway.client.picture import Picture
 from makeway.client.transport import Call, InProcessTransport
+from makeway.controller.admission import Admission
+from makeway.controller.queue_status import QueueStatus
 from makeway.server.app import App
 from makeway.server.identity import identity_in, write_private
 from makeway.server.listen import Listener
@@ -35,8 +42,15 @@ class Running:
     kubeconfig: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    port: int
+    is_insecure: bool = False  # plain http
+    configuration: Configuration = field(default_factory=Configuration)
+
+
 @contextlib.asynccontextmanager
-async def serve(folder: Path, *, port: int, is_insecure: bool = False) -> AsyncIterator[Running]:
+async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
     with _locked(folder):
         identity = identity_in(folder / "pki")
@@ -47,21 +61,37 @@ async def serve(folder: Path, *, port: int, is_insecure: bool = False) -> AsyncI
         # What was loaded stays; a collector that walked it again and again would stall everybody.
         gc.collect()
         gc.freeze()
-        app = App(store, token=identity.token, clock=time.time, logs=FileLogs(folder / "logs"))
-        tls = None if is_insecure else identity.tls()
-        listener = Listener(app.handle, app.is_known, host=HOST, port=port, tls=tls)
+        app = App(store, token=identity.token, clock=time.time, logs=FileLogs(folder / "logs", time.time))
+        tls = None if settings.is_insecure else identity.tls()
+        listener = Listener(app.handle, app.is_known, host=HOST, port=settings.port, tls=tls)
         try:
             await app.start()
             bound = await listener.start()
-            address = f"{'http' if is_insecure else 'https'}://{HOST}:{bound}"
+            address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
-            yield Running(app=app, address=address, kubeconfig=kubeconfig)
+            async with _controlled(app, settings):
+                yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
             await listener.stop()
             await app.stop()
             store.close()
+
+
+@contextlib.asynccontextmanager
+async def _controlled(app: App, settings: Settings) -> AsyncIterator[None]:
+    """Admit, place and run while the context lasts."""
+    client, picture = client_in_process(app, manager="makeway-controller"), Picture()
+    admission = Admission(picture, settings.configuration)
+    parts: list[Part] = [admission, QueueStatus(picture, admission.engine)]
+    loop = Loop(client, picture, parts, clock=time.time)
+    working = asyncio.get_running_loop().create_task(loop.run())
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
 
 
 @contextlib.contextmanager

@@ -62,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(folder: Path, port: int, is_insecure: bool) -> None:
-    from makeway.embedded import serve
+    from makeway.embedded import Settings, serve
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with serve(folder, port=port, is_insecure=is_insecure) as running:
+    async with serve(folder, Settings(port=port, is_insecure=is_insecure)) as running:
         print(f"makeway is ready on {running.address}", flush=True)
         print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
         await stop.wait()

@@ -119,15 +119,34 @@ class _Sent(NamedTuple):
     is_void: bool = False  # overtaken: should it fail, it is not sent again
 
 
+class _Sign(NamedTuple):
+    """What changes whenever anything but the status of a workload does that we read."""
+
+    uid: str
+    generation: int
+    preemption_class: str
+    has_owner: bool  # somebody runs it, and says when its pods are gone
+
+
+def _sign_of(document: Document) -> _Sign:
+    metadata = document["metadata"]
+    annotations = metadata.get("annotations") or {}
+    return _Sign(
+        metadata["uid"],
+        metadata.get("generation") or 0,
+        annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
+        bool(owner_of(document)),
+    )
+
+
 class _Track:
     """What the documents of a workload have shown us."""
 
-    __slots__ = ("is_owned", "is_turned_away", "standing", "uid")
+    __slots__ = ("is_turned_away", "sign", "standing")
 
-    def __init__(self, uid: str, standing: Standing, is_owned: bool) -> None:
-        self.uid = uid
+    def __init__(self, sign: _Sign, standing: Standing) -> None:
+        self.sign = sign
         self.standing = standing  # in the last document
-        self.is_owned = is_owned  # somebody runs it, and says when its pods are gone
         self.is_turned_away = False  # it was told that no queue looks at it
 
 
@@ -172,8 +191,17 @@ class Admission:
             self._hear_queue_object(resource, key, document)
         else:
             for workload in sorted(self._by_class.get(key.name, ())):
-                where = _key(workload)
-                self._hear_workload(where, self._picture.get(WORKLOADS, where))
+                self._rank_again(workload)
+
+    def _rank_again(self, key: WorkloadKey) -> None:
+        """A class that it is annotated with has changed."""
+        document = self._picture.get(WORKLOADS, _key(key))
+        entry = self.engine.state.entries.get(key)
+        view = None if document is None else decode_own(queueing.Workload, document).object
+        if view is not None and entry is not None:
+            self._hear_spec(
+                replace(entry.workload, preemption_priority=self._preemption_priority(view))
+            )
 
     def _apply(self, event: ev.Event) -> None:
         self.engine.apply(event)
@@ -212,20 +240,27 @@ class Admission:
             self._tracks.pop(workload_key, None)
             self._apply(ev.WorkloadRemoved(workload_key))
             return
+        track = self._tracks.get(workload_key)
+        sign = _sign_of(document)
+        if track is not None and track.sign == sign:
+            # By far the most changes are of the status alone; the rest need not be read again.
+            document = {**document, "spec": {}}
         view = decode_own(queueing.Workload, document).object
         if view is None:
             log.error("kind=Workload name=%s problem=unreadable", key)
             return
-        workload = workload_of(view, self._resources, self._preemption_priority(view))
         status = status_of(view)
-        track = self._tracks.get(workload_key)
-        if track is None or track.uid != view.metadata.uid:
+        if track is not None and track.sign == sign:
+            self._hear_status(track, self.engine.state.entries[workload_key].workload, status, view)
+            return
+        workload = workload_of(view, self._resources, self._preemption_priority(view))
+        if track is None or track.sign.uid != sign.uid:
             self._forget(workload_key)
-            track = _Track(view.metadata.uid, standing_of(status), bool(owner_of(document)))
+            track = _Track(sign, standing_of(status))
             self._tracks[workload_key] = track
             self._see(workload, status)
             return
-        track.is_owned = bool(owner_of(document))
+        track.sign = sign
         self._hear_spec(workload)
         self._hear_status(track, workload, status, view)
 
@@ -440,9 +475,9 @@ class Admission:
             self._unwritten[key] = news
             self._sent[key] = _Sent(News(), track.standing, revision_of(document))
             return [Patch(resource=WORKLOADS, key=_key(key), patch=give_up)]
-        patch = status_patch(document, status, news, now, lets_go=not track.is_owned)
+        patch = status_patch(document, status, news, now, lets_go=not track.sign.has_owner)
         standing = standing_of(status)
-        if standing.is_evicted and not track.is_owned:
+        if standing.is_evicted and not track.sign.has_owner:
             standing = Standing(False)
         self._sent[key] = _Sent(news, standing, revision_of(document))
         return [Patch(resource=WORKLOADS, key=_key(key), patch=patch, subresource="status")]

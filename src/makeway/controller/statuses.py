@@ -139,10 +139,7 @@ def _admission(decision: Admit) -> News:
         )
     )
     admitted = Told(ADMITTED, "True", ADMITTED, message)
-    sayings = [Saying(ADMITTED, message)]
-    if not decision.checked_s:
-        sayings.insert(0, Saying(RESERVED, reserved.message))
-    return News((reserved, admitted), tuple(sayings))
+    return News((reserved, admitted), (Saying(ADMITTED, message),))
 
 
 def _preemption(decision: Preempt) -> Iterator[tuple[WorkloadKey, News]]:
@@ -172,7 +169,8 @@ def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> 
         told.append(Told(PREEMPTOR, "True", word, "Others make way for this workload"))
     else:
         told.append(Told(PREEMPTOR, "False", word, "Nobody makes way for this workload"))
-    return News(tuple(told), (Saying("Pending", message, "Warning"),), is_urgent=is_preemptor)
+    sayings = () if is_preemptor else (Saying("Pending", message, "Warning"),)
+    return News(tuple(told), sayings, is_urgent=is_preemptor)
 
 
 def waiting_word(reasons: Iterable[Obstacle]) -> str:

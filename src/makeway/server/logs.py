@@ -1,21 +1,33 @@
 """What the containers of a pod have printed, for `kubectl logs`.
 
-Whoever runs pods writes one file per container: `<folder>/<uid of the pod>/<container>.log`, the
-output as it comes; that of the run before a restart in `<container>.previous.log`.
+Whoever runs pods writes into `<folder>/<uid of the pod>/`, for each container:
+
+- `<container>.log`: the output as it comes;
+- `<container>.times`: since when which bytes are there, as pairs of numbers of 8 bytes, least
+  significant first: the place of a byte in the log, and nanoseconds since 1970. A pair is written
+  before the bytes are;
+- `<container>.ended`, empty: nothing more will come.
+
+Of the run before a restart, `previous` stands in the names of the first two.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Mapping
+import io
+import os
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from makeway.api.times import TimeError, format_time, parse_time
 from makeway.server.errors import bad_request
 from makeway.server.messages import Request
 
 CHUNK_BYTES = 64 * 1024
 FOLLOW_EVERY_S = 0.2
-_NOT_KEPT = ("sinceSeconds", "sinceTime", "timestamps")
+_NUMBER_BYTES = 8
+_PAIR_BYTES = 2 * _NUMBER_BYTES
 
 
 class Logs(Protocol):
@@ -32,56 +44,174 @@ class NoLogs:
 
 
 class FileLogs:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self.folder, self._clock = folder, clock
 
     async def read(self, pod: Mapping[str, Any], request: Request) -> bytes | AsyncIterator[bytes]:
-        for name in _NOT_KEPT:
-            if request.query.get(name, "") not in ("", "false"):
-                raise bad_request(f"{name}: the times of lines are not kept")
         container = container_of(pod, request)
-        suffix = ".previous.log" if request.flag("previous") else ".log"
-        path = self.folder / pod["metadata"]["uid"] / f"{container}{suffix}"
+        is_previous = request.flag("previous")
+        name = f"{container}.previous.log" if is_previous else f"{container}.log"
+        path = self.folder / pod["metadata"]["uid"] / name
         if not path.exists():
+            if is_previous:
+                raise _no_previous(pod, container)
             raise _waiting(pod, container)
-        tail = request.number("tailLines")
-        limit = request.number("limitBytes")
-        return self._stream(path, tail, limit, pod if request.flag("follow") else None)
+        times = _Times(path.with_suffix(".times"))
+        since = self._since(request)
+        is_timed = request.flag("timestamps")
+        if (is_timed or since is not None) and not times.are_kept:
+            raise bad_request(f"the times of what container {container} printed were not kept")
+        tail, limit = request.number("tailLines"), request.number("limitBytes")
+        pieces = _pieces(path, times, since, tail, is_followed=request.flag("follow"))
+        if is_timed:
+            pieces = _with_times(pieces, times)
+        return _texts(pieces) if limit is None else _limited(_texts(pieces), limit)
 
-    async def _stream(
-        self, path: Path, tail: int | None, limit: int | None, followed: Mapping[str, Any] | None
-    ) -> AsyncIterator[bytes]:
-        left = limit if limit is not None else None
-        with path.open("rb") as file:
-            if tail is not None:
-                file.seek(_tail_start(file, tail))
-            while True:
-                chunk = file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
-                if chunk:
-                    if left is not None:
-                        left -= len(chunk)
-                    yield chunk
-                elif left == 0 or followed is None or _has_ended(path):
-                    return
-                else:
-                    yield b""
-                    await asyncio.sleep(FOLLOW_EVERY_S)
+    def _since(self, request: Request) -> float | None:
+        seconds, moment = request.number("sinceSeconds"), request.query.get("sinceTime", "")
+        if seconds is not None and moment:
+            raise bad_request("at most one of sinceTime and sinceSeconds may be given")
+        if seconds is not None:
+            return self._clock() - seconds
+        try:
+            return parse_time(moment) if moment else None
+        except TimeError:
+            raise bad_request(f"sinceTime: {moment[:50]!r} is not a time") from None
 
 
-def _has_ended(path: Path) -> bool:
-    """Whoever writes a log marks its end with an empty file beside it."""
-    return path.with_suffix(".ended").exists()
+class _Times:
+    """When which bytes of a log came; grows while the log does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts: list[int] = []
+        self._moments: list[int] = []  # nanoseconds
+        self.are_kept = path.exists()
+
+    def _read_on(self) -> None:
+        with self._path.open("rb") as file:
+            file.seek(len(self._starts) * _PAIR_BYTES)
+            content = file.read()
+        for place in range(0, len(content) - _PAIR_BYTES + 1, _PAIR_BYTES):
+            middle = place + _NUMBER_BYTES
+            self._starts.append(int.from_bytes(content[place:middle], "little"))
+            moment = int.from_bytes(content[middle : middle + _NUMBER_BYTES], "little")
+            # A clock that was set back mustn't hide what is new.
+            self._moments.append(max(moment, self._moments[-1] if self._moments else 0))
+
+    def of(self, place: int) -> float:
+        """When the byte at a place came."""
+        if not self._starts or self._starts[-1] <= place:
+            self._read_on()
+        index = bisect_right(self._starts, place) - 1
+        return self._moments[max(index, 0)] / 1e9 if self._moments else 0.0
+
+    def first_since(self, moment: float) -> int | None:
+        """Where begins what came at that time or later; None if nothing did."""
+        self._read_on()
+        index = bisect_left(self._moments, moment * 1e9)
+        return self._starts[index] if index < len(self._starts) else None
+
+
+Piece = tuple[int, bytes]  # where it stands in the log
+
+
+async def _pieces(
+    path: Path, times: _Times, since: float | None, tail: int | None, *, is_followed: bool
+) -> AsyncIterator[Piece]:
+    with path.open("rb") as file:
+        place = _since_start(file, times, since)
+        if tail is not None:
+            place = max(place, _tail_start(file, tail))
+        file.seek(place)
+        while True:
+            # Asked before reading: what came before the end is read after it.
+            has_ended = not is_followed or _has_ended(path, file)
+            while chunk := file.read(CHUNK_BYTES):
+                yield place, chunk
+                place += len(chunk)
+            if has_ended:
+                return
+            yield place, b""
+            await asyncio.sleep(FOLLOW_EVERY_S)
+
+
+def _has_ended(path: Path, file: BinaryIO) -> bool:
+    """Whether nothing more comes: the run is over, or even a new one has begun."""
+    if path.with_suffix(".ended").exists() or path.stem.endswith(".previous"):
+        return True
+    try:
+        return path.stat().st_ino != os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return True
+
+
+async def _texts(pieces: AsyncIterator[Piece]) -> AsyncIterator[bytes]:
+    async for _, text in pieces:
+        yield text
+
+
+async def _limited(texts: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    left = limit
+    async for text in texts:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+async def _with_times(pieces: AsyncIterator[Piece], times: _Times) -> AsyncIterator[Piece]:
+    """Put before each line when it began."""
+    is_at_start = True
+    async for place, text in pieces:
+        lines = []
+        for line in io.BytesIO(text):  # only newlines end lines
+            if is_at_start:
+                lines.append(f"{_precise(times.of(place))} ".encode())
+            lines.append(line)
+            place += len(line)
+            is_at_start = line.endswith(b"\n")
+        yield place, b"".join(lines)
+
+
+def _precise(moment: float) -> str:
+    text = format_time(moment)
+    return text if "." in text else text.replace("Z", ".000000Z")
+
+
+def _since_start(file: BinaryIO, times: _Times, since: float | None) -> int:
+    """Where the first line begins of which nothing came before that time."""
+    if since is None:
+        return 0
+    place = times.first_since(since)
+    if place is None:
+        # Nothing yet; what comes later is new.
+        return file.seek(0, os.SEEK_END)
+    if place == 0:
+        return 0
+    file.seek(place - 1)
+    return place - 1 + len(file.readline())
 
 
 def _tail_start(file: BinaryIO, lines: int) -> int:
-    """Where the last so many lines begin."""
-    starts: deque[int] = deque(maxlen=max(lines, 1))
-    position = 0
-    file.seek(0)
-    for line in file:
-        starts.append(position)
-        position += len(line)
-    return position if lines == 0 or not starts else starts[0]
+    """Where the last so many lines begin, looked for from the end: a log may be long."""
+    end = position = file.seek(0, os.SEEK_END)
+    if lines == 0:
+        return end
+    left = lines
+    while position > 0:
+        size = min(CHUNK_BYTES, position)
+        position -= size
+        file.seek(position)
+        block = file.read(size)
+        # The newline at the very end closes the last line and begins none.
+        until = size - 1 if position + size == end else size
+        while (found := block.rfind(b"\n", 0, until)) >= 0:
+            left -= 1
+            if left == 0:
+                return position + found + 1
+            until = found
+    return 0
 
 
 def container_of(pod: Mapping[str, Any], request: Request) -> str:
@@ -111,4 +241,10 @@ def _waiting(pod: Mapping[str, Any], container: str) -> Exception:
     return bad_request(
         f'container "{container}" in pod "{pod["metadata"]["name"]}" is waiting to start: '
         "nothing was printed yet"
+    )
+
+
+def _no_previous(pod: Mapping[str, Any], container: str) -> Exception:
+    return bad_request(
+        f'previous terminated container "{container}" in pod "{pod["metadata"]["name"]}" not found'
     )
