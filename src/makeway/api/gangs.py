@@ -14,6 +14,8 @@ from makeway.api.schema import Int32, Whole
 
 PreemptionMode = Literal["Pod", "PodGroup"]
 PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"  # condition of a Workload or PodGroup
+PRIORITY_RESOLVED = "PriorityResolved"  # idem: the names of its classes stand for numbers
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"  # condition of a PodGroup; True is final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

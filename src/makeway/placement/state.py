@@ -306,6 +306,11 @@ class PlacementState:
         members = sorted(self._members.get(key, ()))
         return tuple(m for m in members if gang and self._pods[m].priority != gang.priority)
 
+    def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
+        """The pods of a unit that have no node, by key; also where we don't know their gang."""
+        members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]
+        return tuple(key for key in sorted(members) if key in self._waiting)
+
     def pod(self, key: PodKey) -> Pod | None:
         """A pod as we count it."""
         return self._pods.get(key)

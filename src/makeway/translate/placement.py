@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from makeway.api import batch
+from makeway.api import batch, queueing
 from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload, PodGroup
 from makeway.api.labels import POD_SET, PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, WORKLOAD
-from makeway.api.meta import Condition, LabelSelector, ObjectMeta
+from makeway.api.meta import Condition, LabelSelector, ObjectMeta, is_true
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit
@@ -49,7 +49,7 @@ from makeway.placement.model import (
     Shape,
     Spread,
 )
-from makeway.translate.workloads import constraints_of
+from makeway.translate.workloads import constraints_of, key_of
 
 ENDED = ("Succeeded", "Failed")  # phases of pods that take no room any more
 _NAMED_MAX = 10  # pods in a condition; the rest are counted
@@ -249,6 +249,12 @@ def _replica(namespace: str, workload: str, group: str, replica: str) -> GangKey
     return GangKey(f"{namespace}/{workload}/{group}/{replica}")
 
 
+def replicas_of(view: GangWorkload, named: Iterable[str]) -> list[str]:
+    """The replicas that a Workload has by its numbers, and those that pods name otherwise."""
+    numbered = (key for group in view.spec.pod_groups for key in _replica_keys(group.replicas))
+    return sorted({*numbered, *named})
+
+
 def _replica_keys(replicas: int) -> list[str]:
     return [""] if replicas == 1 else [str(number) for number in range(replicas)]
 
@@ -373,6 +379,47 @@ def gangs_admitted(
         for assigned in admit.assignment.pod_sets
         if assigned.count > 0
     )
+
+
+def gangs_held(
+    view: queueing.Workload, classes: Classes, distance_max: int | None = None
+) -> list[Gang]:
+    """The pod sets of a queue Workload as gangs, as its own status tells; none unless admitted.
+
+    A gang is as many pods as were admitted, less those that ended well and are not replaced, so
+    that what is left of it is not held to a number that never comes together again. Pods that run
+    count towards it: one that ended before its Job was through is replaced by itself.
+    """
+    conditions, admission = view.status.conditions, view.status.admission
+    is_held = is_true(conditions, "Admitted") and not is_true(conditions, "Evicted")
+    if admission is None or not is_held or is_true(conditions, "Finished"):
+        return []
+    metadata, ref = view.metadata, view.spec.priority_class_ref
+    of_pods = ref.name if ref is not None and ref.kind == "PriorityClass" else ""
+    annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+    priorities = priorities_of(of_pods, annotated, classes, view.spec.priority or 0, distance_max)
+    asked = {pod_set.name: pod_set.count for pod_set in view.spec.pod_sets}
+    given_back = {pods.name: pods.count for pods in view.status.reclaimable_pods}
+    return [
+        Gang(
+            key=pod_set_gang(key_of(view), PodSetName(assigned.name)),
+            min_count=_left(assigned, asked, given_back),
+            mode=mode_of(metadata.annotations),
+            priority=priorities.scheduling,
+            preemption_priority=priorities.preemption,
+            may_preempt=priorities.preemption_policy != "Never",
+            created_at=metadata.creation_timestamp or 0.0,
+        )
+        for assigned in admission.pod_set_assignments
+    ]
+
+
+def _left(
+    assigned: queueing.PodSetAssignment, asked: Mapping[str, int], given_back: Mapping[str, int]
+) -> int:
+    """What is given back counts from what was asked for, as the engine counts it."""
+    left = max(0, asked.get(assigned.name, 0) - given_back.get(assigned.name, 0))
+    return left if assigned.count is None else min(assigned.count, left)
 
 
 def gangs_ended(workload: Workload) -> tuple[GangGone, ...]:

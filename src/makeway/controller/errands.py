@@ -1,0 +1,297 @@
+"""What is to become of pods and queue Workloads, pursued until the Picture shows it.
+
+Placement decides once; writes fail, collide and get lost. So a decision becomes an errand: what
+the object should be like in the end. Each look at the object says which write comes next, and none
+is left when the object is as it should be or is gone. After a restart placement decides anew, and
+finds in the objects what was done already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard, assert_never
+
+from makeway.client.client import ApiError, Document, Resource
+from makeway.client.parts import NOTHING, Done, Outcome, Plan, Reconciler
+from makeway.client.picture import Picture
+from makeway.client.resources import PODS, WORKLOADS
+from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
+from makeway.controller.conditions import with_condition
+
+UNSCHEDULABLE = "Unschedulable"
+FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
+PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
+NUMBERS_S = 30.0  # how long a message stays whose numbers alone have changed
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToBind:
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToEvict:
+    """Say on the pod why it goes, then end it."""
+
+    uid: str
+    reason: str  # of the condition DisruptionTarget
+    event: str  # reason of the event
+    message: str
+    is_asked: bool  # through the eviction API, as a budget covers it and allows it
+    preemptors: tuple[Key, ...] = ()  # who waits for it
+    after: tuple[Key, ...] = ()  # queue Workloads that have to be told before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToTell:
+    """Say on the pod why it has no node, and which one it waits for."""
+
+    uid: str
+    nominated: str | None  # None: waits for no place in particular
+    message: str
+    gist: str  # the message without its numbers
+    is_spokesman: bool = True  # of several that wait together, one has the event
+    not_before: float = field(default=0.0, compare=False)  # what may pass soon is not told at once
+
+
+Errand = ToBind | ToEvict | ToTell
+
+
+def status_patch(resource: Resource, document: Document, status: Document) -> Patch:
+    """Lists are replaced as a whole, so the patch holds only for the state that we looked at."""
+    metadata = document["metadata"]
+    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    patch = {"metadata": identity, "status": status}
+    return Patch(resource=resource, key=key_of(document), patch=patch, subresource="status")
+
+
+def gist_of(message: str) -> str:
+    return _NUMBER.sub("#", message)
+
+
+def is_final(error: ApiError) -> bool:
+    """Whether the same write would be refused again: not a collision, nor trouble of the server."""
+    return 400 <= error.code < 500 and error.code not in (404, 409, 429)
+
+
+class PodErrands(Reconciler):
+    def __init__(self, picture: Picture, evictions: WorkloadEvictions) -> None:
+        super().__init__()
+        self._picture, self._evictions = picture, evictions
+        self._errands: dict[Key, Errand] = {}
+        self._told_at: dict[Key, float] = {}
+        self._refreshing: set[Key] = set()  # will be told new numbers when it is time
+        self._sayings: dict[int, Say] = {}  # id of a write on its way -> said when it is done
+
+    def give(self, key: Key, errand: Errand, now: float) -> None:
+        """Pursue this from now on, and no longer what was to become of the pod before."""
+        known = self._errands.get(key)
+        if known == errand:
+            return
+        self._errands[key] = errand
+        if isinstance(known, ToTell) and _is_same_but_numbers(errand, known):
+            self._errands[key] = replace(known, message=errand.message)
+            self._refresh_later(key, now)
+        else:
+            self.mark(key)
+
+    def _refresh_later(self, key: Key, now: float) -> None:
+        if key not in self._refreshing:
+            self._refreshing.add(key)
+            self.mark_at(key, self._told_at.get(key, now) + NUMBERS_S)
+
+    def drop(self, key: Key) -> None:
+        self._errands.pop(key, None)
+        self._told_at.pop(key, None)
+        self._refreshing.discard(key)
+
+    def of(self, key: Key) -> Errand | None:
+        return self._errands.get(key)
+
+    def touch(self, key: Key) -> None:
+        """The pod has changed."""
+        if key in self._errands:
+            self.mark(key)
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        errand, pod = self._errands.get(key), self._picture.get(PODS, key)
+        if errand is None:
+            return NOTHING
+        if pod is None or _is_over(errand, pod):
+            self.drop(key)
+            return NOTHING
+        match errand:
+            case ToBind():
+                return _plan(Bind(key=key, uid=errand.uid, node=errand.node))
+            case ToEvict():
+                return self._evict(key, errand, pod, now)
+            case ToTell():
+                return self._tell(key, errand, pod, now)
+            case _:
+                assert_never(errand)
+
+    def _evict(self, key: Key, errand: ToEvict, pod: Document, now: float) -> Plan:
+        if any(self._evictions.is_under_way(workload) for workload in errand.after):
+            return NOTHING
+        status = pod.get("status") or {}
+        conditions = with_condition(
+            status.get("conditions") or (),
+            "DisruptionTarget",
+            "True",
+            errand.reason,
+            errand.message,
+            now,
+        )
+        if conditions != list(status.get("conditions") or ()):
+            return _plan(status_patch(PODS, pod, {"conditions": conditions}))
+        end: ObjectWrite = Delete(resource=PODS, key=key, uid=errand.uid)
+        if errand.is_asked:
+            end = Evict(key=key, uid=errand.uid)
+        self._sayings[id(end)] = Say(about=pod, reason=errand.event, message=errand.message)
+        return _plan(end)
+
+    def _tell(self, key: Key, errand: ToTell, pod: Document, now: float) -> Plan:
+        self._refreshing.discard(key)
+        if now < errand.not_before:
+            return Plan((), errand.not_before)
+        status = pod.get("status") or {}
+        conditions = list(status.get("conditions") or ())
+        told = _message_of(conditions)
+        is_new = told is None or gist_of(told) != errand.gist
+        is_moved = (status.get("nominatedNodeName") or None) != errand.nominated
+        if not is_new and not is_moved:
+            if told == errand.message:
+                return NOTHING
+            if now < self._told_at.get(key, 0.0) + NUMBERS_S:
+                self._refresh_later(key, now)
+                return NOTHING
+        self._told_at[key] = now
+        patch = status_patch(
+            PODS,
+            pod,
+            {
+                "nominatedNodeName": errand.nominated,
+                "conditions": with_condition(
+                    conditions, "PodScheduled", "False", UNSCHEDULABLE, errand.message, now
+                ),
+            },
+        )
+        if is_new and errand.is_spokesman:
+            saying = Say(
+                about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning"
+            )
+            self._sayings[id(patch)] = saying
+        return _plan(patch)
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        saying = self._sayings.pop(id(write), None)
+        key = write.key
+        says = super().settled(write, outcome, now)
+        if not isinstance(outcome, Done):
+            return says
+        errand = self._errands.get(key)
+        if isinstance(errand, ToBind) and isinstance(write, Bind):
+            self.drop(key)
+        elif isinstance(errand, ToEvict) and isinstance(write, Patch):
+            self.mark(key)  # the pod says why; now for its end
+        elif isinstance(errand, ToEvict) and isinstance(write, Delete | Evict):
+            self.drop(key)
+        return says if saying is None else (*says, saying)
+
+
+class WorkloadEvictions(Reconciler):
+    """Queue Workloads that lose every pod in placement give their quota back."""
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
+        self._messages: dict[Key, tuple[str, str]] = {}  # uid, and why
+        self._pods: dict[Key, tuple[Key, ...]] = {}  # whose end comes after
+        self._freed: list[Key] = []
+
+    def evict(self, key: Key, message: str, pods: tuple[Key, ...]) -> None:
+        document = self._picture.get(WORKLOADS, key)
+        if document is not None:
+            self._messages[key] = document["metadata"]["uid"], message
+            self._pods[key] = pods
+            self.mark(key)
+
+    def is_under_way(self, key: Key) -> bool:
+        return key in self._messages
+
+    def take_freed(self) -> list[Key]:
+        """Pods whose Workloads have been told since the last time."""
+        freed, self._freed = self._freed, []
+        return freed
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        if key not in self._messages:
+            return NOTHING
+        uid, message = self._messages[key]
+        document = self._picture.get(WORKLOADS, key)
+        if document is None or document["metadata"]["uid"] != uid or not _holds(document):
+            self._finish(key)
+            return NOTHING
+        conditions = with_condition(
+            document["status"]["conditions"],
+            "Evicted",
+            "True",
+            PREEMPTED_IN_PLACEMENT,
+            message,
+            now,
+            document["metadata"].get("generation"),
+        )
+        return _plan(status_patch(WORKLOADS, document, {"conditions": conditions}))
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        key = write.key
+        says = super().settled(write, outcome, now)
+        if isinstance(outcome, Done):
+            self._finish(key)
+        return says
+
+    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
+        if is_final(error):  # better quota held in vain than a preemptor that waits for ever
+            self._finish(key)
+        return ()
+
+    def _finish(self, key: Key) -> None:
+        self._messages.pop(key, None)
+        self._freed += self._pods.pop(key, ())
+
+
+def _is_same_but_numbers(errand: Errand, known: ToTell) -> TypeGuard[ToTell]:
+    return isinstance(errand, ToTell) and replace(known, message=errand.message) == errand
+
+
+def _is_over(errand: Errand, pod: Document) -> bool:
+    """The pod is another one or leaves; or has its node, and was only to get one."""
+    metadata = pod["metadata"]
+    is_bound = bool((pod.get("spec") or {}).get("nodeName"))
+    return (
+        metadata["uid"] != errand.uid
+        or bool(metadata.get("deletionTimestamp"))
+        or (is_bound and not isinstance(errand, ToEvict))
+    )
+
+
+def _plan(write: ObjectWrite) -> Plan:
+    return Plan((write,))
+
+
+def _message_of(conditions: Sequence[Document]) -> str | None:
+    """What a pod says about having no node; None if nothing."""
+    for condition in conditions:
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == UNSCHEDULABLE:
+            return str(condition.get("message") or "")
+    return None
+
+
+def _holds(workload: Document) -> bool:
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    return "Admitted" in true and "Evicted" not in true

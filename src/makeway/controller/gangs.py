@@ -1,0 +1,198 @@
+"""What the objects that describe gangs say about themselves: priorities, and whether pods fit in.
+
+One reconciler per kind: the Workload of scheduling.k8s.io, or the PodGroup. Placement reads the
+same objects by itself and waits for nothing that is written here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from makeway.api import batch
+from makeway.api.codec import decode
+from makeway.api.gangs import INITIALLY_SCHEDULED, PRIORITY_RESOLVED, GangWorkload, PodGroup
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.meta import Condition
+from makeway.api.priorities import Priorities, Resolved, resolve_priorities
+from makeway.client.client import Document, Resource
+from makeway.client.parts import NOTHING, Plan, Reconciler
+from makeway.client.picture import Picture
+from makeway.client.resources import GANG_WORKLOADS, PODS, PRIORITY_CLASSES
+from makeway.client.writes import Key
+from makeway.controller.conditions import with_condition
+from makeway.controller.errands import status_patch
+from makeway.placement.model import PodKey
+from makeway.translate.placement import ENDED, not_matching_condition
+
+
+class _Member(NamedTuple):
+    gang: Key
+    priority: int
+    is_bound: bool
+    lack: str  # why it has no node; empty if it has one, or nobody said so yet
+
+
+class GangStatuses(Reconciler):
+    def __init__(
+        self, picture: Picture, resource: Resource, *, distance_max: int | None = None
+    ) -> None:
+        super().__init__()
+        self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
+        self._picture, self._resource, self._distance_max = picture, resource, distance_max
+        self._members: dict[Key, _Member] = {}
+        self._pods_of: dict[Key, dict[Key, None]] = {}
+        self._classes: dict[Key, batch.PriorityClass] = {}
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource == PODS:
+            self._see_pod(key, None if document is None else self._member_of(document))
+        elif resource == PRIORITY_CLASSES:
+            view = None if document is None else decode(document).object
+            if isinstance(view, batch.PriorityClass):
+                self._classes[key] = view
+            else:
+                self._classes.pop(key, None)
+            for gang in self._picture.keys(self._resource):
+                self.mark(gang)
+        else:
+            self.mark(key)
+
+    def _see_pod(self, key: Key, member: _Member | None) -> None:
+        known = self._members.get(key)
+        if known == member:
+            return
+        if known is not None:
+            del self._members[key]
+            pods = self._pods_of[known.gang]
+            del pods[key]
+            if not pods:
+                del self._pods_of[known.gang]
+            self.mark(known.gang)
+        if member is not None:
+            self._members[key] = member
+            self._pods_of.setdefault(member.gang, {})[key] = None
+            self.mark(member.gang)
+
+    def _member_of(self, document: Document) -> _Member | None:
+        view = decode(document).object
+        if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
+            return None
+        spec, group = view.spec, view.spec.scheduling_group
+        if self._resource == GANG_WORKLOADS:
+            name = "" if spec.workload_ref is None else spec.workload_ref.name
+        else:
+            name = "" if group is None else group.pod_group_name
+        if not name:
+            return None
+        lacks = [c.message for c in view.status.conditions if c.type == "PodScheduled"]
+        return _Member(
+            gang=Key(view.metadata.namespace, name),
+            priority=spec.priority or 0,
+            is_bound=bool(spec.node_name),
+            lack="" if spec.node_name or not lacks else lacks[0],
+        )
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        document = self._picture.get(self._resource, key)
+        view = None if document is None else decode(document).object
+        if document is None or not isinstance(view, GangWorkload | PodGroup):
+            return NOTHING
+        before = document.get("status") or {}
+        after = dict(before)
+        resolved = self._resolved(view)
+        conditions = _with_resolution(list(before.get("conditions") or ()), resolved, now)
+        if isinstance(view, GangWorkload):
+            _put_numbers(after, resolved.priorities)
+        else:
+            conditions = self._with_schedule(key, view, conditions, now)
+        conditions = self._with_divergence(key, _priority_of(view, resolved), conditions, now)
+        if conditions:
+            after["conditions"] = conditions
+        if after == before:
+            return NOTHING
+        return Plan((status_patch(self._resource, document, after),))
+
+    def _resolved(self, view: GangWorkload | PodGroup) -> Resolved:
+        annotated = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
+        named = view.spec.preemption_priority_class_name if isinstance(view, GangWorkload) else ""
+        path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
+        return resolve_priorities(
+            view.spec.priority_class_name,
+            annotated or named,
+            self._classes.values(),
+            preemption_path=path if annotated else "spec.preemptionPriorityClassName",
+            distance_max=self._distance_max,
+        )
+
+    def _with_divergence(
+        self, key: Key, priority: int | None, conditions: list[Document], now: float
+    ) -> list[Document]:
+        members = sorted(self._pods_of.get(key, ()))
+        others = [
+            PodKey(str(pod))
+            for pod in members
+            if priority is not None and self._members[pod].priority != priority
+        ]
+        return _with(conditions, not_matching_condition(others, now), bad="True", now=now)
+
+    def _with_schedule(
+        self, key: Key, view: PodGroup, conditions: list[Document], now: float
+    ) -> list[Document]:
+        members = [self._members[pod] for pod in sorted(self._pods_of.get(key, ()))]
+        gang = view.spec.scheduling_policy.gang
+        bound = sum(member.is_bound for member in members)
+        was_scheduled = any(
+            c.get("type") == INITIALLY_SCHEDULED and c.get("status") == "True" for c in conditions
+        )
+        if was_scheduled:
+            return conditions
+        if bound >= (1 if gang is None else gang.min_count):
+            message = f"{bound} pods have a node"
+            return with_condition(
+                conditions, INITIALLY_SCHEDULED, "True", "Scheduled", message, now
+            )
+        lack = next((member.lack for member in members if member.lack), "")
+        if not lack:
+            return conditions
+        return with_condition(conditions, INITIALLY_SCHEDULED, "False", "Unschedulable", lack, now)
+
+
+def _priority_of(view: GangWorkload | PodGroup, resolved: Resolved) -> int | None:
+    """The scheduling priority that counts; None if nothing says so."""
+    known = view.status.priority if isinstance(view, GangWorkload) else view.spec.priority
+    if known is not None:
+        return known
+    return None if resolved.priorities is None else resolved.priorities.scheduling
+
+
+def _put_numbers(status: Document, priorities: Priorities | None) -> None:
+    """The scheduling priority stays as it was first; the other may follow an annotation."""
+    if priorities is None:
+        return
+    scheduling = status.setdefault("priority", priorities.scheduling)
+    status["preemptionPriority"] = max(scheduling, priorities.preemption)
+
+
+def _with_resolution(conditions: list[Document], resolved: Resolved, now: float) -> list[Document]:
+    condition = Condition(
+        type=PRIORITY_RESOLVED, status="True", reason="Resolved", message="The classes are known"
+    )
+    if resolved.errors:
+        condition = Condition(
+            type=PRIORITY_RESOLVED,
+            status="False",
+            reason="PriorityClassNotUsable",
+            message="; ".join(map(str, resolved.errors)),
+        )
+    return _with(conditions, condition, bad="False", now=now)
+
+
+def _with(
+    conditions: list[Document], condition: Condition, *, bad: str, now: float
+) -> list[Document]:
+    """Say it when something is wrong, or was: that all is well needs no condition."""
+    if condition.status != bad and all(c.get("type") != condition.type for c in conditions):
+        return conditions
+    return with_condition(
+        conditions, condition.type, condition.status, condition.reason, condition.message, now
+    )

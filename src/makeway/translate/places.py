@@ -1,0 +1,175 @@
+"""Placement's decisions as text, and the pods that placement has to refuse.
+
+The sentences begin as those of kube-scheduler do ("0/3 nodes are available: 2 Insufficient
+nvidia.com/gpu"), since that is what people search their clusters for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from makeway.api import batch
+from makeway.api.meta import LabelSelector
+from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
+from makeway.placement.model import Unit
+from makeway.translate.placement import gang_key_of
+
+LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
+_NAMED_MAX = 5  # pods in a sentence; the rest are counted
+_DOMAINS_MAX = 3
+
+
+def unit_text(unit: Unit) -> str:
+    return f"{'gang' if unit.is_gang else 'pod'} {unit.key}"
+
+
+def wait_text(wait: Wait) -> str:
+    """Why a pod or gang has no place yet."""
+    match wait.reason:
+        case WaitReason.GANG_MISSING:
+            return (
+                f"The gang {wait.preemptor.key} is not known: its PodGroup or Workload does not "
+                "exist, or its queue has not admitted it"
+            )
+        case WaitReason.MEMBERS_MISSING:
+            return (
+                f"{wait.needed} pods of the gang {wait.preemptor.key} have to be placed together, "
+                "and fewer wait for a place"
+            )
+        case WaitReason.VICTIMS_LEAVING:
+            return LEAVING_TEXT
+        case WaitReason.NOT_ENOUGH_ROOM if wait.needed == 0:
+            return f"{_room_text(wait)} The gang has as many as it needs; more preempt nobody."
+        case WaitReason.NOT_ENOUGH_ROOM:
+            return f"{_room_text(wait)} Preemption would not make enough room."
+        case WaitReason.NO_CANDIDATES:
+            return f"{_room_text(wait)} No pod of lower preemption priority is in the way."
+        case WaitReason.MAY_NOT_PREEMPT:
+            return f"{_room_text(wait)} Its preemption policy is Never."
+        case _:
+            assert_never(wait.reason)
+
+
+def _room_text(wait: Wait) -> str:
+    nodes = sum(blocked.nodes for blocked in wait.blocked)
+    if nodes == 0:
+        return "There are no nodes."
+    available = sum(blocked.nodes for blocked in wait.blocked if blocked.cause is Cause.FITS)
+    text = f"{available}/{nodes} nodes are available"
+    lacks = [_blocked_text(b) for b in wait.blocked if b.cause is not Cause.FITS]
+    text += f": {', '.join(lacks)}." if lacks else "."
+    if wait.preemptor.is_gang and wait.needed > 0:
+        text += f" {wait.needed} pods have to be placed together, {wait.fitting} have room."
+    if wait.domains:
+        text += f" {_domains_text(wait.domains)}"
+    return text
+
+
+def _blocked_text(blocked: Blocked) -> str:
+    match blocked.cause:
+        case Cause.UNSCHEDULABLE:
+            return f"{blocked.nodes} node(s) were unschedulable"
+        case Cause.TAINT:
+            return f"{blocked.nodes} node(s) had untolerated taints"
+        case Cause.SELECTOR:
+            return f"{blocked.nodes} node(s) didn't match Pod's node affinity/selector"
+        case Cause.TOPOLOGY:
+            return f"{blocked.nodes} node(s) were outside the topology of the gang"
+        case Cause.RESOURCE:
+            return f"{blocked.nodes} Insufficient {blocked.resource}"
+        case Cause.APART:
+            return f"{blocked.nodes} node(s) had a member from which others keep apart"
+        case Cause.FITS:
+            return f"{blocked.nodes} node(s) have room"
+        case _:
+            assert_never(blocked.cause)
+
+
+def _domains_text(domains: Sequence[DomainLack]) -> str:
+    best = ", ".join(
+        f"{lack.domain} has room for {lack.fitting}" for lack in domains[:_DOMAINS_MAX]
+    )
+    return f"All have to be in one domain: {best}."
+
+
+def preemptor_text(plan: Preempt) -> str:
+    """What the preemptor is told of those that make way for it."""
+    where = f" on {plan.domain}" if plan.domain else ""
+    return f"Preempts {len(plan.pods)} pods{where}: {_some(plan.pods)}"
+
+
+def victim_text(plan: Preempt, node: str) -> str:
+    return f"Preempted by {unit_text(plan.preemptor)} on node {node}"
+
+
+def workload_text(plan: Preempt) -> str:
+    """What a queue Workload is told when none of its pods is left."""
+    return f"Every pod was preempted by {unit_text(plan.preemptor)} in placement"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more
+
+
+# --- what placement does not know ---
+
+
+def refusal_of(view: batch.Pod) -> str | None:
+    """The field by which a pod asks for what placement does not know, and why; None if none.
+
+    Such a pod is not placed at all, as no node could be said to be right for it.
+    """
+    return next(iter(_refusals(view)), None)
+
+
+def _refusals(view: batch.Pod) -> Iterable[str]:
+    document = view.spec.document or {}
+    for index, volume in enumerate(_items(document, "volumes")):
+        for kind in ("persistentVolumeClaim", "ephemeral"):
+            if volume.get(kind):
+                yield f"spec.volumes[{index}].{kind}: volumes that tie pods to nodes are not known"
+    if _items(document, "resourceClaims"):
+        yield "spec.resourceClaims: claims of devices are not known"
+    for field, index, container in batch.all_containers(view.spec):
+        if any(port.get("hostPort") for port in _items(container.document or {}, "ports")):
+            yield f"spec.{field}[{index}].ports: ports of the node (hostPort) are not counted"
+    yield from _affinity_refusals(view)
+    yield from _spread_refusals(view)
+
+
+def _affinity_refusals(view: batch.Pod) -> Iterable[str]:
+    affinity, where = view.spec.affinity, "spec.affinity"
+    if affinity is None:
+        return
+    if affinity.pod_affinity is not None and affinity.pod_affinity.required:
+        yield f"{where}.podAffinity: pods are not placed near other pods"
+    terms = () if affinity.pod_anti_affinity is None else affinity.pod_anti_affinity.required
+    if len({term.topology_key for term in terms}) > 1:
+        yield f"{where}.podAntiAffinity: pods keep apart by one topology key only"
+    for term in terms:
+        is_wider = bool(term.namespaces) or term.namespace_selector is not None
+        if is_wider or not _is_among_members(view, term.label_selector):
+            yield f"{where}.podAntiAffinity: pods keep apart from members of their own gang only"
+
+
+def _spread_refusals(view: batch.Pod) -> Iterable[str]:
+    where = "spec.topologySpreadConstraints"
+    constraints = view.spec.topology_spread_constraints
+    hard = [c for c in constraints if c.when_unsatisfiable == "DoNotSchedule"]
+    if len(hard) > 1:
+        yield f"{where}: one constraint with DoNotSchedule is kept, not {len(hard)}"
+    if not all(_is_among_members(view, constraint.label_selector) for constraint in hard):
+        yield f"{where}: pods are spread among members of their own gang only"
+
+
+def _is_among_members(view: batch.Pod, selector: LabelSelector | None) -> bool:
+    """Only the members of one gang are counted, so only what speaks of them can be kept."""
+    is_own = selector is not None and selector.matches(view.metadata.labels)
+    return is_own and gang_key_of(view) is not None
+
+
+def _items(document: object, field: str) -> list[dict[str, object]]:
+    listed = document.get(field) if isinstance(document, dict) else None
+    return [item for item in listed or () if isinstance(item, dict)]
