@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,11 +56,18 @@ class Loop:
         self._says = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._died: asyncio.Future[None] | None = None
+        self.listed_at: dict[Resource, float] = {}  # the last time
+        self.failures: Counter[int] = Counter()  # of writes, by HTTP status; 0: no answer
 
     @property
     def is_synced(self) -> bool:
         """Whether everything was listed once, so that the parts know the whole."""
         return not self._unlisted
+
+    @property
+    def in_flight(self) -> int:
+        """Objects to which a write is on its way or waits for its turn."""
+        return len(self._lines)
 
     def wake(self) -> None:
         """Something that no watch tells of has happened: ask the parts."""
@@ -119,6 +126,7 @@ class Loop:
             if self._picture.lose(resource, key, listing.revision):
                 self._tell(resource, key, None)
         self._unlisted.discard(resource)
+        self.listed_at[resource] = self._time()
 
     def _take(self, resource: Resource, document: Document) -> None:
         if self._picture.take(resource, document):
@@ -150,8 +158,10 @@ class Loop:
             if delay_s <= 0:
                 self._wake.clear()
                 return
+            # Not wait_for: in 3.11 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._wake.wait()
         else:
             await self._wake.wait()
         self._wake.clear()
@@ -206,6 +216,7 @@ class Loop:
             document = await send(self._client, write)
         except (ApiError, Unavailable) as error:
             log.debug("write=%s key=%s error=%s", type(write).__name__, write.key, error)
+            self.failures[error.code if isinstance(error, ApiError) else 0] += 1
             return Failed(error)
         if document is not None and write.resource in self._hearers:
             self._take(write.resource, document)

@@ -1,0 +1,186 @@
+"""What a Job's progress says about its Workload: every line of status that isn't the queues'.
+
+A `Draft` gathers what is due, so that it is one write; the queues write the same list of
+conditions, so that write holds only for the document it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from makeway.api.batch import Job
+from makeway.api.errors import Unsupported
+from makeway.api.meta import Condition, find_condition, is_true
+from makeway.api.queueing import Workload
+from makeway.client.client import Document
+from makeway.client.resources import WORKLOADS
+from makeway.client.writes import Patch, key_of
+from makeway.controller.conditions import with_condition, without_condition
+from makeway.controller.job_workload import POD_SET_NAME, count_of
+from makeway.controller.statuses import released
+
+TIME_IS_UP = "MaximumExecutionTimeExceeded"
+TO_DEACTIVATE = "DeactivationTarget"
+_ENDS = {"Complete": "Succeeded", "Failed": "Failed"}
+_NOT_READY = "Not all pods are ready or succeeded"
+_READY = "All pods are ready or succeeded"
+_LOST = "Pods that were ready no longer are"
+
+
+class Draft:
+    def __init__(self, document: Document, workload: Workload, now: float) -> None:
+        self._document, self.workload, self._now = document, workload, now
+        self._before: Document = document.get("status") or {}
+        self._conditions: list[Document] = list(self._before.get("conditions") or ())
+        self._fields: Document = {}
+
+    def patch(self) -> Patch | None:
+        """The write; None if everything is as it should be."""
+        changes = {
+            name: value for name, value in self._fields.items() if self._before.get(name) != value
+        }
+        if self._conditions != (self._before.get("conditions") or []):
+            changes["conditions"] = self._conditions
+        if not changes:
+            return None
+        version = self._document["metadata"]["resourceVersion"]
+        return Patch(
+            resource=WORKLOADS,
+            key=key_of(self._document),
+            patch={"metadata": {"resourceVersion": version}, "status": changes},
+            subresource="status",
+        )
+
+    def set(self, type: str, status: str, reason: str, message: str) -> None:
+        there = find_condition(self.workload.status.conditions, type)
+        if there is not None and (there.status, there.reason, there.message) == (
+            status,
+            reason,
+            message,
+        ):
+            return
+        generation = self.workload.metadata.generation
+        self._conditions = with_condition(
+            self._conditions, type, status, reason, message, self._now, generation
+        )
+
+    def note_unsupported(self, parts: Iterable[Unsupported]) -> None:
+        """Silence about what is asked for and not done would be a lie."""
+        # The template of the Workload is the Job's, and told of there.
+        texts = sorted(str(part) for part in parts if "].template." not in part.path)
+        if texts:
+            self.set("UnsupportedField", "True", "UnsupportedField", "; ".join(texts))
+        elif is_true(self.workload.status.conditions, "UnsupportedField"):
+            message = "Nothing is asked for that Makeway lacks"
+            self.set("UnsupportedField", "False", "Supported", message)
+
+    def note_reclaimable(self, job: Job) -> None:
+        """Succeeded pods that nobody replaces give their quota back."""
+        count = reclaimable_count(job, self.workload)
+        value = [{"name": POD_SET_NAME, "count": count}] if count else None
+        self._fields["reclaimablePods"] = value
+
+    def note_readiness(self, job: Job) -> None:
+        """Tell whether the pods of this admission are ready, or have been."""
+        conditions = self.workload.status.conditions
+        before = find_condition(conditions, "PodsReady")
+        if before is not None and _is_of_earlier(before, find_condition(conditions, "Admitted")):
+            before = None
+        has_been_ready = before is not None and (
+            before.status == "True" or before.reason == "WaitForRecovery"
+        )
+        if are_pods_ready(job):
+            if before is None or before.status != "True":
+                reason = "Recovered" if has_been_ready else "Started"
+                self.set("PodsReady", "True", reason, _READY)
+        elif has_been_ready:
+            self.set("PodsReady", "False", "WaitForRecovery", _LOST)
+        else:
+            self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
+
+    def finish(self, reason: str, message: str) -> None:
+        self.set("Finished", "True", reason, message)
+
+    def release(self) -> None:
+        """Give the quota back: the last pod is gone."""
+        self._fields["admission"] = None
+        self._fields["accumulatedPastExecutionTimeSeconds"] = self._time_spent()
+        self._conditions = released(self._conditions, self._now)
+        if find_condition(self.workload.status.conditions, "PodsReady") is not None:
+            self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
+        if not self.workload.spec.active:
+            self._conditions = without_condition(self._conditions, TO_DEACTIVATE)
+
+    def _time_spent(self) -> int | None:
+        """The time admitted so far, where it is limited; a Workload switched off starts afresh."""
+        if self.workload.spec.maximum_execution_time_seconds is None:
+            return None
+        if not self.workload.spec.active:
+            return None
+        conditions = self.workload.status.conditions
+        evicted = find_condition(conditions, "Evicted")
+        until = evicted.last_transition_time if evicted is not None else None
+        return round(spent_s(self.workload, self._now if until is None else until))
+
+    def end_its_time(self, limit_s: int) -> None:
+        message = f"It was admitted for longer than the {limit_s} s that it may be"
+        self.set(TO_DEACTIVATE, "True", TIME_IS_UP, message)
+
+
+def _is_of_earlier(condition: Condition, admitted: Condition | None) -> bool:
+    """Whether this was said about the pods of an earlier admission."""
+    if admitted is None or condition.reason == "WaitForStart":
+        return False
+    return (condition.last_transition_time or 0.0) < (admitted.last_transition_time or 0.0)
+
+
+def are_pods_ready(job: Job) -> bool:
+    return not job.spec.suspend and job.status.ready + job.status.succeeded >= count_of(job)
+
+
+def reclaimable_count(job: Job, workload: Workload) -> int:
+    """How many of the pods that the Workload asks for nobody needs any more.
+
+    Fewer completions may be left than that. The size that the Job has at the moment doesn't count:
+    it may have been admitted with fewer pods.
+    """
+    if job.status.succeeded == 0:
+        return 0
+    spec = job.spec
+    total = spec.completions if spec.completions is not None else spec.parallelism
+    left = max(0, total - job.status.succeeded)
+    return max(0, workload.spec.pod_sets[0].count - left)
+
+
+def ending_of(job: Job) -> tuple[str, str] | None:
+    """Reason and message of its end; None while it may still run."""
+    for condition in job.status.conditions:
+        if condition.type in _ENDS and condition.status == "True":
+            message = condition.message or f"Job {_ENDS[condition.type].lower()}"
+            return _ENDS[condition.type], message
+    return None
+
+
+def spent_s(workload: Workload, until: float) -> float:
+    """How long it has been admitted by then, over all its admissions."""
+    past_s = workload.status.accumulated_past_execution_time_seconds or 0
+    admitted = find_condition(workload.status.conditions, "Admitted")
+    if admitted is None or admitted.status != "True" or admitted.last_transition_time is None:
+        return past_s
+    return past_s + max(0.0, until - admitted.last_transition_time)
+
+
+def is_at_rest(job: Job, *, has_pods: bool) -> bool:
+    """Whether a stopped Job has nothing left that runs, nor anybody who could still start it.
+
+    Who creates its pods says so by the condition Suspended; while that is False, pods may be on
+    their way that nobody has seen.
+    """
+    suspended = next((c for c in job.status.conditions if c.type == "Suspended"), None)
+    return (
+        job.spec.suspend
+        and not has_pods
+        and job.status.active == 0
+        and job.status.terminating == 0
+        and (suspended is None or suspended.status == "True")
+    )

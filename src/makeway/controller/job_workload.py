@@ -1,0 +1,251 @@
+"""The queue Workload that a Job asks for: its name, its spec, and where an existing one differs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from makeway.api.batch import Job, pod_requests
+from makeway.api.codec import encode
+from makeway.api.labels import (
+    IN_USE,
+    JOB_UID,
+    MAX_EXEC_TIME,
+    MIN_PARALLELISM,
+    PREEMPTION_MODE,
+    PREEMPTION_PRIORITY_CLASS,
+    QUEUE_NAME,
+)
+from makeway.api.meta import is_true
+from makeway.api.queueing import PriorityClassRef, Workload
+from makeway.client.client import Document
+from makeway.client.resources import WORKLOADS
+from makeway.controller.job_priorities import Priority
+from makeway.translate import constraints_of
+
+POD_SET_NAME = "main"
+NAME_MAX = 63
+COPIED = (PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS)  # annotations that a Job's Workload shares
+_KUBERNETES = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a Job asks of the queues."""
+
+    queue: str  # empty: it has left them
+    count: int
+    min_count: int | None  # None: all pods or none
+    limit_s: int | None  # of its time admitted; None: without limit
+    annotations: dict[str, str]
+    defects: tuple[str, ...]  # what it asks for and can't be understood
+
+
+def is_managed_elsewhere(job: Job) -> bool:
+    return job.spec.managed_by not in ("", _KUBERNETES)
+
+
+def name_of(job: Job) -> str:
+    """Told by the Job alone, so that nobody ever makes two for it."""
+    digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
+    return f"job-{job.metadata.name}"[: NAME_MAX - 6].rstrip("-.") + f"-{digest}"
+
+
+def count_of(job: Job) -> int:
+    """How many pods it has at once; more than there are completions left it never has."""
+    completions = job.spec.completions
+    if completions is None:
+        return job.spec.parallelism
+    return min(job.spec.parallelism, completions)
+
+
+def wanted_of(job: Job) -> Wanted:
+    labels, annotations = job.metadata.labels, job.metadata.annotations
+    count, defects = count_of(job), []
+    min_count = _number(annotations.get(MIN_PARALLELISM))
+    if MIN_PARALLELISM in annotations and (min_count is None or not 1 <= min_count <= count):
+        defects.append(f"{MIN_PARALLELISM}: write a number between 1 and {count}")
+        min_count = None
+    limit_s = _number(labels.get(MAX_EXEC_TIME))
+    if MAX_EXEC_TIME in labels and (limit_s is None or limit_s < 1):
+        defects.append(f"{MAX_EXEC_TIME}: write a number of seconds")
+        limit_s = None
+    return Wanted(
+        queue=labels.get(QUEUE_NAME, ""),
+        count=count,
+        min_count=min_count,
+        limit_s=limit_s,
+        annotations={key: annotations[key] for key in COPIED if key in annotations},
+        defects=tuple(defects),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
+
+
+def new_workload(job: Job, wanted: Wanted, priority: Priority) -> Document:
+    meta = job.metadata
+    metadata: Document = {
+        "name": name_of(job),
+        "namespace": meta.namespace,
+        "labels": {JOB_UID: meta.uid},
+        "finalizers": [IN_USE],
+        "ownerReferences": [
+            {
+                "apiVersion": Job.API_VERSION,
+                "kind": Job.KIND,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    if wanted.annotations:
+        metadata["annotations"] = wanted.annotations
+    spec: Document = {
+        "queueName": wanted.queue,
+        "podSets": _pod_sets(job, wanted),
+        "active": True,
+        "priority": priority.value,
+    }
+    if priority.reference is not None:
+        spec["priorityClassRef"] = encode(priority.reference)
+    if wanted.limit_s is not None:
+        spec["maximumExecutionTimeSeconds"] = wanted.limit_s
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _pod_sets(job: Job, wanted: Wanted) -> list[Document]:
+    pod_set: Document = {
+        "name": POD_SET_NAME,
+        "count": wanted.count,
+        "template": job.spec.template.document,
+    }
+    if wanted.min_count is not None:
+        pod_set["minCount"] = wanted.min_count
+    return [pod_set]
+
+
+def chosen(job: Job, workloads: Iterable[Workload]) -> Workload | None:
+    """The Workload that counts for a Job, of whatever name; None if it has none.
+
+    One that holds quota comes first, lest a running Job is stopped for the sake of a name.
+    """
+    name = name_of(job)
+    return min(
+        workloads,
+        key=lambda workload: (
+            not holds_quota(workload),
+            workload.metadata.name != name,
+            workload.metadata.creation_timestamp or 0.0,
+            workload.metadata.name,
+        ),
+        default=None,
+    )
+
+
+def holds_quota(workload: Workload) -> bool:
+    conditions = workload.status.conditions
+    return is_true(conditions, "QuotaReserved") and not is_true(conditions, "Finished")
+
+
+def is_evicted(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, "Evicted")
+
+
+def may_run(workload: Workload) -> bool:
+    """Admitted, and nothing has been said since that takes it back."""
+    conditions = workload.status.conditions
+    return (
+        workload.spec.active
+        and workload.status.admission is not None
+        and is_true(conditions, "QuotaReserved")
+        and is_true(conditions, "Admitted")
+        and not is_true(conditions, "Evicted")
+    )
+
+
+def admitted_count(workload: Workload) -> int | None:
+    """How many pods it may have at once; None: no admission says so."""
+    if workload.status.admission is None:
+        return None
+    for assigned in workload.status.admission.pod_set_assignments:
+        if assigned.count is not None:
+            return assigned.count
+    return sum(pod_set.count for pod_set in workload.spec.pod_sets)
+
+
+def has_shape_of(workload: Workload, job: Job, wanted: Wanted) -> bool:
+    """Whether it shows the pods of a Job that is as its user wrote it."""
+    pod_sets, template = workload.spec.pod_sets, job.spec.template
+    return (
+        [(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
+        == [(wanted.count, wanted.min_count)]
+        and pod_sets[0].template.spec == template.spec
+        and pod_sets[0].template.metadata.labels == template.metadata.labels
+        and pod_sets[0].template.metadata.annotations == template.metadata.annotations
+    )
+
+
+def asks_for(workload: Workload, job: Job, wanted: Wanted) -> bool:
+    """Whether what counts for queues is the same: a server may keep less of the rest."""
+    pod_sets, spec = workload.spec.pod_sets, job.spec.template.spec
+    return (
+        [(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
+        == [(wanted.count, wanted.min_count)]
+        and pod_requests(pod_sets[0].template.spec) == pod_requests(spec)
+        and constraints_of(pod_sets[0].template.spec) == constraints_of(spec)
+    )
+
+
+def spec_changes(
+    job: Job, workload: Workload, wanted: Wanted, priority: Priority | None
+) -> Document:
+    """What of a Workload's spec has to follow its Job now; empty if nothing.
+
+    Who holds quota keeps queue and pods until it has given the quota back. Its priority follows
+    at once, but only from one WorkloadPriorityClass to another: servers refuse the rest.
+    """
+    changes: Document = {}
+    is_bound = holds_quota(workload)
+    if not is_bound:
+        if wanted.queue and wanted.queue != workload.spec.queue_name:
+            changes["queueName"] = wanted.queue
+        if not has_shape_of(workload, job, wanted):
+            changes["podSets"] = _pod_sets(job, wanted)
+        if wanted.limit_s != workload.spec.maximum_execution_time_seconds:
+            changes["maximumExecutionTimeSeconds"] = wanted.limit_s
+    if priority is not None and (not is_bound or _may_follow(workload, priority.reference)):
+        if priority.value != workload.spec.priority:
+            changes["priority"] = priority.value
+        if priority.reference != workload.spec.priority_class_ref:
+            reference = priority.reference
+            changes["priorityClassRef"] = encode(reference) if reference is not None else None
+    return changes
+
+
+def _may_follow(workload: Workload, reference: PriorityClassRef | None) -> bool:
+    before = workload.spec.priority_class_ref
+    return before == reference or (
+        before is not None
+        and reference is not None
+        and before.group == reference.group == "kueue.x-k8s.io"
+    )
+
+
+def annotation_changes(workload: Workload, wanted: Wanted) -> Document:
+    """What of the annotations that it shares with its Job differs; None: to be removed."""
+    there = workload.metadata.annotations
+    return {
+        key: wanted.annotations.get(key)
+        for key in COPIED
+        if there.get(key) != wanted.annotations.get(key)
+    }
