@@ -15,6 +15,7 @@ TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 TolerationOperator = Literal["Equal", "Exists"]
 NodeSelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 PreemptionPolicy = Literal["PreemptLowerPriority", "Never"]
+PodReplacement = Literal["TerminatingOrFailed", "Failed"]
 REQUIRED = {"name": "requiredDuringSchedulingIgnoredDuringExecution"}
 Amounts = Mapping[str, int]  # by resource name, each in its smallest unit
 
@@ -197,17 +198,66 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExitCodeRule:
+    operator: Literal["In", "NotIn"]
+    values: tuple[Int32, ...] = ()
+    container_name: str = ""  # empty: any container
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodConditionRule:
+    type: str
+    status: str = "True"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFailureRule:
+    action: Literal["FailJob", "FailIndex", "Ignore", "Count"]
+    on_exit_codes: ExitCodeRule | None = None
+    on_pod_conditions: tuple[PodConditionRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFailurePolicy:
+    rules: tuple[PodFailureRule, ...] = ()  # the first that matches a failed pod counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessRule:
+    succeeded_indexes: str = ""  # such as "0,2-4"; empty: all of them
+    succeeded_count: Int32 | None = None  # None: all of those
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessPolicy:
+    rules: tuple[SuccessRule, ...] = ()  # one of them has to be met
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     template: PodTemplateSpec
     parallelism: Int32 = 1
     completions: Int32 | None = None  # None: any success ends a work queue job
     suspend: bool = False
     backoff_limit: Int32 = 6
+    backoff_limit_per_index: Int32 | None = None  # None: failures count for the whole job
+    max_failed_indexes: Int32 | None = None  # None: however many
+    pod_failure_policy: PodFailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
+    pod_replacement_policy: PodReplacement | None = None  # None: Failed with a podFailurePolicy
     completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: Int32 | None = None
     managed_by: str = ""
     document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncountedTerminatedPods:
+    """Uids of pods that have ended and are in no counter yet."""
+
+    succeeded: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +269,9 @@ class JobStatus:
     terminating: Int32 = 0
     start_time: Time | None = None
     completion_time: Time | None = None
+    completed_indexes: str = ""  # such as "0,2-4"
+    failed_indexes: str = ""
+    uncounted_terminated_pods: UncountedTerminatedPods = UncountedTerminatedPods()
     conditions: tuple[StatusCondition, ...] = ()
     document: Whole = field(default=None, repr=False, compare=False)
 

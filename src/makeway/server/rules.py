@@ -42,6 +42,8 @@ def _complete_job(document: Document) -> None:
         spec["suspend"] = True  # until it is admitted
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
+    if spec.get("backoffLimitPerIndex") is not None and spec.get("backoffLimit") is None:
+        spec["backoffLimit"] = 2**31 - 1  # each index has its own limit; the job has none
     if spec.get("manualSelector"):
         return
     template = spec["template"]

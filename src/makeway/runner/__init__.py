@@ -1,0 +1,1 @@
+"""Runs pods as local processes, and reports what became of them."""

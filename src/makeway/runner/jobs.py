@@ -1,0 +1,222 @@
+"""Gives Jobs their pods and follows them to their end, as Kubernetes' job controller does.
+
+`job_verdict` says what a Job needs, `job_tally` why no end of a pod is missed or counted twice.
+Here that becomes writes. Nothing is remembered that the objects don't tell, but for one thing: a
+pod whose creation had no answer, or whose name was taken by a pod that no watch has shown yet, may
+exist unseen. Its name is kept until it is seen or the server answers, and is used before any other,
+so that it never runs beside a pod that was meant to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from makeway.api.batch import Job
+from makeway.api.codec import decode_as
+from makeway.api.meta import ObjectMeta
+from makeway.client.client import ApiError, Conflict, Document, Resource
+from makeway.client.parts import Done, Outcome, Plan, Reconciler
+from makeway.client.picture import Picture, owner_of
+from makeway.client.resources import JOBS, PODS
+from makeway.client.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
+from makeway.runner.job_pods import (
+    INDEX,
+    JOB_NAME,
+    LET_GO,
+    TRACKING,
+    JobPod,
+    PodMetadata,
+    pod_document,
+    read_pod,
+)
+from makeway.runner.job_verdict import Case, Verdict, decide
+
+BACKOFF_S = 10.0
+MANAGER = "kubernetes.io/job-controller"  # who manages jobs that name it or nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A pod that may exist though we haven't seen it."""
+
+    job_uid: str
+    index: int | None
+
+
+class Owned(NamedTuple):
+    owner: str  # uid; empty: it was taken from its job
+    pod: JobPod | None  # None: it can't be understood
+
+
+class JobPods(Reconciler):
+    resources: tuple[Resource, ...] = (JOBS, PODS)
+
+    def __init__(self, picture: Picture, *, backoff_s: float = BACKOFF_S) -> None:
+        super().__init__()
+        self._picture, self._backoff_s = picture, backoff_s
+        # What the picture has of pods, read once per change and not once per look at a job.
+        self._pods: dict[Key, dict[Key, Owned]] = {}  # by job
+        self._job_of: dict[Key, Key] = {}  # by pod
+        self._unseen: dict[Key, dict[str, Unseen]] = {}  # by job and name
+        self._refused: set[Key] = set()  # jobs whose last new pod the server would not have
+        self._after: dict[int, tuple[Say, ...]] = {}  # id of a write -> what to say when it's done
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource == JOBS:
+            self.mark(key)
+            return
+        self._forget(key)
+        job = job_key(document) if document is not None else None
+        if document is not None and job is not None:
+            self._job_of[key] = job
+            self._pods.setdefault(job, {})[key] = Owned(owner_of(document), read_pod(document))
+            self.mark(job)
+
+    def _forget(self, pod: Key) -> None:
+        job = self._job_of.pop(pod, None)
+        if job is None:
+            return
+        self.mark(job)
+        del self._pods[job][pod]
+        if not self._pods[job]:
+            del self._pods[job]
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        document = self._picture.get(JOBS, key)
+        uid = document["metadata"]["uid"] if document is not None else ""
+        pods: list[JobPod | None] = []
+        others: list[JobPod | None] = []
+        for _, found in sorted(self._pods.get(key, {}).items()):
+            (pods if found.owner == uid else others).append(found.pod)
+        # Pods that were given up, or whose job is gone: nobody else would let them go.
+        strays = [_without_tracking(pod) for pod in others if pod is not None and pod.is_tracked]
+        if document is None:
+            self._unseen.pop(key, None)
+            self._refused.discard(key)
+            return Plan(strays)
+        job = decode_as(Job, document).object
+        if job is None or job.spec.managed_by not in ("", MANAGER):
+            return Plan(strays)
+        known = [pod for pod in pods if pod is not None]
+        if len(known) < len(pods):
+            return Plan(strays)  # one that can't be understood may be running all the same
+        verdict = decide(self._case(key, job, known, now))
+        return Plan([*strays, *self._writes(key, job, verdict)], verdict.next_at)
+
+    def _case(self, key: Key, job: Job, pods: Sequence[JobPod], now: float) -> Case:
+        namespace = key.namespace
+
+        def is_taken(name: str) -> bool:
+            return self._picture.has(PODS, Key(namespace, name))
+
+        unseen = {
+            name: found.index
+            for name, found in self._unseen.get(key, {}).items()
+            if found.job_uid == job.metadata.uid and not is_taken(name)
+        }
+        return Case(
+            job=job,
+            pods=pods,
+            now=now,
+            backoff_s=self._backoff_s,
+            unseen=unseen,
+            is_taken=is_taken,
+            was_refused=key in self._refused,
+        )
+
+    def _writes(self, key: Key, job: Job, verdict: Verdict) -> list[Write]:
+        writes: list[Write] = []
+        if verdict.status:
+            write = Patch(
+                resource=JOBS,
+                key=key,
+                patch={"metadata": _as_seen(job.metadata), "status": dict(verdict.status)},
+                subresource="status",
+            )
+            news = [_say(job, told.reason, told.message, told.type) for told in verdict.news]
+            self._after[id(write)] = tuple(news)
+            writes.append(write)
+        for new in verdict.create:
+            create = Create(resource=PODS, document=pod_document(job, new))
+            self._after[id(create)] = (_say(job, "SuccessfulCreate", f"Created pod: {new.name}"),)
+            writes.append(create)
+        for pod in verdict.delete:
+            delete = Delete(resource=PODS, key=Key(key.namespace, pod.name), uid=pod.uid)
+            self._after[id(delete)] = (_say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}"),)
+            writes.append(delete)
+        writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in verdict.release]
+        if verdict.delete_job:
+            uid = job.metadata.uid
+            writes.append(Delete(resource=JOBS, key=key, uid=uid, propagation="Foreground"))
+        return writes
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        said = self._after.pop(id(write), ())
+        if isinstance(write, Create):
+            self._note_created(self._sent[id(write)], write, outcome)
+        complaints = super().settled(write, outcome, now)
+        return (*said, *complaints) if isinstance(outcome, Done) else complaints
+
+    def _note_created(self, job: Key, write: Create, outcome: Outcome) -> None:
+        unseen = self._unseen.setdefault(job, {})
+        may_exist = not isinstance(outcome, Done) and (
+            outcome.is_unknown or isinstance(outcome.error, Conflict)
+        )
+        if may_exist:
+            index = write.document["metadata"]["annotations"].get(INDEX)
+            uid = owner_of(write.document)
+            unseen[write.key.name] = Unseen(uid, int(index) if index is not None else None)
+        else:
+            unseen.pop(write.key.name, None)
+        if isinstance(outcome, Done):
+            self._refused.discard(job)
+        if not unseen:
+            del self._unseen[job]
+
+    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
+        document = self._picture.get(JOBS, key)
+        if not isinstance(write, Create) or document is None:
+            return ()
+        self._refused.add(key)
+        about = {**document, "apiVersion": Job.API_VERSION, "kind": Job.KIND}
+        message = f"Error creating: {error.message}"
+        return (Say(about=about, reason="FailedCreate", message=message, type="Warning"),)
+
+
+def job_key(pod: Document) -> Key | None:
+    """Whose pod it is or was: an owner may have been taken from it, the label stays."""
+    metadata = pod["metadata"]
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            is_job = reference.get("kind") == Job.KIND
+            return Key(metadata.get("namespace") or "", reference["name"]) if is_job else None
+    name = (metadata.get("labels") or {}).get(JOB_NAME)
+    return Key(metadata.get("namespace") or "", name) if name else None
+
+
+def _as_seen(metadata: ObjectMeta | PodMetadata) -> Document:
+    """The condition that the object is still the one that we looked at."""
+    return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+
+
+def _without_tracking(pod: JobPod, *, is_let_go: bool = False) -> Patch:
+    metadata = pod.metadata
+    rest = [name for name in metadata.finalizers if name != TRACKING]
+    mark = {"annotations": {LET_GO: "true"}} if is_let_go else {}
+    patch = {"metadata": {**_as_seen(metadata), "finalizers": rest or None, **mark}}
+    return Patch(resource=PODS, key=Key(metadata.namespace, metadata.name), patch=patch)
+
+
+def _say(job: Job, reason: str, message: str, type_: str = "Normal") -> Say:
+    about: Document = {
+        "apiVersion": job.API_VERSION,
+        "kind": job.KIND,
+        "metadata": {
+            "namespace": job.metadata.namespace,
+            "name": job.metadata.name,
+            **_as_seen(job.metadata),
+        },
+    }
+    return Say(about=about, reason=reason, message=message, type=type_)
