@@ -71,7 +71,8 @@ class Reconciler(ABC):
         self._busy: dict[Key, int] = {}  # writes on their way
         self._sent: dict[int, Key] = {}  # id of a write on its way -> for whom
         self._failures: dict[Key, int] = {}  # in a row
-        self._timers: list[tuple[float, Key]] = []
+        self._timers: list[tuple[float, Key]] = []  # heap; may hold times long overtaken
+        self._due_at: dict[Key, float] = {}  # the next one of each that counts
 
     @abstractmethod
     def reconcile(self, key: Key, now: float) -> Plan:
@@ -85,11 +86,19 @@ class Reconciler(ABC):
         self._due[key] = None
 
     def mark_at(self, key: Key, at: float) -> None:
-        heapq.heappush(self._timers, (at, key))
+        if self._due_at.get(key, float("inf")) > at:
+            self._due_at[key] = at
+            heapq.heappush(self._timers, (at, key))
+
+    def _ring(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            at, key = heapq.heappop(self._timers)
+            if self._due_at.get(key) == at:
+                del self._due_at[key]
+                self.mark(key)
 
     def act(self, now: float) -> Plan:
-        while self._timers and self._timers[0][0] <= now:
-            self.mark(heapq.heappop(self._timers)[1])
+        self._ring(now)
         writes: list[Write] = []
         ready = [key for key in self._due if key not in self._busy][:AT_ONCE_MAX]
         for key in ready:
