@@ -57,21 +57,6 @@ def test_the_readme_shows_what_its_python_prints() -> None:
     assert done.stdout in readme
 
 
-def test_the_readme_shows_the_demo_as_it_is() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("```text demo\n")[1].split("\n```")[0]
-    done = subprocess.run(
-        [sys.executable, "-m", "makeway.cli.main", "demo"],
-        capture_output=True,
-        encoding="utf-8",
-        env={"PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT / "src")},
-        check=True,
-    )
-
-    for part in shown.split("\n[...]\n"):
-        assert part.strip("\n") in done.stdout
-
-
 def test_every_room_has_its_paragraph() -> None:
     architecture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = architecture.split("## The rooms")[1].split("## Where do I change")[0]

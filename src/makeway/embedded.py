@@ -1,4 +1,4 @@
-"""One process, wired by hand: the store, the API server, and what lives on them."""
+"""One process, wired by hand: the store, the API server, the controller and the runner."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import logging
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
-from makeway.client import Client
+from makeway.client import Client, NotFound
+from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
+from makeway.client.resources import GANG_WORKLOADS, NODES, POD_GROUPS
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
+from makeway.controller.budgets import BudgetStatuses
+from makeway.controller.gangs import GangStatuses
+from makeway.controller.jobs import Jobs
+from makeway.controller.placing import Placing
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.visibility import Visibility
+from makeway.runner.cgroups import Cgroups
+from makeway.runner.host import Host
+from makeway.runner.jobs import JobPods
+from makeway.runner.local import LocalHost
+from makeway.runner.machine import NotANode, machine, nodes_from
+from makeway.runner.pods import PodRunner
 from makeway.server.app import App
 from makeway.server.identity import identity_in, write_private
 from makeway.server.listen import Listener
@@ -28,7 +42,10 @@ from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.store import Store, StoreError
 
+log = logging.getLogger("makeway.embedded")
+
 HOST = "127.0.0.1"
+OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
 
 class CannotServe(Exception):
@@ -36,17 +53,19 @@ class CannotServe(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    app: App
-    address: str
-    kubeconfig: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     port: int
     is_insecure: bool = False  # plain http
     configuration: Configuration = field(default_factory=Configuration)
+    nodes: Sequence[Document] = ()  # to run on; empty: this machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    app: App
+    address: str
+    kubeconfig: Path
+    ended: asyncio.Task[None]  # is done only if the controller has failed
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +80,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         # What was loaded stays; a collector that walked it again and again would stall everybody.
         gc.collect()
         gc.freeze()
-        app = App(store, token=identity.token, clock=time.time, logs=FileLogs(folder / "logs", time.time))
+        logs = FileLogs(folder / "logs", time.time)
+        app = App(store, token=identity.token, clock=time.time, logs=logs)
         tls = None if settings.is_insecure else identity.tls()
         listener = Listener(app.handle, app.is_known, host=HOST, port=settings.port, tls=tls)
         try:
@@ -70,8 +90,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
-            async with _controlled(app, settings):
-                yield Running(app=app, address=address, kubeconfig=kubeconfig)
+            async with _controlled(app, folder, settings) as ended:
+                yield Running(app=app, address=address, kubeconfig=kubeconfig, ended=ended)
         finally:
             app.reads.end_watches()
             await listener.stop()
@@ -80,18 +100,95 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def _controlled(app: App, settings: Settings) -> AsyncIterator[None]:
-    """Admit, place and run while the context lasts."""
+async def _controlled(
+    app: App, folder: Path, settings: Settings
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client, picture = client_in_process(app, manager="makeway-controller"), Picture()
-    admission = Admission(picture, settings.configuration)
-    parts: list[Part] = [admission, QueueStatus(picture, admission.engine)]
-    loop = Loop(client, picture, parts, clock=time.time)
+    try:
+        nodes = nodes_from(settings.nodes or (machine(time.time()),), time.time())
+    except NotANode as error:
+        raise CannotServe(str(error)) from None
+    await declare(client, nodes)
+    host = LocalHost(folder, Cgroups.detect())
+    plane = Plane(picture, settings.configuration, host, nodes)
+    loop = Loop(client, picture, plane.parts, clock=time.time)
+
+    def on_change(uid: str) -> None:
+        plane.pods.noticed(uid)
+        loop.wake()
+
+    host.watch(on_change)
+    app.insight = Insight(plane, picture, loop, time.time)
     working = asyncio.get_running_loop().create_task(loop.run())
     try:
-        yield
+        yield working
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+        host.close()
+
+
+class Plane:
+    """The parts that make a machine run what its queues admit."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+    ) -> None:
+        self.admission = Admission(picture, configuration)
+        self.pods = PodRunner(picture, host, nodes)
+        self.parts: list[Part] = [
+            self.admission,
+            Jobs(picture),
+            JobPods(picture),
+            Placing(picture),
+            self.pods,
+            GangStatuses(picture, GANG_WORKLOADS),
+            GangStatuses(picture, POD_GROUPS),
+            BudgetStatuses(picture),
+            QueueStatus(picture, self.admission.engine),
+        ]
+
+
+class Insight(Visibility):
+    """What the server asks of the controller beside it."""
+
+    def __init__(
+        self, plane: Plane, picture: Picture, loop: Loop, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(plane.admission.engine, picture, clock)
+        self._loop = loop
+
+    @property
+    def is_ready(self) -> bool:
+        return self._loop.is_synced
+
+    def metrics(self) -> str:
+        return ""
+
+
+async def declare(client: Client, nodes: Sequence[Document]) -> None:
+    """Have exactly these nodes of ours; those of others are left alone."""
+    names = {node["metadata"]["name"] for node in nodes}
+    for old in (await client.list(NODES, label_selector=f"{OURS}=up")).items:
+        if old["metadata"]["name"] not in names:
+            await client.delete(NODES, old["metadata"]["name"])
+    for node in nodes:
+        name = node["metadata"]["name"]
+        labels = {**node["metadata"]["labels"], OURS: "up"}
+        metadata = {**node["metadata"], "labels": labels}
+        try:
+            await client.patch(NODES, name, patch={"metadata": {"labels": labels}})
+            if spec := node.get("spec"):
+                await client.patch(NODES, name, patch={"spec": spec})
+        except NotFound:
+            await client.create(NODES, {**node, "metadata": metadata})
+        status = {"status": node["status"]}
+        await client.patch(NODES, name, patch=status, subresource="status")
 
 
 @contextlib.contextmanager

@@ -15,6 +15,9 @@ _VERB_COLOURS = {
     "deactivated": "red",
     "requeued": "blue",
     "starts over": "blue",
+    "submitted": "dim",
+    "runs": "green",
+    "finished": "green",
 }
 
 

@@ -1,14 +1,19 @@
-"""`makeway up`: the embedded control plane, in the foreground."""
+"""`makeway up`: the embedded control plane, in the foreground or detached."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
-import logging
+import os
 import resource
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from makeway.cli.command import Command, Trouble
 from makeway.client.kubeconfig import default_folder
@@ -16,6 +21,10 @@ from makeway.client.kubeconfig import default_folder
 DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same
 # Requests leave little garbage in cycles; the default of 700 walks young objects far too often.
 GC_THRESHOLDS = (20_000, 20, 50)
+CONFIG_NAME = "config.yaml"  # in the data folder, used when --config names no other
+LOG_NAME = "makeway.log"  # in the data folder, when detached
+READY_MAX_S = 30.0
+SHOWN_LINES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,28 +41,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"port on the loopback address; 0 takes a free one (default: {DEFAULT_PORT})",
     )
     parser.add_argument(
+        "--nodes",
+        type=Path,
+        metavar="FILE",
+        help="Node objects to run on, in YAML, instead of the detected machine; all run here",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"a Configuration, as Kueue has it (default: {CONFIG_NAME} in the data folder)",
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="go to the background once it is ready"
+    )
+    parser.add_argument(
         "--insecure-http",
         action="store_true",
         help="plain http instead of TLS; kubectl sends no token then, so only Python clients work",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="warning",
+        help="what to log on standard error (default: warning)",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port <= 65535:
         raise Trouble(f"--port {arguments.port}: not a port; write 0 to 65535")
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    # The server takes a third of a second to import; no other command should pay for it.
-    from makeway.embedded import CannotServe
-
     folder = arguments.data_dir or default_folder()
+    if arguments.detach:
+        return detach(folder, arguments)
+    # The server takes a third of a second to import; no other command should pay for it.
+    from makeway.embedded import CannotServe, Settings
+    from makeway.logs import set_up
+
+    set_up(arguments.log_level, arguments.log_format)
+    settings = Settings(
+        port=arguments.port,
+        is_insecure=arguments.insecure_http,
+        configuration=read_configuration(folder, arguments.config),
+        nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
+    )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more of them than they give at first.
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     try:
-        asyncio.run(_serve(folder, arguments.port, arguments.insecure_http))
+        asyncio.run(_serve(folder, settings))
     except CannotServe as error:
         raise Trouble(str(error)) from None
     except OSError as error:
@@ -61,38 +101,131 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(folder: Path, port: int, is_insecure: bool) -> None:
-    from makeway.embedded import Settings, serve
+async def _serve(folder: Path, settings: Any) -> None:
+    from makeway.embedded import serve
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with serve(folder, Settings(port=port, is_insecure=is_insecure)) as running:
+    async with serve(folder, settings) as running:
         print(f"makeway is ready on {running.address}", flush=True)
         print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
-        await stop.wait()
-    print("makeway has stopped", flush=True)
+        stopped = loop.create_task(stop.wait())
+        await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
+        if running.ended.done():
+            running.ended.result()  # a bug of ours; whoever keeps us running starts us again
+    print("makeway has stopped; jobs that run go on", flush=True)
+
+
+def read_configuration(folder: Path, named: Path | None) -> Any:
+    """The Configuration of a file; without one, what holds when nothing is said."""
+    from makeway.api.configuration import Configuration
+
+    path = named or folder / CONFIG_NAME
+    if named is None and not path.exists():
+        return Configuration()
+    views = [view for _, view in _read(path)]
+    found = [view for view in views if isinstance(view, Configuration)]
+    if len(found) != 1 or len(views) != 1:
+        raise Trouble(f"{path}: write one object of kind Configuration")
+    return found[0]
+
+
+def read_nodes(path: Path) -> tuple[dict[str, Any], ...]:
+    from makeway.api.batch import Node
+
+    found = _read(path)
+    for document, view in found:
+        if not isinstance(view, Node):
+            raise Trouble(f"{path}: {document.get('kind')} is no Node; write nodes only")
+    if not found:
+        raise Trouble(f"{path}: there is no node in it")
+    return tuple(document for document, _ in found)
+
+
+def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
+    """The objects of a file; Trouble with all that is wrong with them."""
+    from makeway.cli.check import check_texts
+
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Trouble(f"{path} can't be read: {error}") from None
+    report = check_texts(((str(path), text),))
+    if report.errors:
+        raise Trouble("\n".join(map(str, report.errors)))
+    return [(dict(manifest.document), view) for manifest, view in report.readable]
+
+
+# --- in the background ---
+
+
+def detach(folder: Path, arguments: argparse.Namespace) -> int:
+    """Start another makeway up, and come back when it is ready."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    command = [sys.executable, "-m", "makeway.cli.main", "up", "--data-dir", str(folder)]
+    command += ["--port", str(arguments.port), "--log-level", arguments.log_level]
+    command += ["--log-format", arguments.log_format]
+    for name, path in (("--nodes", arguments.nodes), ("--config", arguments.config)):
+        command += [] if path is None else [name, str(path.resolve())]
+    command += ["--insecure-http"] if arguments.insecure_http else []
+    log_path = folder / LOG_NAME
+    with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
+        begins_at = log.tell()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    lines = _wait_until_ready(process, log_path, begins_at)
+    print(*lines, sep="\n")
+    print(f"  log: {log_path}; stop it with: makeway down")
+    return 0
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: int) -> list[str]:
+    """The lines with which it says that it is ready."""
+    deadline = time.monotonic() + READY_MAX_S
+    while True:
+        lines = path.read_bytes()[begins_at:].decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("makeway is ready") and len(lines) > number + 1:
+                return lines[number : number + 2]
+        if process.poll() is not None:
+            raise Trouble("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
+        if time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+            raise Trouble(f"it was not ready within {READY_MAX_S:.0f} s; see {path}")
+        time.sleep(0.05)
 
 
 COMMAND = Command(
     name="up",
-    summary="run Makeway on this machine: a Kubernetes-compatible API on a file",
+    summary="run Makeway on this machine: queues, jobs as local processes, a Kubernetes-style API",
     description="""\
-Serve a Kubernetes-compatible API on the loopback address, in the foreground,
-until Ctrl-C or SIGTERM. Everything lies in one folder: the database, the
-certificate, the token and a kubeconfig that only you can read. Point kubectl or
-any Kubernetes client at that kubeconfig, or use makeway's own commands, which
-find it by themselves.
+Run jobs on this machine: queues with quota decide who runs, jobs run as local
+processes, and a Kubernetes-compatible API on the loopback address takes and
+shows it all. In the foreground until Ctrl-C or SIGTERM, or detached. Everything
+lies in one folder: the database, the certificate, the token and a kubeconfig
+that only you can read, what jobs print. Jobs that run go on when Makeway stops,
+and are found again when it is back.
 """,
     examples="""\
 examples:
   makeway up
-  makeway up --data-dir /srv/makeway --port 0
+  makeway up --detach && makeway submit -- python train.py
+  makeway up --nodes nodes.yaml          # try a cluster of your own making
+  makeway up --config kueue-config.yaml  # fair sharing, waitForPodsReady, ...
   KUBECONFIG=$(makeway kubeconfig --path) kubectl get queues -A
 
 exit codes:
-  0  stopped by a signal     2  the folder is in use or damaged, the port is taken
+  0  stopped by a signal, or ready in the background
+  2  the folder is in use or damaged, the port is taken, a file has errors
 """,
     add_arguments=add_arguments,
     run=run,

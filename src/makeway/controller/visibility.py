@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 from makeway.client.client import Document
+from makeway.client.picture import Picture, owner_of
+from makeway.client.resources import PODS, WORKLOADS
+from makeway.client.writes import Key
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.translate.explanation import explanation_lines
@@ -16,8 +20,8 @@ PENDING_MAX = 1000  # in one answer, unless more are asked for
 
 
 class Visibility:
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
-        self._engine, self._clock = engine, clock
+    def __init__(self, engine: Engine, picture: Picture, clock: Callable[[], float]) -> None:
+        self._engine, self._picture, self._clock = engine, picture, clock
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a workload does not run, as data and as lines; None if it isn't known."""
@@ -26,6 +30,7 @@ class Visibility:
             return None
         now = self._clock()
         explanation = self._engine.explain(key, now)
+        pods = self._pods_without_node(Key(namespace, name))
         return {
             "apiVersion": "makeway.dev/v1",
             "kind": "Explanation",
@@ -34,8 +39,21 @@ class Visibility:
                 _json_name(field.name): as_json(getattr(explanation, field.name))
                 for field in fields(explanation)
             },
-            "lines": list(explanation_lines(explanation, now)),
+            "podsWithoutNode": [{"count": count, "message": text} for text, count in pods.items()],
+            "lines": [*explanation_lines(explanation, now), *map(_pods_line, pods.items())],
         }
+
+    def _pods_without_node(self, key: Key) -> Counter[str]:
+        """Why pods of a workload have no node, and how many of them."""
+        workload = self._picture.get(WORKLOADS, key)
+        owner = "" if workload is None else owner_of(workload)
+        pods = self._picture.owned_by(owner, PODS) if owner else []
+        return Counter(
+            condition.get("message") or "nobody has looked at it yet"
+            for pod in pods
+            for condition in (pod.get("status") or {}).get("conditions") or ()
+            if condition["type"] == "PodScheduled" and condition["status"] == "False"
+        )
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
         """Kueue's list of who waits in a ClusterQueue, first come first; None: no such queue."""
@@ -79,6 +97,12 @@ class Visibility:
             "metadata": {},
             "items": items[offset : offset + limit],
         }
+
+
+def _pods_line(item: tuple[str, int]) -> str:
+    text, count = item
+    who = "A pod of it has" if count == 1 else f"{count} pods of it have"
+    return f"{who} no node: {text}"
 
 
 def as_json(value: Any) -> Any:

@@ -1,0 +1,149 @@
+"""A real `makeway up` in a folder of its own, and a client that talks to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from makeway.client import Client
+from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+
+Document = dict[str, Any]
+API = "kueue.x-k8s.io/v1beta2"
+
+
+class Up:
+    """The process; it may be killed and started again on the same folder."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self._options = folder, options
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "makeway.cli.main", "up", "--port", "0"]
+        with open(self.folder.with_suffix(".log"), "ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--data-dir", str(self.folder), *self._options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("makeway is ready"), line
+
+    def kill(self) -> None:
+        """As by `kill -9`: nothing of it gets a chance to tidy up."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=30)
+
+    def client(self) -> Client:
+        return Client(read_kubeconfig(kubeconfig_in(self.folder)).transport())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "KUBECONFIG": str(kubeconfig_in(self.folder))}
+
+    def kubectl(self, *arguments: str, given: str = "") -> str:
+        done = subprocess.run(
+            ["kubectl", *arguments],
+            input=given,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def makeway(self, *arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "makeway.cli.main", *arguments],
+            env={**self.environment, "MAKEWAY_DATA_DIR": str(self.folder)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[Up]:
+    up = Up(folder, *options)
+    up.start()
+    try:
+        yield up
+    finally:
+        up.stop()
+
+
+def wait_until(what: Any, timeout_s: float = 30.0) -> Any:
+    """Ask again until the answer is true."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = what()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"{what} did not come true"
+        time.sleep(0.05)
+
+
+def flavor(name: str) -> Document:
+    return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}}
+
+
+def queue(name: str, cpu: str, **spec: Any) -> Document:
+    quota = {"name": "cpu", "nominalQuota": cpu}
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": "default", "resources": [quota]}],
+    }
+    return {
+        "apiVersion": API,
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
+    }
+
+
+def local_queue(name: str, queue: str) -> Document:
+    return {
+        "apiVersion": API,
+        "kind": "LocalQueue",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"clusterQueue": queue},
+    }
+
+
+def job(name: str, script: str, *, queue: str = "", cpu: str = "1", **spec: Any) -> Document:
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sh", "-c", script],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+            **spec,
+        },
+    }

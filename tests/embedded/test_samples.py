@@ -1,0 +1,128 @@
+"""Kueue's published samples run on one machine through kubectl; their containers get a command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.api.manifests import read_manifests, write_yaml
+from tests.embedded.harness import Up, running, wait_until
+from tests.server.harness import require_kubectl
+from tests.shared import shared_path
+
+NODES = """\
+apiVersion: v1
+kind: Node
+metadata: {name: on-demand, labels: {node-type: on-demand}}
+status: {capacity: {cpu: "16", memory: 64Gi}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: spot, labels: {node-type: spot}}
+status: {capacity: {cpu: "16", memory: 64Gi}}
+"""
+CREDITS = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+resources:
+  transformations:
+  - {input: cpu, strategy: Retain, outputs: {cpu_credits: 1}}
+"""
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    with on_two_nodes(tmp_path) as started:
+        yield started
+
+
+@contextmanager
+def on_two_nodes(folder: Path, *options: str) -> Iterator[Up]:
+    require_kubectl()
+    (folder / "nodes.yaml").write_text(NODES)
+    with running(folder / "data", "--nodes", str(folder / "nodes.yaml"), *options) as started:
+        yield started
+
+
+def apply(up: Up, name: str) -> None:
+    up.kubectl("apply", "-f", str(shared_path(f"samples/kueue/{name}")))
+
+
+def create(up: Up, name: str, script: str) -> str:
+    """Create a sample whose containers run a script; the name it got."""
+    path = shared_path(f"samples/kueue/{name}")
+    documents = []
+    for manifest in read_manifests(path.read_text()).manifests:
+        document: dict[str, Any] = json.loads(json.dumps(manifest.document))
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            container["command"], container["args"] = ["sh", "-c"], [script]
+        documents.append(document)
+    created = up.kubectl("create", "-f", "-", "-o", "name", given=write_yaml(*documents))
+    return created.strip().removeprefix("job.batch/")
+
+
+def workload_of(up: Up, job: str) -> dict[str, Any]:
+    found = json.loads(up.kubectl("get", "workloads.kueue.x-k8s.io", "-o", "json"))["items"]
+    return next(w for w in found if w["metadata"]["ownerReferences"][0]["name"] == job)
+
+
+def test_the_quick_start_runs_to_its_end(up: Up) -> None:
+    apply(up, "quick-start-setup.yaml")
+    job = create(up, "quick-start-job.yaml", "echo done")
+
+    up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=30s")
+
+    assert up.kubectl("logs", f"job/{job}").strip() == "done"
+    conditions = {c["type"]: c["status"] for c in workload_of(up, job)["status"]["conditions"]}
+    assert conditions["Finished"] == "True"
+
+
+def test_ten_sample_jobs_share_a_queue_three_at_a_time(up: Up) -> None:
+    apply(up, "single-clusterqueue-setup.yaml")
+    jobs = [create(up, "sample-job.yaml", "sleep 0.2") for _ in range(10)]
+
+    for job in jobs:
+        up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+
+    queue = wait_until(lambda: idle_queue(up))
+    assert queue["status"]["admittedWorkloads"] == 0
+
+
+def idle_queue(up: Up) -> Any:
+    queue = json.loads(up.kubectl("get", "clusterqueue", "cluster-queue", "-o", "json"))
+    return queue if queue["status"].get("admittedWorkloads") == 0 else None
+
+
+def test_a_job_is_admitted_in_part(up: Up) -> None:
+    apply(up, "single-clusterqueue-setup.yaml")
+    job = create(up, "sample-job-partial-admission.yaml", "sleep 0.1")
+
+    def assigned() -> Any:
+        status = workload_of(up, job).get("status") or {}
+        return status.get("admission")
+
+    admission = wait_until(assigned)
+    assert admission["podSetAssignments"][0]["count"] == 9  # of the 20 that it would like
+    up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+
+
+def test_credits_bound_two_flavors_together(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(CREDITS)
+    with on_two_nodes(tmp_path, "--config", str(tmp_path / "config.yaml")) as up:
+        apply(up, "shared-quota-setup.yaml")
+        jobs = [create(up, "shared-quota-sample-job.yaml", "sleep 2") for _ in range(6)]
+
+        # 4 times 3 of 14 credits; both flavors together would give 18.
+        wait_until(lambda: len([job for job in jobs if is_admitted(up, job)]) == 4)
+        for job in jobs:
+            up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+
+
+def is_admitted(up: Up, job: str) -> bool:
+    conditions = (workload_of(up, job).get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
