@@ -10,10 +10,10 @@ from makeway.api.batch import Namespace
 from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
 from makeway.api.queueing import ClusterQueue, LocalQueue, ResourceFlavor, Workload
-from makeway.cli.render import decision_text
 from makeway.engine.engine import Engine
 from makeway.engine.events import WorkloadFinished
 from makeway.engine.model import WorkloadKey
+from makeway.translate.words import decision_text
 
 QUEUES = Path(__file__).with_name("01-queues.yaml")
 NINE_O_CLOCK = 1767603600.0
