@@ -1,0 +1,172 @@
+"""What a runner reads of a Pod: everything that makes a process of a container.
+
+Apart from `batch`, because nobody else needs it: whoever counts and places pods is spared reading
+it. `PodOfPrograms` shows the same document as `batch.Pod`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from makeway.api.batch import ResourceRequirements
+from makeway.api.meta import UNNAMED, ObjectMeta
+from makeway.api.schema import Document, Int32, Quantity, Whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldReference:
+    field_path: str
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceReference:
+    resource: str  # such as limits.cpu
+    container_name: str = ""  # empty: the container itself
+    divisor: Quantity = Fraction(1)
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariableSource:
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    name: str
+    value: str = ""
+    value_from: VariableSource | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMount:
+    name: str
+    mount_path: str
+    sub_path: str = ""
+    sub_path_expr: str = ""
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPath:
+    path: str
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    name: str
+    empty_dir: Document | None = None
+    host_path: HostPath | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPort:
+    container_port: Int32
+    name: str = ""
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecAction:
+    command: tuple[str, ...] = ()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpAction:
+    port: int | str
+    host: str = ""
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpHeader:
+    name: str
+    value: str = ""
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAction:
+    port: int | str
+    host: str = ""
+    path: str = "/"
+    scheme: str = "HTTP"
+    http_headers: tuple[HttpHeader, ...] = ()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerProbe:
+    exec: ExecAction | None = None
+    tcp_socket: TcpAction | None = None
+    http_get: HttpAction | None = None
+    initial_delay_seconds: Int32 = 0
+    period_seconds: Int32 = 10
+    timeout_seconds: Int32 = 1
+    success_threshold: Int32 = 1
+    failure_threshold: Int32 = 3
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerProgram:
+    name: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    env: tuple[Variable, ...] = ()
+    env_from: tuple[Document, ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    restart_policy: str = ""
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    startup_probe: ContainerProbe | None = None
+    readiness_probe: ContainerProbe | None = None
+    liveness_probe: ContainerProbe | None = None
+    lifecycle: Document | None = None
+    document: Whole = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_sidecar(self) -> bool:
+        return self.restart_policy == "Always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """The part of a pod's spec that says what runs."""
+
+    containers: tuple[ContainerProgram, ...] = ()
+    init_containers: tuple[ContainerProgram, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    service_account_name: str = ""
+    node_name: str = ""
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int = 30
+    restart_policy: Literal["Always", "OnFailure", "Never"] = "Always"
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodOfPrograms:
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Pod"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: Programs = Programs()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+def limits_and_requests(resources: ResourceRequirements) -> Mapping[str, int]:
+    """By the names of the downward API, `limits.cpu` and so on, in smallest units."""
+    return {f"limits.{name}": amount for name, amount in resources.limits.items()} | {
+        f"requests.{name}": amount for name, amount in resources.requested().items()
+    }

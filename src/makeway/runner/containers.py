@@ -1,0 +1,278 @@
+"""One container under a supervisor: its process, what it prints, and how it ends.
+
+What is printed goes to `<name>.log` as it comes. Beside it, `<name>.times` holds pairs of numbers
+of 8 bytes, least significant first: from which byte on, and when in nanoseconds since 1970 that
+was printed. `<name>.ended` says that nothing more will come. Of the run before, `previous` stands
+in the names.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from makeway.runner.probes import Probe
+from makeway.runner.processes import (
+    die_with_parent,
+    kill_session,
+    read_or_none,
+    remove_if_there,
+    send_signal_to_group,
+    write_all,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+READ_BYTES = 64 * 1024
+READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
+NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
+BACK_OFF_MAX_S = 300.0
+BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
+CANNOT_RUN_CODE = 128
+
+
+class Container:
+    def __init__(self, program: dict[str, Any], logs: str, back_off_s: float) -> None:
+        self.program = program
+        self.name: str = program["name"]
+        self.is_sidecar: bool = program["is_sidecar"]
+        self._logs = os.path.join(logs, self.name)
+        self._back_off_s = back_off_s
+        self._quick_ends = 0  # in a row
+        self.pid = 0  # 0: doesn't run
+        self.output = -1  # what it prints comes out here
+        self._log = self._times = -1
+        self._size = self._timed_ns = 0
+        self._started = 0.0  # by the clock that never jumps
+        self.start_at = 0.0  # by the same clock: not before this, when it waits
+        self.kill_at: float | None = None  # set: it was asked to end
+        self.probes: dict[str, Probe] = {}
+        self._starts = 0
+        self._end: dict[str, Any] = {}  # how the latest run ended
+        self._last: dict[str, Any] | None = None  # how the one before it ended
+        self.state = self._state("waiting", reason="PodInitializing", message="")
+
+    def _state(self, phase: str, **more: Any) -> dict[str, Any]:
+        return {
+            "phase": phase,
+            "restarts": max(self._starts - 1, 0),
+            "last": self._last,
+            "is_started": False,
+            "is_ready": False,
+            **more,
+        }
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self.state["phase"] == "running")
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.state["phase"] == "ended")
+
+    @property
+    def has_failed(self) -> bool:
+        return self.has_ended and bool(self.state["exit_code"])
+
+    # Starting
+
+    def start(self, now: float) -> None:
+        self._open_logs()
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        self.output = reading
+        pid, trouble = self._spawn(writing)
+        os.close(writing)
+        self.pid, self._started, self.kill_at = pid, now, None
+        self._starts += 1
+        if trouble:
+            os.waitpid(pid, 0)
+            self._print(f"{trouble}\n".encode())
+            self._note_end(CANNOT_RUN_CODE, 0, "ContainerCannotRun", trouble, time.time())
+            return
+        self.state = self._state("running", pid=pid, started_at=time.time())
+        self.probes = {
+            kind: Probe(settings, now) for kind, settings in self.program["probes"].items()
+        }
+        self.judge()
+
+    def _open_logs(self) -> None:
+        if os.path.exists(f"{self._logs}.log"):
+            for kind in ("log", "times"):
+                os.replace(f"{self._logs}.{kind}", f"{self._logs}.previous.{kind}")
+        remove_if_there([f"{self._logs}.ended"])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._times = os.open(f"{self._logs}.times", flags, 0o600)
+        self._log = os.open(f"{self._logs}.log", flags, 0o600)
+        self._size = self._timed_ns = 0
+
+    def _spawn(self, output: int) -> tuple[int, str]:
+        """Its pid, and why it doesn't run; empty if it does."""
+        told, telling = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                die_with_parent(parent)
+                os.dup2(output, 1)
+                os.dup2(output, 2)
+                self.execute(self.program["argv"])
+            except BaseException as error:
+                os.write(telling, str(error).encode()[:4000])
+            finally:
+                os._exit(CANNOT_RUN_CODE)
+        os.close(telling)
+        with os.fdopen(told, "rb") as file:
+            return pid, file.read().decode(errors="replace")
+
+    def execute(self, argv: list[str]) -> None:
+        """Become another program in the container's surroundings."""
+        self._enter_cgroup()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        folder = self.program["folder"]
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise OSError(f"working directory {folder}: {error.strerror}") from None
+        try:
+            os.execvpe(argv[0], argv, self.program["env"])
+        except OSError as error:
+            raise OSError(f"{argv[0]}: {error.strerror}") from None
+
+    def _enter_cgroup(self) -> None:
+        if self.program["cgroup"]:
+            with open(os.path.join(self.program["cgroup"], "cgroup.procs"), "w") as file:
+                file.write("0")
+
+    # Printing
+
+    def read_output(self) -> bool:
+        """Take over what was printed; whether there may be more right now."""
+        try:
+            piece = os.read(self.output, READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._print(piece)
+        return len(piece) > 0
+
+    def _print(self, piece: bytes) -> None:
+        if not piece:
+            return
+        try:
+            now_ns = time.time_ns()
+            if now_ns - self._timed_ns >= NEXT_TIME_NS or now_ns < self._timed_ns:
+                pair = self._size.to_bytes(8, "little") + now_ns.to_bytes(8, "little")
+                write_all(self._times, pair)
+                self._timed_ns = now_ns
+            write_all(self._log, piece)
+            self._size += len(piece)
+        except OSError:
+            # The disk is full: what is printed is lost, what runs goes on.
+            self._size = os.fstat(self._log).st_size
+
+    # Ending
+
+    def ask_to_end(self, kill_at: float) -> None:
+        """Terminate the process and its group; at `kill_at` they are killed."""
+        if not self.is_running:
+            return
+        if self.kill_at is None:
+            send_signal_to_group(self.pid, signal.SIGTERM)
+            self.kill_at = kill_at
+        self.kill_at = min(self.kill_at, kill_at)
+
+    def kill_if_due(self, now: float) -> None:
+        if self.is_running and self.kill_at is not None and now >= self.kill_at:
+            kill_session(self.pid)
+            self.kill_at = now + 1.0  # until it is gone: who forks meanwhile is killed too
+
+    def ended(self, status: int, now: float) -> None:
+        """The process is gone and reaped."""
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        code = 128 + number if number else os.WEXITSTATUS(status)
+        reason = "Completed" if code == 0 else "Error"
+        if number == signal.SIGKILL and self._ran_out_of_memory():
+            reason = "OOMKilled"
+        if now - self._started >= BACK_OFF_FORGOTTEN_S:
+            self._quick_ends = 0
+        self._note_end(code, number, reason, "", self.state["started_at"])
+
+    def _note_end(
+        self, code: int, number: int, reason: str, message: str, started_at: float
+    ) -> None:
+        for probe in self.probes.values():
+            probe.give_up()
+        self.probes = {}
+        for _ in range(READS_AT_END_MAX):
+            if not self.read_output():
+                break
+        for descriptor in (self.output, self._log, self._times):
+            os.close(descriptor)
+        self._mark_end()
+        self.pid, self.output = 0, -1
+        self._end = {
+            "exit_code": code,
+            "signal": number,
+            "reason": reason,
+            "message": message,
+            "started_at": started_at,
+            "finished_at": time.time(),
+        }
+        self.state = self._state("ended", **self._end)
+
+    def _mark_end(self) -> None:
+        try:
+            os.close(os.open(f"{self._logs}.ended", os.O_WRONLY | os.O_CREAT, 0o600))
+        except OSError:
+            return  # the disk is full; whoever follows the log waits in vain, the end is known
+
+    def _ran_out_of_memory(self) -> bool:
+        if not self.program["cgroup"]:
+            return False
+        events = read_or_none(os.path.join(self.program["cgroup"], "memory.events")) or b""
+        return any(
+            line.startswith(b"oom_kill ") and line != b"oom_kill 0" for line in events.splitlines()
+        )
+
+    def wait_to_restart(self, now: float) -> None:
+        """The first time at once, then later and later."""
+        ends = self._quick_ends
+        delay_s = min(self._back_off_s * 2.0 ** min(ends - 1, 16), BACK_OFF_MAX_S) if ends else 0.0
+        self._quick_ends += 1
+        self.start_at = now + delay_s
+        self._last = self._end
+        reason = "CrashLoopBackOff" if delay_s else "Restarting"
+        message = f"back-off {delay_s:g}s restarting container {self.name}"
+        self.state = self._state("waiting", reason=reason, message=message)
+
+    # Being asked how it is
+
+    def judge(self) -> bool:
+        """Draw conclusions from the probes; whether that changed anything."""
+        before = (self.state["is_started"], self.state["is_ready"])
+        startup, readiness = self.probes.get("startup"), self.probes.get("readiness")
+        is_started = self.is_running and (startup is None or startup.is_passing)
+        is_ready = is_started and (readiness is None or readiness.is_passing)
+        self.state["is_started"], self.state["is_ready"] = is_started, is_ready
+        return before != (is_started, is_ready)
+
+    def step_probes(self, now: float) -> list[float]:
+        if not self.is_running or self.kill_at is not None:
+            return []
+        is_started = self.state["is_started"]
+        due = [
+            probe.step(now, self.execute)
+            for kind, probe in self.probes.items()
+            if probe.pid or (kind == "startup") is not is_started
+        ]
+        grace_s = self.program["grace_s"]
+        for kind, probe in self.probes.items():
+            if probe.is_failing and kind != "readiness":
+                self.ask_to_end(now + grace_s)
+        return due if self.kill_at is None else []

@@ -1,0 +1,132 @@
+"""Who runs processes, as the rest of the room sees it: plain values in, plain values out.
+
+`LocalHost` is the real one; a simulation brings its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+# How a container stands of which nobody knows how it ended.
+LOST_CODE = 137
+LOST_REASON = "ContainerStatusUnknown"
+
+RestartPolicy = Literal["Always", "OnFailure", "Never"]
+ProbeKind = Literal["exec", "tcp", "http"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSettings:
+    kind: ProbeKind
+    command: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 0
+    path: str = "/"
+    scheme: str = "HTTP"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    initial_delay_s: float = 0.0
+    period_s: float = 10.0
+    timeout_s: float = 1.0
+    success_threshold: int = 1
+    failure_threshold: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    volume: str
+    path: str  # where the container expects it
+    sub_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One container, with nothing left to look up."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""  # working directory; empty: the pod's scratch folder
+    is_sidecar: bool = False
+    mounts: tuple[Mount, ...] = ()
+    probes: Mapping[str, ProbeSettings] = field(default_factory=dict)  # startup, readiness, …
+    grace_s: float = 30.0  # to end in when a probe found it ill
+    memory_bytes: int | None = None  # None: no limit
+    cpu_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """What to run for a pod."""
+
+    uid: str
+    node: str = ""
+    init: tuple[Program, ...] = ()
+    containers: tuple[Program, ...] = ()
+    volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # resource -> indexes
+    restart_policy: RestartPolicy = "Always"
+    deadline_s: float | None = None  # from the start on; None: as long as it takes
+    grace_s: float = 30.0
+    back_off_s: float = 10.0  # between the first and the second restart; doubles from then on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    exit_code: int  # 128 and the signal, if one ended it
+    reason: str
+    message: str = ""
+    signal: int = 0
+    started_at: float
+    finished_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    now: Waiting | Running | Ended
+    before: Ended | None = None  # the run before a restart
+    restarts: int = 0
+    is_started: bool = False
+    is_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodState:
+    """A pod that was ordered to run."""
+
+    uid: str
+    node: str = ""
+    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    began_at: float | None = None  # None: nothing of it was started yet
+    is_over: bool = False  # nothing of it runs, or ever will
+    reason: str = ""  # why it was ended by its host; empty if it wasn't
+    message: str = ""
+    containers: Mapping[str, ContainerState] = field(default_factory=dict)
+
+
+class Host(Protocol):
+    """All methods are quick; what they cause shows in `states` later."""
+
+    def states(self) -> Mapping[str, PodState]:
+        """All pods that were started and not removed, by uid; also from before a restart."""
+
+    def start(self, order: RunOrder) -> None:
+        """Run a pod, exactly once however often this is called; OSError: not now."""
+
+    def stop(self, uid: str, grace_s: float) -> None:
+        """Have a pod end, in this time at the most. Less time than before counts."""
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod that is over, with what it printed."""

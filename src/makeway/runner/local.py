@@ -1,0 +1,421 @@
+"""Runs pods on this machine, each under a supervisor that outlives us.
+
+Below the folder: `pods/<uid>/` with `order.json`, `state.json`, `scratch/` and `volumes/`, and
+`logs/<uid>/` with what the containers print. Everything we know is read from there, so a restart
+finds what ran before, by pid and start time. `changes` is a pipe through which supervisors tell of
+news; whoever dies without a word is found by looking from time to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import makeway
+from makeway.runner.cgroups import Cgroups
+from makeway.runner.host import (
+    LOST_CODE,
+    LOST_REASON,
+    ContainerState,
+    Ended,
+    Mount,
+    PodState,
+    Program,
+    Running,
+    RunOrder,
+    Waiting,
+)
+from makeway.runner.processes import (
+    boot_id,
+    kill_marked,
+    read_or_none,
+    send_signal,
+    started_ticks,
+    write_whole,
+)
+
+LOOK_EVERY_S = 1.0
+READ_BYTES = 64 * 1024
+_GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
+# Read by the supervisors of a later version too; they have the same folder of modules.
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from makeway.runner.supervisor import main; main(sys.argv[2])"
+)
+_SOURCE = str(Path(makeway.__file__).parents[1])
+
+OnChange = Callable[[str], None]
+
+
+class LocalHost:
+    def __init__(self, folder: Path, cgroups: Cgroups | None = None) -> None:
+        self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
+        for below in (self._pods, self._logs, self._trash):
+            below.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._cgroups = cgroups or Cgroups(None)
+        self._pipe = folder / "changes"
+        if not self._pipe.exists():
+            os.mkfifo(self._pipe, 0o600)
+        # Open for writing too, lest the last supervisor that closes it ends it.
+        self._news = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
+        self._boot = boot_id()
+        self._states: dict[str, PodState] = {}
+        self._supervisors: dict[str, tuple[int, int]] = {}  # of pods not over: pid, start time
+        self._children: dict[str, int] = {}  # supervisors that we started and must reap
+        # Of pods that are not over: the stamp of the state that we know.
+        self._seen: dict[str, tuple[int, int] | None] = {}
+        self._on_change: OnChange | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        for pod in sorted(self._pods.iterdir()):
+            self._find(pod.name)
+        self._empty_trash(self._trash.iterdir())
+
+    def watch(self, on_change: OnChange) -> None:
+        """Call with the uid of each pod whose state changes, on the running event loop."""
+        self._on_change = on_change
+        asyncio.get_running_loop().add_reader(self._news, self.look)
+        self._look_again()
+
+    def close(self) -> None:
+        """Stop watching; what runs goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            asyncio.get_running_loop().remove_reader(self._news)
+        os.close(self._news)
+
+    def states(self) -> Mapping[str, PodState]:
+        return self._states
+
+    # Starting
+
+    def start(self, order: RunOrder) -> None:
+        if order.uid in self._states:
+            return
+        pod = self._pods / order.uid
+        for below in (pod / "scratch", pod / "volumes", self._logs / order.uid):
+            below.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(str(pod / "order.json"), json.dumps(self._written(order)).encode())
+        self._spawn(order.uid)
+        self._states[order.uid] = PodState(
+            uid=order.uid, node=order.node, devices=dict(order.devices)
+        )
+
+    def _written(self, order: RunOrder) -> dict[str, Any]:
+        """An order as its supervisor reads it, with the folders that it names made."""
+        pod = self._pods / order.uid
+        volumes = {
+            name: path or str(pod / "volumes" / name) for name, path in order.volumes.items()
+        }
+        for name, path in order.volumes.items():
+            if not path:
+                (pod / "volumes" / name).mkdir(exist_ok=True)
+        programs = (*order.init, *order.containers)
+        for mount in (mount for program in programs for mount in program.mounts):
+            _link(pod / "scratch", mount, volumes)
+        marks = {
+            f"MAKEWAY_VOLUME_{name.upper().replace('-', '_')}": path
+            for name, path in volumes.items()
+        } | {"MAKEWAY_POD_UID": order.uid}
+        return asdict(order) | {
+            "changes": str(self._pipe),
+            "logs": str(self._logs / order.uid),
+            "init": [self._program(order.uid, program, marks) for program in order.init],
+            "containers": [
+                self._program(order.uid, program, marks) for program in order.containers
+            ],
+        }
+
+    def _program(self, uid: str, program: Program, marks: Mapping[str, str]) -> dict[str, Any]:
+        return asdict(program) | {
+            "env": {**program.env, **marks},
+            "folder": program.folder or str(self._pods / uid / "scratch"),
+            "cgroup": self._cgroups.make(
+                uid, program.name, program.memory_bytes, program.cpu_milli
+            ),
+        }
+
+    def _spawn(self, uid: str) -> None:
+        pod = str(self._pods / uid)
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, pod],
+            {"PATH": os.defpath},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, f"{pod}/supervisor.err", append, 0o600),
+            ],
+            setsid=True,
+            # Held back until the supervisor is ready for it: none is lost, none kills it.
+            setsigmask=[signal.SIGTERM],
+            setsigdef=[signal.SIGPIPE, signal.SIGINT],
+        )
+        self._children[uid] = pid
+        self._supervisors[uid] = (pid, started_ticks(pid) or 0)
+
+    # Ending
+
+    def stop(self, uid: str, grace_s: float) -> None:
+        if uid not in self._states or self._states[uid].is_over:
+            return
+        content = json.dumps({"grace_s": grace_s}).encode()
+        write_whole(str(self._pods / uid / "stop.json"), content)
+        # One that didn't write its state yet will look for the file by itself.
+        self._read(self._states[uid])
+        if self._is_alive(uid):
+            send_signal(self._supervisors[uid][0], signal.SIGTERM)
+
+    def remove(self, uid: str) -> None:
+        state = self._states.get(uid)
+        if state is None:
+            return
+        assert state.is_over, f"{uid} still runs"
+        del self._states[uid]
+        self._reap(uid)
+        self._cgroups.remove(uid)
+        rubbish = []
+        for kind, folder in (("logs", self._logs), ("pods", self._pods)):
+            with contextlib.suppress(FileNotFoundError):
+                rubbish.append((folder / uid).rename(self._trash / f"{uid}.{kind}"))
+        self._empty_trash(rubbish)
+
+    def _empty_trash(self, folders: Iterable[Path]) -> None:
+        """A pod may leave many files behind; nobody waits for them to go."""
+        found = list(folders)
+        if found:
+            threading.Thread(target=_delete, args=(found,), daemon=True).start()
+
+    # Looking
+
+    def look(self) -> None:
+        """Take in what supervisors have told."""
+        told: dict[str, None] = {}
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._news, READ_BYTES):
+                told |= dict.fromkeys(piece.decode("ascii", "replace").split())
+        for uid in told:
+            self._take_in(uid)
+
+    def look_at_all(self) -> None:
+        """Take in what happened without a word; two questions to Linux per pod that runs."""
+        self.look()
+        for uid in list(self._supervisors):
+            if self._seen.get(uid) != self._stamp(uid) or not self._is_alive(uid):
+                self._take_in(uid)
+        for uid in self._children.keys() - self._supervisors.keys():
+            self._reap(uid)
+
+    def _look_again(self) -> None:
+        self.look_at_all()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again)
+
+    def _find(self, uid: str) -> None:
+        """Take up a pod from before a restart."""
+        written = read_or_none(str(self._pods / uid / "order.json"))
+        has_state = os.path.exists(self._state_path(uid))
+        if not written and not has_state:
+            # We ended, or the power did, before there was an order: nobody was started for it.
+            shutil.rmtree(self._pods / uid)
+            return
+        order = json.loads(written or b"")
+        devices = {name: tuple(found) for name, found in order["devices"].items()}
+        self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
+        self._supervisors[uid] = (0, 0)
+        if not has_state:
+            # Whether its supervisor was started is unknown; a second one goes away.
+            self._spawn(uid)
+        self._take_in(uid)
+
+    def _take_in(self, uid: str) -> None:
+        known = self._states.get(uid)
+        if known is None or known.is_over:
+            return
+        found = self._read(known)
+        if not found.is_over and not self._is_alive(uid):
+            found = self._give_up(known)
+        self._states[uid] = found
+        if found.is_over:
+            del self._supervisors[uid], self._seen[uid]
+            self._reap(uid)
+        if found != known and self._on_change is not None:
+            self._on_change(uid)
+
+    def _read(self, known: PodState) -> PodState:
+        self._seen[known.uid] = self._stamp(known.uid)
+        written = read_or_none(self._state_path(known.uid))
+        if written is None:
+            return known
+        document = json.loads(written)
+        named = document["supervisor"]
+        is_of_today = named["boot"] == self._boot
+        self._supervisors[known.uid] = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
+        return _state_of(known, document)
+
+    def _state_path(self, uid: str) -> str:
+        return f"{self._pods}/{uid}/state.json"
+
+    def _stamp(self, uid: str) -> tuple[int, int] | None:
+        """Differs when a state was written; None if none was."""
+        try:
+            found = os.stat(self._state_path(uid))
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def _is_alive(self, uid: str) -> bool:
+        pid, ticks = self._supervisors[uid]
+        return started_ticks(pid) == ticks
+
+    def _give_up(self, known: PodState) -> PodState:
+        """A supervisor died before its pod was over: end what it left behind, and note that.
+
+        Unless there is one, after all, or it had a last word before it went.
+        """
+        lock = os.open(self._pods / known.uid / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            state = self._read(known)
+            return state if state.is_over else self._note_lost(state)
+        except BlockingIOError:
+            return known
+        finally:
+            os.close(lock)
+
+    def _note_lost(self, state: PodState) -> PodState:
+        kill_marked(f"MAKEWAY_POD_UID={state.uid}")
+        now = time.time()
+        order = json.loads((self._pods / state.uid / "order.json").read_bytes())
+        names = [program["name"] for program in (*order["init"], *order["containers"])]
+        containers = {name: _lost(state.containers.get(name), now) for name in names}
+        for name in names:
+            (self._logs / state.uid / f"{name}.ended").touch()
+        lost = replace(
+            state,
+            began_at=state.began_at or now,
+            is_over=True,
+            reason=LOST_REASON,
+            message=self._last_words(state.uid) or _GONE,
+            containers=containers,
+        )
+        content = json.dumps(_document_of(lost, self._boot)).encode()
+        write_whole(self._state_path(state.uid), content, durably=True)
+        return lost
+
+    def _last_words(self, uid: str) -> str:
+        """Why a supervisor couldn't begin, if it said so."""
+        said = read_or_none(str(self._pods / uid / "supervisor.err")) or b""
+        lines = said.decode(errors="replace").strip().splitlines()
+        return f"The pod's supervisor failed: {lines[-1]}" if lines else ""
+
+    def _reap(self, uid: str) -> None:
+        """A supervisor that is over is about to end; one that we started leaves a trace if so."""
+        pid = self._children.get(uid)
+        if pid is not None and os.waitpid(pid, os.WNOHANG)[0] == pid:
+            del self._children[uid]
+
+
+def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:
+    """Show a volume below the scratch folder where the container would have it below the root."""
+    link = scratch / mount.path.lstrip("/")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(Path(volumes[mount.volume]) / mount.sub_path)
+
+
+def _delete(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _state_of(known: PodState, document: Mapping[str, Any]) -> PodState:
+    return replace(
+        known,
+        began_at=document["began_at"],
+        is_over=document["is_over"],
+        reason=document["reason"],
+        message=document["message"],
+        containers={
+            name: _container_of(container) for name, container in document["containers"].items()
+        },
+    )
+
+
+def _container_of(document: Mapping[str, Any]) -> ContainerState:
+    now: Waiting | Running | Ended
+    match document["phase"]:
+        case "waiting":
+            now = Waiting(reason=document["reason"], message=document["message"])
+        case "running":
+            now = Running(started_at=document["started_at"])
+        case _:
+            now = _ended_of(document)
+    return ContainerState(
+        now=now,
+        before=_ended_of(document["last"]) if document["last"] else None,
+        restarts=document["restarts"],
+        is_started=document["is_started"],
+        is_ready=document["is_ready"],
+    )
+
+
+def _ended_of(document: Mapping[str, Any]) -> Ended:
+    return Ended(
+        exit_code=document["exit_code"],
+        reason=document["reason"],
+        message=document["message"],
+        signal=document["signal"],
+        started_at=document["started_at"],
+        finished_at=document["finished_at"],
+    )
+
+
+def _lost(state: ContainerState | None, now: float) -> ContainerState:
+    """How a container stands of which nobody knows how it ended."""
+    if state is not None and isinstance(state.now, Ended):
+        return state
+    started_at = now
+    if state is not None and isinstance(state.now, Running):
+        started_at = state.now.started_at
+    ended = Ended(
+        exit_code=LOST_CODE,
+        reason=LOST_REASON,
+        message=_GONE,
+        started_at=started_at,
+        finished_at=now,
+    )
+    return replace(state or ContainerState(now=ended), now=ended, is_ready=False, is_started=False)
+
+
+def _document_of(state: PodState, boot: str) -> dict[str, Any]:
+    """The state of a pod that was given up, as a supervisor would have written it."""
+    containers = {}
+    for name, container in state.containers.items():
+        assert isinstance(container.now, Ended)
+        containers[name] = asdict(container.now) | {
+            "phase": "ended",
+            "restarts": container.restarts,
+            "is_started": False,
+            "is_ready": False,
+            "last": asdict(container.before) if container.before else None,
+        }
+    return {
+        "supervisor": {"pid": 0, "ticks": 0, "boot": boot},
+        "began_at": state.began_at,
+        "is_over": True,
+        "reason": state.reason,
+        "message": state.message,
+        "containers": containers,
+    }

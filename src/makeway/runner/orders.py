@@ -1,0 +1,171 @@
+"""What to run for a pod: its document with everything looked up, or why it can't run here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from makeway.api.programs import (
+    ContainerProbe,
+    ContainerProgram,
+    PodOfPrograms,
+    VolumeMount,
+)
+from makeway.runner import gpus
+from makeway.runner.environment import (
+    ADDRESS,
+    Refused,
+    base_environment,
+    command_line,
+    expand,
+    variables_of,
+)
+from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
+
+
+def order_for(
+    pod: PodOfPrograms, allocatable: Mapping[str, int], devices: Mapping[str, tuple[int, ...]]
+) -> RunOrder:
+    """Resolve everything; raises Refused where the pod asks for what isn't there."""
+    spec = pod.spec
+    resolving = _Resolving(pod, allocatable, devices)
+    order = RunOrder(
+        uid=pod.metadata.uid,
+        node=spec.node_name,
+        init=tuple(resolving.program(container) for container in spec.init_containers),
+        containers=tuple(resolving.program(container) for container in spec.containers),
+        volumes=_volumes_of(pod),
+        devices=dict(devices),
+        restart_policy=spec.restart_policy,
+        deadline_s=spec.active_deadline_seconds,
+        grace_s=spec.termination_grace_period_seconds,
+    )
+    _check_mounts(order)
+    return order
+
+
+class _Resolving:
+    def __init__(
+        self,
+        pod: PodOfPrograms,
+        allocatable: Mapping[str, int],
+        devices: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        self._pod, self._allocatable = pod, allocatable
+        self._gpus_of_node = gpus.gpus_of(allocatable)
+        self._dealt = gpus.deal(pod.spec, devices)
+
+    def program(self, container: ContainerProgram) -> Program:
+        if container.lifecycle:
+            raise Refused(f"container {container.name}: lifecycle hooks are not supported")
+        declared = variables_of(self._pod, container, self._allocatable)
+        devices = gpus.visible(self._gpus_of_node, self._dealt.get(container.name, {}))
+        limits = container.resources.limits
+        return Program(
+            name=container.name,
+            argv=command_line(container, declared),
+            env=base_environment() | declared | devices,
+            folder=container.working_dir,
+            is_sidecar=container.is_sidecar,
+            mounts=tuple(_mount(mount, declared) for mount in container.volume_mounts),
+            probes=_probes_of(container),
+            grace_s=self._pod.spec.termination_grace_period_seconds,
+            memory_bytes=limits.get("memory"),
+            cpu_milli=limits.get("cpu"),
+        )
+
+
+def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:
+    volumes: dict[str, str] = {}
+    for volume in pod.spec.volumes:
+        if volume.host_path is not None:
+            volumes[volume.name] = volume.host_path.path
+        elif volume.empty_dir is not None:
+            volumes[volume.name] = ""
+        else:
+            kind = next((key for key in volume.document or () if key != "name"), "nothing")
+            raise Refused(
+                f"volume {volume.name} is of type {kind}, which is not supported; use emptyDir or "
+                "hostPath"
+            )
+    return volumes
+
+
+def _mount(mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
+    sub_path = mount.sub_path or expand(mount.sub_path_expr, variables)
+    for path in (mount.mount_path, sub_path):
+        if ".." in PurePosixPath(path).parts:
+            raise Refused(f"volume {mount.name}: the path {path} leads out of its folder")
+    if PurePosixPath(sub_path).is_absolute() or not mount.mount_path.strip("/"):
+        raise Refused(f"volume {mount.name} can't be shown at {mount.mount_path} {sub_path}")
+    return Mount(volume=mount.name, path=mount.mount_path, sub_path=sub_path)
+
+
+def _check_mounts(order: RunOrder) -> None:
+    """All containers share one scratch folder, so a place in it can mean one volume only."""
+    shown: dict[str, tuple[str, str]] = {}
+    for program in (*order.init, *order.containers):
+        for mount in program.mounts:
+            if mount.volume not in order.volumes:
+                raise Refused(f"container {program.name}: there is no volume {mount.volume}")
+            what = (mount.volume, mount.sub_path)
+            if shown.setdefault(mount.path.strip("/"), what) != what:
+                raise Refused(f"two volumes are mounted at {mount.path}; only one is possible")
+    places = [PurePosixPath(place) for place in shown]
+    if any(outer in inner.parents for outer in places for inner in places):
+        raise Refused("a volume is mounted inside another, which is not supported")
+
+
+def _probes_of(container: ContainerProgram) -> dict[str, ProbeSettings]:
+    written = {
+        "startup": container.startup_probe,
+        "readiness": container.readiness_probe,
+        "liveness": container.liveness_probe,
+    }
+    return {
+        kind: _probe(container, kind, probe) for kind, probe in written.items() if probe is not None
+    }
+
+
+def _probe(container: ContainerProgram, kind: str, probe: ContainerProbe) -> ProbeSettings:
+    return replace(
+        _action(container, kind, probe),
+        initial_delay_s=probe.initial_delay_seconds,
+        period_s=max(probe.period_seconds, 1),
+        timeout_s=max(probe.timeout_seconds, 1),
+        success_threshold=max(probe.success_threshold, 1),
+        failure_threshold=max(probe.failure_threshold, 1),
+    )
+
+
+def _action(container: ContainerProgram, kind: str, probe: ContainerProbe) -> ProbeSettings:
+    if probe.exec is not None and probe.exec.command:
+        return ProbeSettings(kind="exec", command=probe.exec.command)
+    if probe.tcp_socket is not None:
+        tcp = probe.tcp_socket
+        return ProbeSettings(kind="tcp", host=tcp.host or ADDRESS, port=_port(container, tcp.port))
+    if probe.http_get is not None:
+        http = probe.http_get
+        return ProbeSettings(
+            kind="http",
+            host=http.host or ADDRESS,
+            port=_port(container, http.port),
+            path=http.path,
+            scheme=http.scheme,
+            headers={header.name: header.value for header in http.http_headers},
+        )
+    raise Refused(
+        f"container {container.name}: its {kind}Probe asks in a way that is not supported; use "
+        "exec, tcpSocket or httpGet"
+    )
+
+
+def _port(container: ContainerProgram, port: int | str) -> int:
+    """A number, or the name of one of the container's ports."""
+    if isinstance(port, int) or port.isdecimal():
+        return int(port)
+    for known in container.ports:
+        if known.name == port:
+            return known.container_port
+    raise Refused(f"container {container.name} has no port named {port}")

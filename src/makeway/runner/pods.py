@@ -1,0 +1,231 @@
+"""Runs the pods that are bound to our nodes, and tells the server what becomes of them.
+
+What a kubelet does, with processes in place of containers. The host is the memory: a pod that it
+knows was started, one that it doesn't know was not, unless the pod's own status says so; then its
+trace is lost, and the pod has failed rather than run a second time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.codec import decode_as, decode_own
+from makeway.api.programs import PodOfPrograms
+from makeway.client.client import Document, Resource
+from makeway.client.parts import NOTHING, Plan, Reconciler
+from makeway.client.picture import Picture
+from makeway.client.resources import PODS
+from makeway.client.writes import Delete, Key, Patch, Say
+from makeway.runner import gpus
+from makeway.runner.environment import Refused
+from makeway.runner.host import Host, PodState
+from makeway.runner.orders import order_for
+from makeway.runner.status import (
+    Verdict,
+    has_begun,
+    is_finished,
+    lost_state,
+    status_of,
+    verdict_on,
+)
+
+log = logging.getLogger("makeway.runner")
+
+FORCED_GRACE_S = 2.0  # for pods that are gone from the server already
+STARTS_AT_ONCE = 5  # some milliseconds each; then others get their turn
+START_AGAIN_S = 5.0  # after the machine refused (disk full, too many processes)
+
+
+class PodRunner(Reconciler):
+    resources: tuple[Resource, ...] = (PODS,)
+
+    def __init__(self, picture: Picture, host: Host, nodes: Iterable[Document]) -> None:
+        super().__init__()
+        self._picture, self._host = picture, host
+        self._nodes = {node["metadata"]["name"]: _allocatable(node) for node in nodes}
+        self._keys: dict[str, Key] = {}  # by uid: the pods that the server has
+        self._uids: dict[Key, str] = {}
+        self._strays: dict[str, None] | None = None  # run, but the server has them no more
+        self._stopped: dict[str, float] = {}  # by uid: the grace that was given
+        self._short_of_gpus: dict[Key, None] = {}
+        self._to_start: dict[Key, None] = {}  # have to wait for their turn
+        self._starts = 0  # in this turn
+
+    # Hearing
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        uid = "" if document is None else document["metadata"]["uid"]
+        before = self._uids.get(key, "")
+        if before and before != uid:
+            del self._keys[before]
+            if self._strays is not None:
+                self._strays[before] = None
+        if document is None:
+            self._uids.pop(key, None)
+            return
+        self._uids[key], self._keys[uid] = uid, key
+        self.mark(key)
+
+    def noticed(self, uid: str) -> None:
+        """The host has news about a pod."""
+        if uid in self._keys:
+            self.mark(self._keys[uid])
+        elif self._strays is not None:
+            self._strays[uid] = None
+        state = self._host.states().get(uid)
+        if state is not None and state.is_over and self._short_of_gpus:
+            for key in self._short_of_gpus:
+                self.mark(key)
+            self._short_of_gpus.clear()
+
+    # Acting
+
+    def act(self, now: float) -> Plan:
+        if self._strays is None:
+            known = self._host.states().keys()
+            self._strays = {uid: None for uid in known if uid not in self._keys}
+        for uid in list(self._strays):
+            self._end_stray(uid)
+        self._starts = 0
+        for key in list(islice(self._to_start, STARTS_AT_ONCE)):
+            del self._to_start[key]
+            self.mark(key)
+        plan = super().act(now)
+        return Plan(plan.writes, now) if self._to_start else plan
+
+    def _end_stray(self, uid: str) -> None:
+        assert self._strays is not None
+        del self._strays[uid]
+        state = self._host.states().get(uid)
+        if state is None:
+            return
+        if state.is_over:
+            self._host.remove(uid)
+            self._stopped.pop(uid, None)
+        else:
+            self._stop(uid, FORCED_GRACE_S)
+
+    def _stop(self, uid: str, grace_s: float) -> None:
+        """Asked once for each grace; the news that it is over brings us back."""
+        if grace_s < self._stopped.get(uid, float("inf")):
+            self._host.stop(uid, grace_s)
+            self._stopped[uid] = grace_s
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        document = self._picture.get(PODS, key)
+        if document is None:
+            return NOTHING
+        state = self._host.states().get(document["metadata"]["uid"])
+        if state is None and (document.get("spec") or {}).get("nodeName") not in self._nodes:
+            return NOTHING
+        decoded = decode_own(PodOfPrograms, document)
+        if decoded.object is None:
+            why = "; ".join(str(error) for error in decoded.errors)
+            return self._refuse(key, document, "InvalidPod", why)
+        return self._bring_on(key, document, decoded.object, state, now)
+
+    def _bring_on(
+        self, key: Key, document: Document, pod: PodOfPrograms, state: PodState | None, now: float
+    ) -> Plan:
+        grace_s = pod.metadata.deletion_grace_period_seconds
+        is_leaving = pod.metadata.deletion_timestamp is not None
+        if is_finished(document):
+            if state is not None and not state.is_over:
+                self._stop(state.uid, pod.spec.termination_grace_period_seconds)
+            elif is_leaving and grace_s:
+                return Plan([Delete(resource=PODS, key=key, uid=pod.metadata.uid, grace_s=0)])
+            return NOTHING
+        if state is None and has_begun(document):
+            state = lost_state(pod, now)
+        if is_leaving:
+            if state is None:
+                return self._refuse(key, document, "Deleted", "The pod was deleted before it began")
+            if not state.is_over:
+                self._stop(state.uid, grace_s or 0)
+        if state is None:
+            if self._starts == STARTS_AT_ONCE:
+                self._to_start[key] = None
+                return NOTHING
+            return self._start(key, document, pod, now)
+        return self._report(key, document, pod, state, verdict_on(pod, state), now)
+
+    def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
+        allocatable = self._nodes[pod.spec.node_name]
+        wanted = gpus.gpus_of(_requests(document))
+        for name, count in wanted.items():
+            if count > allocatable.get(name, 0):
+                has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
+                return self._refuse(key, document, "OutOfDevices", f"{count} {name}: {has}")
+        # Every pod that runs is looked at, but only for a pod that wants GPUs.
+        states = self._host.states().values() if wanted else ()
+        devices = gpus.take(wanted, allocatable, pod.spec.node_name, states)
+        if devices is None:
+            self._short_of_gpus[key] = None
+            message = "The pod waits for GPUs that other pods on its node still hold"
+            return Plan([Say(about=document, reason="WaitingForGPUs", message=message)])
+        try:
+            order = order_for(pod, allocatable, devices)
+        except Refused as refused:
+            return self._refuse(key, document, "ContainerCannotRun", str(refused))
+        self._starts += 1
+        try:
+            self._host.start(order)
+        except OSError as error:
+            log.warning("pod=%s start=failed error=%s", key, error)
+            message = f"The pod can't be started now: {error.strerror}"
+            saying = Say(about=document, reason="FailedStart", message=message, type="Warning")
+            return Plan([saying], now + START_AGAIN_S)
+        log.info("pod=%s uid=%s started=true devices=%s", key, order.uid, devices)
+        return NOTHING
+
+    # Telling
+
+    def _report(
+        self,
+        key: Key,
+        document: Document,
+        pod: PodOfPrograms,
+        state: PodState,
+        verdict: Verdict,
+        now: float,
+    ) -> Plan:
+        before = document.get("status") or {}
+        if state.began_at is None and not state.is_over:
+            return NOTHING  # its supervisor is about to tell
+        status = status_of(pod, state, verdict, before, now)
+        if all(before.get(name) == value for name, value in status.items()):
+            return NOTHING
+        return Plan([_patch(key, document, status)])
+
+    def _refuse(self, key: Key, document: Document, reason: str, message: str) -> Plan:
+        """The pod will never run: say why, where its owner looks."""
+        if is_finished(document):
+            return NOTHING
+        status = {"phase": "Failed", "reason": reason, "message": message}
+        saying = Say(about=document, reason="Failed", message=message, type="Warning")
+        return Plan([_patch(key, document, status), saying])
+
+
+def _patch(key: Key, document: Document, status: Document) -> Patch:
+    """Conditions are one list that others write to as well: only if nobody did meanwhile."""
+    metadata = {
+        "uid": document["metadata"]["uid"],
+        "resourceVersion": document["metadata"]["resourceVersion"],
+    }
+    patch = {"metadata": metadata, "status": status}
+    return Patch(resource=PODS, key=key, patch=patch, subresource="status")
+
+
+def _requests(document: Mapping[str, Any]) -> Mapping[str, int]:
+    pod = decode_as(Pod, document).object
+    return {} if pod is None else pod_requests(pod.spec)
+
+
+def _allocatable(document: Document) -> Mapping[str, int]:
+    node = decode_as(Node, document).object
+    assert node is not None, f"{document['metadata']['name']} is not a node"
+    return {**node.status.capacity, **node.status.allocatable}

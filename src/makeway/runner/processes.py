@@ -1,0 +1,144 @@
+"""What Linux tells about processes, and files that survive a crash.
+
+A supervisor starts once per pod and should cost next to nothing: this file and its neighbours
+`containers`, `probes` and `supervisor` import little, and nothing from other rooms.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+TYPE_CHECKING = False  # as type checkers know it: `typing` would double the cost of a start
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
+_C = ctypes.CDLL(None, use_errno=True)
+
+
+def adopt_orphans() -> None:
+    """Whoever loses its parent below us becomes our child, so that none escapes us."""
+    _C.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process when `parent` ends, however that comes about."""
+    _C.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def boot_id() -> str:
+    """Process ids and their start times mean nothing after the machine was started anew."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process was started; together with its pid that names it. None if it doesn't live."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def children_of(parent: int) -> list[int]:
+    return [pid for pid, fields in _all() if int(fields[1]) == parent]
+
+
+def kill_session(session: int) -> None:
+    """End all that stayed in a session."""
+    for pid, fields in _all():
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            send_signal(pid, signal.SIGKILL)
+
+
+def kill_marked(variable: str) -> None:
+    """End the processes whose environment holds `NAME=value`, wherever they went."""
+    wanted = variable.encode()
+    for pid, _ in _all():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                is_marked = wanted in file.read().split(b"\0")
+        except OSError:
+            continue
+        if is_marked:
+            send_signal(pid, signal.SIGKILL)
+
+
+def send_signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def send_signal_to_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+def _all() -> Iterator[tuple[int, list[str]]]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            fields = _stat(int(name))
+            if fields is not None:
+                yield int(name), fields
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields after the name of the program, which may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode("ascii").split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def write_whole(path: str, content: bytes, *, durably: bool = False) -> None:
+    """Replace a file: whoever reads it, or ends meanwhile, finds the old content or the new one.
+
+    Durably, that holds for a loss of power too; it may take the disk some milliseconds.
+    """
+    temporary = f"{path}.{os.getpid()}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        write_all(descriptor, content)
+        if durably:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, path)
+    if durably:
+        flush(os.path.dirname(path))
+
+
+def flush(path: str) -> None:
+    """Have a file or folder that others wrote reach the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def read_or_none(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def remove_if_there(paths: Iterable[str]) -> None:
+    for path in paths:
+        if os.path.lexists(path):
+            os.unlink(path)

@@ -1,0 +1,216 @@
+"""The status of a pod as a kubelet writes it, from what its host knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, assert_never
+
+from makeway.api.programs import ContainerProgram, PodOfPrograms
+from makeway.api.times import format_time
+from makeway.client.client import Document
+from makeway.runner.environment import ADDRESS
+from makeway.runner.host import (
+    LOST_CODE,
+    LOST_REASON,
+    ContainerState,
+    Ended,
+    PodState,
+    Running,
+    Waiting,
+)
+
+_NOT_FOUND = "The container could not be located when the pod was looked for"
+UNSTARTED = ContainerState(now=Waiting(reason="ContainerCreating"))
+
+
+class Verdict(NamedTuple):
+    """What is said about a pod besides its containers."""
+
+    phase: str
+    reason: str = ""
+    message: str = ""
+
+
+def is_finished(document: Document) -> bool:
+    return phase_of(document) in ("Succeeded", "Failed")
+
+
+def phase_of(document: Document) -> str:
+    return str((document.get("status") or {}).get("phase") or "Pending")
+
+
+def has_begun(document: Document) -> bool:
+    """Whether something of the pod was started, as far as its status tells."""
+    return bool((document.get("status") or {}).get("startTime"))
+
+
+def verdict_on(pod: PodOfPrograms, state: PodState) -> Verdict:
+    main = [state.containers.get(one.name, UNSTARTED) for one in pod.spec.containers]
+    if not state.is_over:
+        has_begun = any(not isinstance(one.now, Waiting) or one.before for one in main)
+        return Verdict("Running" if has_begun else "Pending")
+    if state.reason:
+        return Verdict("Failed", state.reason, state.message)
+    is_good = all(isinstance(one.now, Ended) and one.now.exit_code == 0 for one in main)
+    return Verdict("Succeeded" if is_good else "Failed")
+
+
+def status_of(
+    pod: PodOfPrograms, state: PodState, verdict: Verdict, before: Mapping[str, Any], now: float
+) -> Document:
+    """The fields of the status that are ours, whole; `before` is the status as it stands."""
+    init, main = pod.spec.init_containers, pod.spec.containers
+    status: Document = {
+        "phase": verdict.phase,
+        "hostIP": ADDRESS,
+        "hostIPs": [{"ip": ADDRESS}],
+        "containerStatuses": [_container(one, state, is_init=False) for one in main],
+        "conditions": _conditions(pod, state, before.get("conditions") or (), now),
+    }
+    if init:
+        status["initContainerStatuses"] = [_container(one, state, is_init=True) for one in init]
+    if verdict.reason:
+        status |= {"reason": verdict.reason, "message": verdict.message}
+    if state.began_at is not None:
+        status |= {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+        status["startTime"] = before.get("startTime") or _time(state.began_at)
+    return status
+
+
+def lost_state(pod: PodOfPrograms, now: float) -> PodState:
+    """A pod that once ran, and of which nothing is left."""
+    ended = Ended(
+        exit_code=LOST_CODE,
+        reason=LOST_REASON,
+        message=_NOT_FOUND,
+        started_at=now,
+        finished_at=now,
+    )
+    everybody = (*pod.spec.init_containers, *pod.spec.containers)
+    return PodState(
+        uid=pod.metadata.uid,
+        began_at=now,
+        is_over=True,
+        reason=LOST_REASON,
+        message=_NOT_FOUND,
+        containers={one.name: ContainerState(now=ended) for one in everybody},
+    )
+
+
+def _container(container: ContainerProgram, state: PodState, *, is_init: bool) -> Document:
+    known = state.containers.get(container.name, UNSTARTED)
+    is_done = is_init and not container.is_sidecar
+    is_ready = (
+        isinstance(known.now, Ended) and known.now.exit_code == 0 if is_done else (known.is_ready)
+    )
+    identity = f"makeway://{state.uid}/{container.name}"
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "containerID": "" if isinstance(known.now, Waiting) else identity,
+        "ready": is_ready,
+        "started": known.is_started,
+        "restartCount": known.restarts,
+        "state": _now(known.now, identity),
+        "lastState": {} if known.before is None else _now(known.before, identity),
+    }
+
+
+def _now(state: Waiting | Running | Ended, identity: str) -> Document:
+    match state:
+        case Waiting():
+            return {"waiting": _with_message({"reason": state.reason}, state.message)}
+        case Running():
+            return {"running": {"startedAt": _time(state.started_at)}}
+        case Ended():
+            ended: Document = {
+                "exitCode": state.exit_code,
+                "reason": state.reason,
+                "startedAt": _time(state.started_at),
+                "finishedAt": _time(state.finished_at),
+                "containerID": identity,
+            }
+            if state.signal:
+                ended["signal"] = state.signal
+            return {"terminated": _with_message(ended, state.message)}
+        case _:
+            assert_never(state)
+
+
+def _with_message(document: Document, message: str) -> Document:
+    return document | {"message": message} if message else document
+
+
+def _time(seconds: float) -> str:
+    """Whole seconds, as everywhere in a pod's status."""
+    return format_time(int(seconds))
+
+
+# Conditions: ours as they are now, those of others as they stand.
+
+
+def _conditions(
+    pod: PodOfPrograms, state: PodState, before: Iterable[Document], now: float
+) -> list[Document]:
+    found = _own_conditions(pod, state)
+    kept: list[Document] = []
+    for condition in before:
+        own = found.pop(condition["type"], None)
+        if own is None:
+            kept.append(condition)
+        elif own["status"] == condition.get("status"):
+            kept.append(own | {"lastTransitionTime": condition.get("lastTransitionTime")})
+        else:
+            kept.append(own | {"lastTransitionTime": _time(now)})
+    return kept + [own | {"lastTransitionTime": _time(now)} for own in found.values()]
+
+
+def _own_conditions(pod: PodOfPrograms, state: PodState) -> dict[str, Document]:
+    unready = _unready(pod.spec.containers, state)
+    unfinished = [
+        one.name
+        for one in pod.spec.init_containers
+        if not _is_through(one, state.containers.get(one.name, UNSTARTED))
+    ]
+    is_good = state.is_over and not state.reason and not _failed(pod.spec.containers, state)
+    why_not = ""
+    if state.is_over:
+        why_not = "PodCompleted" if is_good else "PodFailed"
+    ready = _condition(
+        "ContainersReady", not unready, why_not or "ContainersNotReady", "unready", unready
+    )
+    return {
+        "PodReadyToStartContainers": {
+            "type": "PodReadyToStartContainers",
+            "status": "True" if state.began_at is not None and not state.is_over else "False",
+        },
+        "Initialized": _condition(
+            "Initialized", not unfinished, "ContainersNotInitialized", "incomplete", unfinished
+        ),
+        "Ready": ready | {"type": "Ready"},
+        "ContainersReady": ready,
+    }
+
+
+def _condition(type_: str, holds: bool, reason: str, word: str, names: Sequence[str]) -> Document:
+    if holds:
+        return {"type": type_, "status": "True"}
+    message = f"containers with {word} status: [{' '.join(names)}]"
+    return {"type": type_, "status": "False", "reason": reason, "message": message}
+
+
+def _unready(containers: Iterable[ContainerProgram], state: PodState) -> list[str]:
+    states = state.containers
+    return [one.name for one in containers if not states.get(one.name, UNSTARTED).is_ready]
+
+
+def _failed(containers: Iterable[ContainerProgram], state: PodState) -> list[str]:
+    ends = {one.name: state.containers.get(one.name, UNSTARTED).now for one in containers}
+    return [name for name, end in ends.items() if not isinstance(end, Ended) or end.exit_code != 0]
+
+
+def _is_through(container: ContainerProgram, state: ContainerState) -> bool:
+    if container.is_sidecar:
+        return state.is_started or isinstance(state.now, Ended)
+    return isinstance(state.now, Ended) and state.now.exit_code == 0

@@ -1,0 +1,316 @@
+"""The program that runs one pod, outlives Makeway, and notes how the pod's containers ended.
+
+It is started with the pod's folder, in which it finds `order.json`: what to run. There it keeps
+`state.json`, always whole and on disk before anybody acts on it. It ends when the pod is over.
+
+- **A pod runs once.** The supervisor holds `lock` for life, and a pod that has a `state.json` had
+  a supervisor: whoever comes second goes away. The first `state.json` is written before the first
+  process is started.
+- **Nothing outlives it.** Its containers die with it; orphans below it become its children and are
+  ended with the pod.
+- **Asking it to stop**: write `stop.json` (`{"grace_s": 30}`), then send SIGTERM. Again with less
+  grace, if it takes too long.
+- It tells of a new state by a line in the pipe `changes`, if somebody listens there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from makeway.runner.containers import Container
+from makeway.runner.processes import (
+    adopt_orphans,
+    boot_id,
+    children_of,
+    flush,
+    kill_session,
+    read_or_none,
+    send_signal,
+    send_signal_to_group,
+    started_ticks,
+    write_whole,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SAVE_AGAIN_S = 1.0  # when the disk is full
+WAIT_MAX_S = 86_400.0  # poll(2) counts milliseconds in 31 bits
+STRAYS_S = 10.0  # to be gone after they were killed
+STRAYS_PAUSE_S = 0.002
+
+
+class Supervisor:
+    def __init__(self, folder: str, order: dict[str, Any]) -> None:
+        self._folder, self._order = folder, order
+        back_off_s, logs = order["back_off_s"], order["logs"]
+        self._init = [Container(program, logs, back_off_s) for program in order["init"]]
+        self._main = [Container(program, logs, back_off_s) for program in order["containers"]]
+        self._all = [*self._init, *self._main]
+        if not self._init:
+            for container in self._main:
+                container.state["reason"] = "ContainerCreating"
+        self._now = time.monotonic()
+        deadline_s = order["deadline_s"]
+        self._deadline = None if deadline_s is None else self._now + deadline_s
+        self._is_stopping = self._is_over = False
+        self._reason = self._message = ""
+        pid = os.getpid()
+        self._identity = {"pid": pid, "ticks": started_ticks(pid), "boot": boot_id()}
+        self._began_at = time.time()
+        self._saved = b""
+        self._save_at = 0.0
+        self._poll = select.poll()
+        self._outputs: dict[int, Container] = {}  # by what their output is read from
+        self._signals = self._catch_signals()
+
+    def _catch_signals(self) -> int:
+        """From here on signals only wake us; SIGTERM was held back since we were started."""
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        self._poll.register(reading, select.POLLIN)
+        return reading
+
+    def run(self) -> None:
+        self._save()
+        self._heed_stop()
+        while not self._is_over:
+            due = self._step()
+            if not self._is_over:
+                self._save()
+                self._wait(due)
+        self._end_strays()
+        while not self._save():
+            time.sleep(SAVE_AGAIN_S)
+
+    # Waiting
+
+    def _wait(self, due: list[float]) -> None:
+        if self._save_at:
+            due.append(self._save_at)
+        delay_s = max(min(due, default=float("inf")) - time.monotonic(), 0.0)
+        for descriptor, event in self._poll.poll(min(delay_s, WAIT_MAX_S) * 1000 + 1):
+            if descriptor == self._signals:
+                self._heed_signals()
+            elif event & select.POLLIN:
+                self._outputs[descriptor].read_output()
+            else:  # nobody can print any more, though the process may go on
+                self._watch_no_more(descriptor)
+        self._now = time.monotonic()
+        self._reap()
+
+    def _watch_no_more(self, descriptor: int) -> None:
+        if self._outputs.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def _heed_signals(self) -> None:
+        if signal.SIGTERM in os.read(self._signals, 4096):
+            self._heed_stop()
+
+    def _heed_stop(self) -> None:
+        asked = read_or_none(os.path.join(self._folder, "stop.json"))
+        if asked is not None:
+            self._stop(json.loads(asked)["grace_s"])
+
+    def _reap(self) -> None:
+        """Take note of everybody who ended.
+
+        A process is looked at before its pid is given back, so its group is surely its own.
+        """
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            container = next((c for c in self._all if c.pid == found.si_pid), None)
+            if container is not None:
+                self._end_rest_of(container)
+            _, status = os.waitpid(found.si_pid, 0)
+            if container is not None:
+                self._watch_no_more(container.output)
+                container.ended(status, self._now)
+            else:
+                self._answer_probe(found.si_pid, status)
+
+    def _end_rest_of(self, container: Container) -> None:
+        """With its first process, a container ends as a whole."""
+        send_signal_to_group(container.pid, signal.SIGKILL)
+        others = any(other.is_running for other in self._all if other is not container)
+        if others or container.probes:
+            kill_session(container.pid)
+        else:
+            self._end_strays(but=container.pid)
+
+    def _answer_probe(self, pid: int, status: int) -> None:
+        for container in self._all:
+            for probe in container.probes.values():
+                if probe.pid == pid:
+                    probe.answered(status == 0, self._now)
+                    container.judge()
+
+    def _end_strays(self, but: int = 0) -> None:
+        """Kill who is left below us; who loses its parent thereby comes to us and is next."""
+        until = time.monotonic() + STRAYS_S
+        while time.monotonic() < until:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is not None and found.si_pid != but:
+                os.waitpid(found.si_pid, 0)
+                continue
+            left = [pid for pid in children_of(os.getpid()) if pid != but]
+            if not left:
+                return
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+            time.sleep(STRAYS_PAUSE_S)
+
+    # What comes next
+
+    def _step(self) -> list[float]:
+        """Start, stop and ask whoever is due; when to look again at the latest."""
+        due: list[float] = []
+        if self._deadline is not None and not self._is_stopping:
+            if self._now >= self._deadline:
+                self._reason = "DeadlineExceeded"
+                self._message = "Pod was active on the node longer than the specified deadline"
+                self._stop(self._order["grace_s"])
+            else:
+                due.append(self._deadline)
+        if not self._is_stopping:
+            due += self._go_on()
+        for container in self._all:
+            container.kill_if_due(self._now)
+            if container.kill_at is not None and container.is_running:
+                due.append(container.kill_at)
+            due += container.step_probes(self._now)
+        if self._is_stopping and not any(container.is_running for container in self._all):
+            self._is_over = True
+        return due
+
+    def _stop(self, grace_s: float) -> None:
+        self._is_stopping = True
+        for container in self._all:
+            container.ask_to_end(self._now + grace_s)
+
+    def _go_on(self) -> list[float]:
+        """Init containers one after the other, then the others together."""
+        due: list[float] = []
+        for container in self._init:
+            due += self._keep(container, "Always" if container.is_sidecar else self._init_policy)
+            if self._is_stopping:
+                return due
+            is_done = (
+                container.state["is_started"]
+                if container.is_sidecar
+                else (container.has_ended and not container.has_failed)
+            )
+            if not is_done:
+                return due
+        for container in self._main:
+            due += self._keep(container, self._order["restart_policy"])
+        if all(container.has_ended for container in self._main):
+            self._stop(self._order["grace_s"])
+        return due
+
+    @property
+    def _init_policy(self) -> str:
+        """An init container that succeeded is never started again."""
+        return "Never" if self._order["restart_policy"] == "Never" else "OnFailure"
+
+    def _keep(self, container: Container, policy: str) -> list[float]:
+        """Have a container run as its policy says."""
+        if container.has_ended and (
+            policy == "Always" or (policy == "OnFailure" and container.has_failed)
+        ):
+            container.wait_to_restart(self._now)
+        if container.has_failed and container in self._init:
+            self._stop(self._order["grace_s"])  # nothing can come of this pod
+        if container.state["phase"] != "waiting":
+            return []
+        if self._now < container.start_at:
+            return [container.start_at]
+        container.start(self._now)
+        if not container.is_running:
+            return [self._now]
+        self._outputs[container.output] = container
+        self._poll.register(container.output, select.POLLIN)
+        return []
+
+    # Telling
+
+    def _save(self) -> bool:
+        """Note the state where it changed; whether it is noted."""
+        state = {
+            "supervisor": self._identity,
+            "began_at": self._began_at,
+            "is_over": self._is_over,
+            "reason": self._reason,
+            "message": self._message,
+            "containers": {container.name: container.state for container in self._all},
+        }
+        content = json.dumps(state).encode()
+        if content == self._saved:
+            return True
+        try:
+            write_whole(os.path.join(self._folder, "state.json"), content, durably=True)
+        except FileNotFoundError:
+            return True  # the pod was removed as soon as it was seen to be over
+        except OSError:
+            if not self._saved:
+                raise  # nothing was started yet
+            self._save_at = time.monotonic() + SAVE_AGAIN_S
+            return False
+        self._saved, self._save_at = content, 0.0
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        try:
+            pipe = os.open(self._order["changes"], os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return  # nobody listens
+        try:
+            os.write(pipe, self._order["uid"].encode() + b"\n")
+        except BlockingIOError:
+            return  # they are behind, and will look by themselves
+        finally:
+            os.close(pipe)
+
+
+def main(folder: str) -> None:
+    lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if os.path.exists(os.path.join(folder, "state.json")):
+        return
+    path = os.path.join(folder, "order.json")
+    with open(path, "rb") as file:
+        order = json.load(file)
+    flush(path)  # whoever gave the order had no time for that
+    os.chdir(folder)
+    adopt_orphans()
+    Supervisor(folder, order).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,200 @@
+"""A pod's document becomes command lines and variables, or a word why it can't run here."""
+
+from typing import Any
+
+import pytest
+
+from makeway.api.codec import decode_own
+from makeway.api.programs import PodOfPrograms
+from makeway.runner.environment import Refused, expand
+from makeway.runner.host import Program, RunOrder
+from makeway.runner.orders import order_for
+
+NODE = {"cpu": 4000, "memory": 2**33}
+
+
+def ordered(
+    container: dict[str, Any],
+    devices: dict[str, tuple[int, ...]] | None = None,
+    node: dict[str, int] | None = None,
+    **spec: Any,
+) -> RunOrder:
+    metadata = {
+        "name": "train-0",
+        "namespace": "lab",
+        "uid": "u1",
+        "labels": {"team": "vision"},
+        "annotations": {"batch.kubernetes.io/job-completion-index": "3"},
+    }
+    containers = [{"name": "main", "command": ["run"], **container}]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"nodeName": "here", "containers": containers, **spec},
+    }
+    pod = decode_own(PodOfPrograms, document).object
+    assert pod is not None
+    return order_for(pod, node or NODE, devices or {})
+
+
+def program(container: dict[str, Any], **more: Any) -> Program:
+    return ordered(container, **more).containers[0]
+
+
+def field(path: str) -> dict[str, Any]:
+    return {"fieldRef": {"fieldPath": path}}
+
+
+def amount(resource: str, **more: str) -> dict[str, Any]:
+    return {"resourceFieldRef": {"resource": resource, **more}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)", "1"),
+        ("x$(A)y$(B)", "x1y2"),
+        ("$(C)", "$(C)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$A $", "$A $"),
+        ("$()", "$()"),
+    ],
+)
+def test_references_to_variables(text: str, expanded: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == expanded
+
+
+def test_command_and_arguments_are_one_command_line() -> None:
+    container = {
+        "command": ["run", "--n=$(N)"],
+        "args": ["$(N)"],
+        "env": [{"name": "N", "value": "7"}],
+    }
+
+    assert program(container).argv == ("run", "--n=7", "7")
+
+
+def test_arguments_alone_are_the_command() -> None:
+    assert program({"command": None, "args": ["run", "it"]}).argv == ("run", "it")
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        (field("metadata.name"), "train-0"),
+        (field("metadata.namespace"), "lab"),
+        (field("metadata.uid"), "u1"),
+        (field("metadata.labels['team']"), "vision"),
+        (field("metadata.annotations['batch.kubernetes.io/job-completion-index']"), "3"),
+        (field("metadata.labels['none']"), ""),
+        (field("spec.nodeName"), "here"),
+        (field("spec.serviceAccountName"), "default"),
+        (field("status.podIP"), "127.0.0.1"),
+        (amount("limits.cpu"), "2"),
+        (amount("limits.cpu", divisor="1m"), "1500"),
+        (amount("requests.memory", divisor="1Mi"), "512"),
+        (amount("limits.memory", divisor="1Gi"), "8"),
+    ],
+    ids=str,
+)
+def test_variables_from_fields(source: dict[str, Any], value: str) -> None:
+    resources = {"limits": {"cpu": "1500m"}, "requests": {"memory": "512Mi"}}
+    found = program({"env": [{"name": "V", "valueFrom": source}], "resources": resources})
+
+    assert found.env["V"] == value
+
+
+def test_a_variable_may_refer_to_those_before_it() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2$(C)"}, {"name": "C"}]
+
+    assert program({"env": env}).env["B"] == "12$(C)"
+
+
+def test_a_program_finds_programs_but_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setenv("TOKEN", "secret")
+
+    assert program({}).env["PATH"] == "/bin"
+    assert "TOKEN" not in program({}).env
+
+
+@pytest.mark.parametrize(
+    ("container", "spec", "why"),
+    [
+        ({"command": []}, {}, "has no command: there is no image to run"),
+        ({"envFrom": [{"secretRef": {"name": "s"}}]}, {}, "envFrom is not supported"),
+        (
+            {"env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            {},
+            "comes from secretKeyRef, which is not supported",
+        ),
+        ({"env": [{"name": "F", "valueFrom": field("status.qosClass")}]}, {}, "no field"),
+        ({"lifecycle": {"preStop": {}}}, {}, "lifecycle hooks are not supported"),
+        ({}, {"volumes": [{"name": "v", "configMap": {"name": "c"}}]}, "of type configMap"),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, {}, "there is no volume v"),
+        ({"readinessProbe": {"grpc": {"port": 1}}}, {}, "readinessProbe asks in a way"),
+        ({"readinessProbe": {"tcpSocket": {"port": "web"}}}, {}, "has no port named web"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_word(
+    container: dict[str, Any], spec: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Refused, match=why):
+        ordered(container, **spec)
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        [{"name": "a", "mountPath": "/../etc"}],
+        [{"name": "a", "mountPath": "/x", "subPath": "../b"}],
+        [{"name": "a", "mountPath": "/"}],
+        [{"name": "a", "mountPath": "/x"}, {"name": "b", "mountPath": "/x/"}],
+        [{"name": "a", "mountPath": "/x"}, {"name": "b", "mountPath": "/x/y"}],
+    ],
+    ids=["above", "beside", "root", "twice", "nested"],
+)
+def test_a_mount_that_cannot_be_shown_in_the_scratch_folder_is_refused(
+    mounts: list[dict[str, Any]],
+) -> None:
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]
+
+    with pytest.raises(Refused):
+        ordered({"volumeMounts": mounts}, volumes=volumes)
+
+
+def test_a_probe_finds_a_port_by_its_name() -> None:
+    probe = {"httpGet": {"port": "web", "path": "/ready"}, "periodSeconds": 3}
+    found = program(
+        {"ports": [{"name": "web", "containerPort": 8080}], "readinessProbe": probe}
+    ).probes["readiness"]
+
+    assert (found.kind, found.port, found.path, found.period_s) == ("http", 8080, "/ready", 3)
+
+
+def test_a_container_sees_its_gpus_and_no_others() -> None:
+    node = NODE | {"nvidia.com/gpu": 8, "amd.com/gpu": 2}
+    asks = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
+    found = program(asks, devices={"nvidia.com/gpu": (3, 5)}, node=node)
+
+    assert found.env["CUDA_VISIBLE_DEVICES"] == "3,5"
+    assert found.env["HIP_VISIBLE_DEVICES"] == ""
+
+
+def test_containers_of_a_pod_share_no_gpu_but_with_init_containers() -> None:
+    def asks(name: str, count: int, **more: Any) -> dict[str, Any]:
+        limits = {"limits": {"nvidia.com/gpu": count}}
+        return {"name": name, "command": ["run"], "resources": limits, **more}
+
+    init = [asks("side", 1, restartPolicy="Always"), asks("first", 2)]
+    order = ordered(
+        asks("main", 1),
+        devices={"nvidia.com/gpu": (4, 5, 6)},
+        node=NODE | {"nvidia.com/gpu": 8},
+        initContainers=init,
+    )
+
+    seen = {one.name: one.env["CUDA_VISIBLE_DEVICES"] for one in (*order.init, *order.containers)}
+    assert seen == {"side": "4", "first": "5,6", "main": "5"}
