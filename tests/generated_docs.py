@@ -23,6 +23,8 @@ from makeway.api.schema import Mark
 from makeway.api.times import format_duration
 from makeway.api.versions import split_api_version
 from makeway.cli.main import DESCRIPTION, EPILOG, build_parser
+from makeway.controller.metric_families import FAMILIES
+from makeway.controller.series import Family
 from makeway.engine.entry import HOLDING, Phase
 from makeway.engine.lifecycle import TRANSITIONS, Step
 from tests.conformance.differences import DeliberateDifference, read_differences
@@ -320,11 +322,78 @@ def _comments(cls: type) -> dict[str, str]:
     }
 
 
+# --- docs/reference/metrics.md ---
+
+
+def metrics_page() -> str:
+    theirs = "\n".join(_metric(family) for family in FAMILIES if _is_kueues(family))
+    ours = "\n".join(_metric(family) for family in FAMILIES if not _is_kueues(family))
+    buckets = "\n".join(
+        f"| {', '.join(f'{bound:g}' for bound in bounds)} | {', '.join(names)} |"
+        for bounds, names in _bucketed().items()
+    )
+    return f"""\
+{MADE_FROM.format(source="src/makeway/controller/metric_families.py")}
+# Metrics
+
+`GET /metrics` answers in Prometheus' text form. Where Kueue measures the same, name and labels are
+Kueue's, so that dashboards made for Kueue find them; what only Makeway has begins with `makeway_`.
+
+- Amounts of `cpu` are in cores, all others in their own unit (bytes, devices).
+- `priority_class` is the name in the workload's `priorityClassRef`, or empty.
+- `replica_role` tells which replica counts: `leader`, or `standalone` when there is only one.
+- `reason` of an eviction is Kueue's word, or `FlavorFallback` or `PreemptedInPlacement`, which
+  Kueue has not. `underlying_cause` is set for `Deactivated` only.
+- Counters begin anew with a restart. A decision is counted when it is made; if its write is refused
+  it is taken back, but not uncounted.
+- A queue that is deleted takes its series with it.
+- A limit that is not set has no series. Kueue's metrics that are not in the table are not measured,
+  among them `kueue_unadmitted_workloads`, `kueue_finished_workloads` (a gauge) and
+  `kueue_cluster_queue_resource_pending`.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+{theirs}
+
+## Makeway's own
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+{ours}
+
+## Buckets
+
+In seconds.
+
+| bounds | of |
+|---|---|
+{buckets}
+"""
+
+
+def _is_kueues(family: Family) -> bool:
+    return family.name.startswith("kueue_")
+
+
+def _metric(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.type.value} | {labels} | {family.help} |"
+
+
+def _bucketed() -> dict[tuple[float, ...], list[str]]:
+    found: dict[tuple[float, ...], list[str]] = {}
+    for family in FAMILIES:
+        if family.buckets:
+            found.setdefault(family.buckets, []).append(f"`{family.name}`")
+    return found
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "conformance.md": conformance_page,
     ROOT / "docs" / "reference" / "lifecycle.md": lifecycle_page,
     ROOT / "docs" / "reference" / "cli.md": cli_page,
     ROOT / "docs" / "reference" / "objects.md": objects_page,
+    ROOT / "docs" / "reference" / "metrics.md": metrics_page,
 }
 
 

@@ -40,8 +40,14 @@ ROOMS = {
     "runner": room("api", "client"),
     "sim": room("api", "engine", "placement", "translate"),
     "dashboard": room(),
+    "logs": room(),
     "embedded": room("api", "store", "server", "client", "controller", "runner", "dashboard"),
-    "cli": room("api", "client", "controller", "embedded", "engine", "sim", "translate"),
+    "cluster": room("api", "client", "controller"),
+    "cluster_http": room("controller", libraries=("aiohttp", "orjson")),
+    "cli": room(
+        *("api", "client", "cluster", "cluster_http", "controller", "embedded", "engine"),
+        *("logs", "sim", "translate"),
+    ),
 }
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py"}

@@ -102,6 +102,11 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def in_units(resource: str, amount: int) -> float:
+    """An amount for those who draw it: 1.5 for 1500 thousandths of cpu, else the amount itself."""
+    return amount / 1000 if resource == "cpu" else amount
+
+
 def _shortest_bytes(amount: int) -> str:
     for suffix, power in reversed(_BINARY_SUFFIXES.items()):
         if amount % 1024**power == 0:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from makeway.api import batch, queueing
 from makeway.api.codec import decode_own
@@ -42,6 +42,7 @@ from makeway.client.resources import (
     WORKLOADS,
 )
 from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write
+from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.statuses import (
     PODS_READY,
     RESERVED,
@@ -52,7 +53,7 @@ from makeway.controller.statuses import (
     waiting,
 )
 from makeway.engine import events as ev
-from makeway.engine.decisions import Deactivate, Decision
+from makeway.engine.decisions import Cycle, Deactivate, Decision
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.explain import QueueInactive, why_in_no_queue
@@ -88,6 +89,19 @@ QUEUE_VIEWS = {
     NAMESPACES: batch.Namespace,
 }
 Listener = Callable[[Decision, float], None]
+
+
+class Observer(Protocol):
+    """Somebody who looks on, to count and to time; it changes nothing."""
+
+    def hears(self, event: ev.Event) -> None:
+        """The engine is about to be told."""
+
+    def begins(self) -> None:
+        """A cycle begins."""
+
+    def ended(self, cycle: Cycle, now: float) -> None:
+        """A cycle has decided; the engine counts with it."""
 
 
 class Standing(NamedTuple):
@@ -168,6 +182,7 @@ class Admission:
         self._resources = configuration.resources
         self._picture = picture
         self._listeners = tuple(listeners)
+        self.observer: Observer | None = None
         self._tracks: dict[WorkloadKey, _Track] = {}
         self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
         self._explained: dict[WorkloadKey, tuple[float, News]] = {}  # written when due
@@ -204,6 +219,8 @@ class Admission:
             )
 
     def _apply(self, event: ev.Event) -> None:
+        if self.observer is not None:
+            self.observer.hears(event)
         self.engine.apply(event)
         self._has_news = True
 
@@ -361,12 +378,21 @@ class Admission:
         self._trust_pods(now)
         if self._has_news or (self._next_at is not None and self._next_at <= now):
             self._has_news = False
-            cycle = self.engine.run_cycle(now)
+            cycle = self._run_cycle(now)
             self._next_at = cycle.next_at
             for decision in cycle.decisions:
                 self._note(decision, now)
         self._see_to_unplaced(now)
         return self._plan(now)
+
+    def _run_cycle(self, now: float) -> Cycle:
+        if self.observer is not None:
+            self.observer.begins()
+        cycle = self.engine.run_cycle(now)
+        if self.observer is not None:
+            self.observer.ended(cycle, now)
+        log_cycle(cycle, self.engine.state.cycle)
+        return cycle
 
     def _trust_pods(self, now: float) -> None:
         """A while after the start, the documents have caught up with what pods do."""
@@ -382,6 +408,7 @@ class Admission:
                     self._apply(ev.PodsChanged(entry.workload.key, entry.pods_ready, at))
 
     def _note(self, decision: Decision, now: float) -> None:
+        log_decision(decision, self.engine.state, now)
         for listener in self._listeners:
             listener(decision, now)
         if isinstance(decision, Deactivate):

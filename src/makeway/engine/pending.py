@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from makeway.engine.entry import Entry, QueueOrder, Shape
-from makeway.engine.model import WorkloadKey
+from makeway.engine.model import LocalQueueKey, WorkloadKey
 
 
 class ShapeClass:
@@ -146,7 +146,34 @@ class PendingQueue:
         self._aside.clear()
         return alone
 
+    def counts(self) -> tuple[int, int]:
+        """How many are in line, and how many are parked. Cost: one step per shape."""
+        epoch = self._epoch
+        active, parked = 0, len(self._aside) + len(self._held)
+        for shape_class in self._classes.values():
+            if shape_class.epoch_parked == epoch:
+                parked += shape_class.size
+            else:
+                active += shape_class.size
+        return active, parked
+
     # --- for reports; these look at everybody ---
+
+    def counts_by_local_queue(self) -> dict[LocalQueueKey, tuple[int, int]]:
+        """`counts` of those who came through each local queue."""
+        active: dict[LocalQueueKey, int] = {}
+        parked: dict[LocalQueueKey, int] = {}
+        for shape_class in self._classes.values():
+            counts = parked if shape_class.epoch_parked == self._epoch else active
+            for item in shape_class.members:
+                entry = item[1]
+                if entry.place is item:
+                    key = entry.workload.local_queue
+                    counts[key] = counts.get(key, 0) + 1
+        for entry in (*self._aside.values(), *self._held.values()):
+            key = entry.workload.local_queue
+            parked[key] = parked.get(key, 0) + 1
+        return {key: (active.get(key, 0), parked.get(key, 0)) for key in {**active, **parked}}
 
     def active(self) -> Iterator[Entry]:
         for shape_class in self._classes.values():

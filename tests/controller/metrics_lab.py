@@ -1,0 +1,100 @@
+"""A scenario that is looked upon, as `Admission` lets its observer look, and scraped."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from makeway.client.client import Document
+from makeway.client.picture import Picture
+from makeway.client.resources import WORKLOADS
+from makeway.controller.metrics import Metrics
+from makeway.engine import events as ev
+from makeway.engine.decisions import Cycle
+from makeway.engine.engine import Engine
+from makeway.engine.model import Cohort, Config, Flavor, Queue
+from tests.scenario import Scenario
+
+ROLE = "leader"
+
+
+class ObservedEngine(Engine):
+    def __init__(self, engine: Engine) -> None:
+        self.state = engine.state
+        self.metrics: Metrics | None = None
+
+    def run_cycle(self, now: float) -> Cycle:
+        assert self.metrics is not None
+        self.metrics.begins()
+        cycle = super().run_cycle(now)
+        self.metrics.ended(cycle, now)
+        return cycle
+
+
+class ObservedScenario(Scenario):
+    def __init__(
+        self,
+        *parts: Queue | Cohort | Flavor,
+        cohort: str | None = None,
+        config: Config | None = None,
+    ) -> None:
+        self.metrics: Metrics | None = None
+        super().__init__(*parts, cohort=cohort, config=config)
+        self.engine = engine = ObservedEngine(self.engine)
+        self.picture = Picture()
+        self.seconds = 0.0  # by the timer; a story that times cycles moves it
+        engine.metrics = self.metrics = Metrics(
+            engine, self.picture, lambda: self.now, role=ROLE, timer=self._read_timer
+        )
+
+    def _read_timer(self) -> float:
+        self.seconds += 0.25
+        return self.seconds
+
+    def apply(self, event: ev.Event) -> None:
+        if self.metrics is not None:
+            self.metrics.hears(event)
+        super().apply(event)
+
+    def document(self, name: str, **parts: Document) -> None:
+        """What the server has of a workload."""
+        metadata = {"name": name, "namespace": "default", "resourceVersion": "1"}
+        self.picture.take(WORKLOADS, {"metadata": metadata, **parts})
+
+    def scrape(self) -> Scrape:
+        assert self.metrics is not None
+        return Scrape(self.metrics.text())
+
+
+class Scrape:
+    """What Prometheus makes of a text."""
+
+    def __init__(self, text: str) -> None:
+        self.families = list(text_string_to_metric_families(text))
+
+    def names(self) -> set[str]:
+        """As they stand after # TYPE; the parser takes `_total` off."""
+        return {
+            f"{family.name}_total" if family.type == "counter" else family.name
+            for family in self.families
+        }
+
+    def labels(self, name: str) -> set[tuple[str, ...]]:
+        return {
+            tuple(label for label in sample.labels if label != "le")
+            for family in self.families
+            for sample in family.samples
+            if sample.name in (name, f"{name}_bucket")
+        }
+
+    def all(self, name: str, /, **labels: str) -> list[float]:
+        """The numbers of the series that carry these labels."""
+        return [
+            sample.value
+            for family in self.families
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+
+    def get(self, name: str, /, **labels: str) -> float:
+        (number,) = self.all(name, **labels)
+        return number
