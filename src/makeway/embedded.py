@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import fcntl
 import gc
-import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.jobs import Jobs
+from makeway.controller.metrics import Metrics
 from makeway.controller.placing import Placing
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
@@ -41,8 +41,6 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.store import Store, StoreError
-
-log = logging.getLogger("makeway.embedded")
 
 HOST = "127.0.0.1"
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
@@ -113,13 +111,16 @@ async def _controlled(
     host = LocalHost(folder, Cgroups.detect())
     plane = Plane(picture, settings.configuration, host, nodes)
     loop = Loop(client, picture, plane.parts, clock=time.time)
+    metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
+    plane.admission.observer = metrics
+    metrics.loops["controller"] = loop
 
     def on_change(uid: str) -> None:
         plane.pods.noticed(uid)
         loop.wake()
 
     host.watch(on_change)
-    app.insight = Insight(plane, picture, loop, time.time)
+    app.insight = Insight(plane, picture, loop, metrics)
     working = asyncio.get_running_loop().create_task(loop.run())
     try:
         yield working
@@ -157,18 +158,16 @@ class Plane:
 class Insight(Visibility):
     """What the server asks of the controller beside it."""
 
-    def __init__(
-        self, plane: Plane, picture: Picture, loop: Loop, clock: Callable[[], float]
-    ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
-        self._loop = loop
+    def __init__(self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics) -> None:
+        super().__init__(plane.admission.engine, picture, time.time)
+        self._loop, self._metrics = loop, metrics
 
     @property
     def is_ready(self) -> bool:
         return self._loop.is_synced
 
     def metrics(self) -> str:
-        return ""
+        return self._metrics.text()
 
 
 async def declare(client: Client, nodes: Sequence[Document]) -> None:

@@ -18,7 +18,7 @@ A restart begins with an empty engine and the documents: there is no other memor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -88,7 +88,6 @@ QUEUE_VIEWS = {
     CHECKS: queueing.AdmissionCheck,
     NAMESPACES: batch.Namespace,
 }
-Listener = Callable[[Decision, float], None]
 
 
 class Observer(Protocol):
@@ -176,12 +175,10 @@ class Admission:
         self,
         picture: Picture,
         configuration: Configuration,
-        listeners: Iterable[Listener] = (),
     ) -> None:
         self.engine = Engine(config_of(configuration))
         self._resources = configuration.resources
         self._picture = picture
-        self._listeners = tuple(listeners)
         self.observer: Observer | None = None
         self._tracks: dict[WorkloadKey, _Track] = {}
         self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
@@ -409,8 +406,6 @@ class Admission:
 
     def _note(self, decision: Decision, now: float) -> None:
         log_decision(decision, self.engine.state, now)
-        for listener in self._listeners:
-            listener(decision, now)
         if isinstance(decision, Deactivate):
             self._giving_up.add(decision.workload)
         for key, news in news_of(decision):

@@ -18,7 +18,7 @@ from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document, Resource
 from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
-from makeway.client.resources import PODS
+from makeway.client.resources import NODES, PODS
 from makeway.client.writes import Delete, Key, Patch, Say
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
@@ -41,9 +41,10 @@ START_AGAIN_S = 5.0  # after the machine refused (disk full, too many processes)
 
 
 class PodRunner(Reconciler):
-    resources: tuple[Resource, ...] = (PODS,)
+    resources: tuple[Resource, ...] = (NODES, PODS)
 
-    def __init__(self, picture: Picture, host: Host, nodes: Iterable[Document]) -> None:
+    def __init__(self, picture: Picture, host: Host, nodes: Iterable[Document] = ()) -> None:
+        """Every node runs here: those given, and those that the server has besides."""
         super().__init__()
         self._picture, self._host = picture, host
         self._nodes = {node["metadata"]["name"]: _allocatable(node) for node in nodes}
@@ -58,6 +59,10 @@ class PodRunner(Reconciler):
     # Hearing
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource == NODES:
+            if document is not None:
+                self._nodes[key.name] = _allocatable(document)
+            return
         uid = "" if document is None else document["metadata"]["uid"]
         before = self._uids.get(key, "")
         if before and before != uid:
