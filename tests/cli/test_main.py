@@ -11,19 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from makeway.cli import main as main_module
+from makeway.cli import version
 from makeway.cli.main import COMMANDS, main
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_without_a_command_it_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_and_a_server_it_teaches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MAKEWAY_DATA_DIR", "/nonexistent")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
     assert main([]) == 2
 
-    help_text = capsys.readouterr().out
-    assert "makeway demo" in help_text
+    printed = capsys.readouterr()
+    assert "makeway demo" in printed.out
     for command in COMMANDS:
-        assert command.summary in " ".join(help_text.split())
+        assert command.summary in " ".join(printed.out.split())
+    assert "start a server with `makeway up`" in printed.err
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
@@ -77,9 +83,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
     """Makes `makeway version` fail in a given way."""
 
     def break_with(error: BaseException) -> None:
-        version = next(command for command in COMMANDS if command.name == "version")
-        failing = replace(version, run=failing_with(error))
-        monkeypatch.setattr(main_module, "COMMANDS", (failing,))
+        failing = replace(version.COMMAND, run=failing_with(error))
+        monkeypatch.setattr(version, "COMMAND", failing)
 
     return break_with
 
@@ -112,3 +117,25 @@ def test_a_bug_of_ours_can_be_looked_into(
 
     with pytest.raises(ValueError, match="3 is not 4"):
         main(["version"])
+
+
+def test_a_command_loads_only_what_it_needs() -> None:
+    script = (
+        "import sys; from makeway.cli.main import main; main(['version']);"
+        "print(*(m for m in sys.modules if m.startswith('makeway.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": SOURCE},
+        check=True,
+    )
+
+    loaded = done.stdout.split("\n")[1].split()
+    assert sorted(loaded) == [
+        "makeway.cli",
+        "makeway.cli.command",
+        "makeway.cli.main",
+        "makeway.cli.version",
+    ]

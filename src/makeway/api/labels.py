@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job or pod
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
@@ -12,11 +12,19 @@ JOB_UID = "kueue.x-k8s.io/job-uid"  # label of a queue Workload: the uid of its 
 IN_USE = "kueue.x-k8s.io/resource-in-use"  # finalizer: pods may hold what the queues count
 WORKLOAD = "kueue.x-k8s.io/workload"  # annotation of a pod: the queue Workload it belongs to
 POD_SET = "kueue.x-k8s.io/podset"  # label of a pod: its pod set in that Workload
+# Of pods that wait in a queue without a Job. Kueue writes the first two as label or annotation.
+GROUP_NAME = "kueue.x-k8s.io/pod-group-name"  # these pods are admitted together
+GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"  # so many they are
+GROUP_FAST = "kueue.x-k8s.io/pod-group-fast-admission"  # annotation: the first speaks for all
+RETRIABLE = "kueue.x-k8s.io/retriable-in-group"  # annotation: "false" if none is to be replaced
+IS_GROUP = "kueue.x-k8s.io/is-group-workload"  # annotation of a queue Workload: of such pods
+MANAGED = "kueue.x-k8s.io/managed"  # label and finalizer: a queue decides about this pod
+ADMISSION_GATE = "kueue.x-k8s.io/admission"  # scheduling gate: until it is admitted
 PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
 PREEMPTION_MODE = "makeway.dev/preemption-mode"  # annotation of a Job (ours): Pod or PodGroup
+HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
 
 _TOPOLOGY = "topology-aware scheduling"
-_LOOSE_PODS = "queueing of pods without a Job"
 
 # Keys that ask for what Makeway lacks.
 UNSUPPORTED: Mapping[str, str] = {
@@ -34,10 +42,5 @@ UNSUPPORTED: Mapping[str, str] = {
     "kueue.x-k8s.io/workload-allowed-resource-flavors": "flavors allowed by an annotation",
     "kueue.x-k8s.io/priority-boost": "priority raised by an annotation",
     "kueue.x-k8s.io/prebuilt-workload-name": "workloads built by the user",
-    "kueue.x-k8s.io/pod-group-name": _LOOSE_PODS,
-    "kueue.x-k8s.io/pod-group-total-count": _LOOSE_PODS,
-    "kueue.x-k8s.io/pod-group-fast-admission": _LOOSE_PODS,
-    "kueue.x-k8s.io/pod-group-serving": _LOOSE_PODS,
-    "kueue.x-k8s.io/retriable-in-group": _LOOSE_PODS,
+    "kueue.x-k8s.io/pod-group-serving": "pod groups that serve and never end",
 }
-UNSUPPORTED_ON_POD: Mapping[str, str] = {**UNSUPPORTED, QUEUE_NAME: _LOOSE_PODS}

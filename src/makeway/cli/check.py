@@ -56,12 +56,12 @@ class Report:
     objects: int = 0
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
+    readable: list[tuple[Manifest, View]] = field(default_factory=list)  # what could be read
 
 
 def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
     """Check texts, given with the names of their files, by themselves and with each other."""
     report = Report()
-    readable: list[tuple[Manifest, View]] = []
     for source, text in texts:
         found = read_manifests(text, source)
         for trouble in found.troubles:
@@ -69,19 +69,19 @@ def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
         for manifest in found.manifests:
             report.objects += 1
             if manifest.document.get("kind") == Simulation.KIND:
-                report.errors += _findings(manifest, read_settings(manifest.document)[1])
+                report.errors += findings(manifest, read_settings(manifest.document)[1])
                 continue
             intake = take_in(manifest.document)
-            report.errors += _findings(manifest, intake.errors)
-            report.warnings += _findings(manifest, intake.unsupported)
+            report.errors += findings(manifest, intake.errors)
+            report.warnings += findings(manifest, intake.unsupported)
             if intake.readable is not None:
-                readable.append((manifest, intake.readable))
-    for between in validate_set([view for _, view in readable]):
-        report.errors += _findings(readable[between.index][0], (between.error,))
+                report.readable.append((manifest, intake.readable))
+    for between in validate_set([view for _, view in report.readable]):
+        report.errors += findings(report.readable[between.index][0], (between.error,))
     return report
 
 
-def _findings(manifest: Manifest, found: Iterable[FieldError | Unsupported]) -> Iterator[Finding]:
+def findings(manifest: Manifest, found: Iterable[FieldError | Unsupported]) -> Iterator[Finding]:
     for what in found:
         yield Finding(
             position=manifest.locate(what.path), subject=_subject(manifest.document), what=what
@@ -106,7 +106,11 @@ def read_texts(names: Iterable[str], troubles: list[str]) -> Iterator[tuple[str,
             yield from _decoded("<stdin>", sys.stdin.buffer.read(), troubles)
             continue
         path = Path(name)
-        found = _manifests_in(path) if path.is_dir() else [path]
+        try:
+            found = _manifests_in(path) if path.is_dir() else [path]
+        except OSError as error:
+            troubles.append(f"{path}: {(error.strerror or str(error)).lower()}")
+            continue
         if not found:
             troubles.append(f"{path}: no {', '.join(SUFFIXES)} files in this folder")
         for file in found:
@@ -114,6 +118,8 @@ def read_texts(names: Iterable[str], troubles: list[str]) -> Iterator[tuple[str,
                 content = file.read_bytes()
             except OSError as error:
                 troubles.append(f"{file}: {(error.strerror or str(error)).lower()}")
+            except ValueError as error:  # a name with a null byte
+                troubles.append(f"{str(file)!r}: {error}")
             else:
                 yield from _decoded(str(file), content, troubles)
 
@@ -159,15 +165,15 @@ def run(arguments: argparse.Namespace) -> int:
     troubles: list[str] = []
     report = check_texts(read_texts(arguments.files, troubles))
     if arguments.output == "json":
-        _print_json(report)
+        print_json(report)
     else:
-        _print_text(report)
+        print_text(report)
     if troubles:
         raise Trouble("\nmakeway: ".join(troubles))
     return 1 if report.errors else 0
 
 
-def _print_json(report: Report) -> None:
+def print_json(report: Report) -> None:
     rows = {
         "objects": report.objects,
         "errors": [finding.as_json() for finding in report.errors],
@@ -176,7 +182,7 @@ def _print_json(report: Report) -> None:
     print(json.dumps(rows, indent=2, default=str))
 
 
-def _print_text(report: Report) -> None:
+def print_text(report: Report) -> None:
     for finding in report.errors:
         _print_safely(f"error: {finding}")
     for finding in report.warnings:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 
 class Trouble(Exception):
-    """The command can't do what was asked; its text is for the user."""
+    """The command can't do what was asked; its text is for the user. Exit code 2."""
+
+
+class Refusal(Exception):
+    """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from makeway.cli.command import Trouble
+from makeway.cli.command import Refusal, Trouble
 from makeway.client import ApiError, Client, NotFound, Resource, Unavailable
 from makeway.client.kubeconfig import (
     CLUSTER,
@@ -23,6 +24,7 @@ from makeway.client.transport import Unreachable
 
 EXIT_REFUSED = 1
 ATTEMPTS = 3  # somebody sits and waits
+NAME_MAX = 253
 
 Story = Callable[[Client, str], Awaitable[int]]  # the text is the namespace
 
@@ -66,6 +68,10 @@ def converse(arguments: argparse.Namespace, story: Story) -> int:
     """Run a command's part with a client; refusals become a line and exit code 1."""
     access = find_access(arguments)
     namespace = getattr(arguments, "namespace", None) or access.namespace
+    if not is_name(namespace):
+        raise Trouble(f"{namespace!r} can't be the name of a namespace")
+    # What the client logs about its attempts is for servers; a user gets a sentence in the end.
+    logging.getLogger("makeway").addHandler(logging.NullHandler())
 
     async def run() -> int:
         client = Client(access.transport(), attempts=ATTEMPTS)
@@ -80,6 +86,8 @@ def converse(arguments: argparse.Namespace, story: Story) -> int:
         reason = f" ({error.reason})" if error.reason else ""
         print(f"makeway: error from the server{reason}: {error}", file=sys.stderr)
         return EXIT_REFUSED
+    except UnicodeEncodeError as error:
+        raise Trouble(f"{error.object!r} is not text in UTF-8") from None
     except (Unavailable, Unreachable) as error:
         raise Trouble(f"no answer from {access.address}: {error}; is `makeway up` running?") from (
             None
@@ -101,8 +109,23 @@ async def find_target(client: Client, words: list[str]) -> tuple[Resource, list[
         rest = words[1:]
         if any(not word.startswith(f"{kind}/") for word in rest):
             raise Trouble("write either KIND NAME... or KIND/NAME..., of one kind")
-        return await client.find_resource(kind), [name, *(w.partition("/")[2] for w in rest)]
-    return await client.find_resource(kind), words[1:]
+        names = [name, *(w.partition("/")[2] for w in rest)]
+    else:
+        names = words[1:]
+    for word in names:
+        if not is_name(word):
+            raise Refusal(f"{word!r} can't be the name of an object")
+    return await client.find_resource(kind), names
+
+
+def is_name(text: str) -> bool:
+    """Could an object have this name? What could not never becomes part of an address, where an
+    empty name would mean all objects."""
+    return (
+        0 < len(text) <= NAME_MAX
+        and all(c.isascii() and (c.isalnum() or c in "-.:_") for c in text)
+        and text not in (".", "..")
+    )
 
 
 def written(resource: Resource, name: str) -> str:

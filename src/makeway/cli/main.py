@@ -10,37 +10,19 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from makeway.cli import (
-    apply,
-    check,
-    convert,
-    delete,
-    demo,
-    describe,
-    get,
-    kubeconfig,
-    simulate,
-    up,
-    version,
-    wait,
-)
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, Refusal, Trouble
 
-COMMANDS: tuple[Command, ...] = (
-    demo.COMMAND,
-    check.COMMAND,
-    simulate.COMMAND,
-    up.COMMAND,
-    kubeconfig.COMMAND,
-    apply.COMMAND,
-    get.COMMAND,
-    describe.COMMAND,
-    delete.COMMAND,
-    wait.COMMAND,
-    convert.COMMAND,
-    version.COMMAND,
+# Each is a module; only the one that is asked for is loaded, which is most of the time it takes.
+NAMES = (
+    *("demo", "check", "lint", "simulate", "up", "down", "controller", "kubeconfig"),
+    *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
+    *("hold", "resume", "priority", "history"),
+    *("apply", "get", "describe", "delete", "convert", "completion", "version"),
+    *("install", "uninstall"),
 )
+BARE = "status"  # what `makeway` alone does
 DESCRIPTION = """\
 Makeway decides which batch workloads run now, on which kind of hardware, and
 who has to make way for whom. Queues own quota per flavor of hardware, lend
@@ -48,21 +30,37 @@ what they don't use, and take it back when they need it.
 """
 EPILOG = """\
 start here:
-  makeway demo                    two teams share GPUs, told decision by decision
+  makeway demo                    two teams share GPUs, told as it happens
   makeway check queues.yaml       is this file right? every error, with its line
+  makeway up                      queues and jobs on this machine
+  makeway submit -- COMMAND       run something when there is room for it
+  makeway                         who runs, who waits, and for what
   makeway COMMAND --help          what a command does, with examples
 
 exit codes:
   0  all is well                  1  the answer is no: errors were found
-  2  wrong usage, unreadable file
+  2  wrong usage, unreadable file, no server
 """
+EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def build_parser() -> argparse.ArgumentParser:
+def load(name: str) -> Command:
+    command: Command = import_module(f"makeway.cli.{name}").COMMAND
+    return command
+
+
+def __getattr__(name: str) -> tuple[Command, ...]:
+    """`COMMANDS` is all of them; whoever asks for it pays for loading them."""
+    if name == "COMMANDS":
+        return tuple(map(load, NAMES))
+    raise AttributeError(name)
+
+
+def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="makeway",
         description=DESCRIPTION,
@@ -70,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for command in COMMANDS:
+    for command in map(load, names):
         subparser = subparsers.add_parser(
             command.name,
             help=command.summary,
@@ -85,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     try:
-        code = _run(arguments)
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -94,28 +92,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except Refusal as refusal:
+        _say(str(refusal))
+        return EXIT_REFUSED
     except Trouble as trouble:
-        print(f"makeway: {trouble}", file=sys.stderr)
+        _say(str(trouble))
         return EXIT_USAGE
     except Exception as error:
         if os.environ.get("MAKEWAY_TRACEBACK"):
             raise
-        print(
-            f"makeway: this is a bug in Makeway: {type(error).__name__}: {error}\n"
-            "  MAKEWAY_TRACEBACK=1 shows where; please report it with that",
-            file=sys.stderr,
+        _say(
+            f"this is a bug in Makeway: {type(error).__name__}: {error}\n"
+            "  MAKEWAY_TRACEBACK=1 shows where; please report it with that"
         )
         return EXIT_BUG
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    parser = build_parser()
-    parsed = parser.parse_args(arguments)
+def _say(text: str) -> None:
+    """What was typed may hold bytes that no terminal can print."""
+    safe = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    print(f"makeway: {safe}", file=sys.stderr)
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments:
+        return _run_bare()
+    names = (arguments[0],) if arguments[0] in NAMES else NAMES
+    parsed = build_parser(names).parse_args(arguments)
     if parsed.command is None:
-        parser.print_help()
-        return EXIT_USAGE
+        raise Trouble("name a command; `makeway --help` lists them")
     code: int = parsed.run(parsed)
     return code
+
+
+def _run_bare() -> int:
+    """The status; where no server runs, everything there is."""
+    parsed = build_parser((BARE,)).parse_args([BARE])
+    try:
+        code: int = parsed.run(parsed)
+        return code
+    except Trouble:
+        build_parser().print_help()
+        print()
+        raise
 
 
 if __name__ == "__main__":

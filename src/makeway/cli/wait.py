@@ -1,4 +1,4 @@
-"""`makeway wait`: until something is so."""
+"""`makeway wait`: until jobs have ended, or anything is so."""
 
 from __future__ import annotations
 
@@ -9,36 +9,64 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from makeway.api.times import DurationError, parse_duration
 from makeway.cli import connect
 from makeway.cli.command import Command, Trouble
+from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
+from makeway.cli.references import find_job
+from makeway.cli.spans import span_of
+from makeway.cli.standing import job_text
 from makeway.client import Client, NotFound, Reflector, Resource, Synced
 
 Document = dict[str, Any]
+TIMEOUT_S = 30.0  # for conditions, as kubectl has it
 Test = Callable[[Document | None], bool]  # None: there is no such object
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", metavar="KIND NAME...", nargs="+", help="or KIND/NAME")
+    parser.add_argument(
+        "words", metavar="JOB", nargs="+", help="jobs; with --for, KIND NAME... or KIND/NAME"
+    )
     parser.add_argument(
         "--for",
         dest="condition",
         metavar="WHAT",
-        required=True,
         help="create, delete, condition=NAME[=VALUE], or jsonpath={.path}=VALUE",
     )
     parser.add_argument(
-        "--timeout", default="30s", help="how long, for example 90s or 1h (default: 30s)"
+        "--timeout", help="how long, for example 90s (default: 30s with --for, else for ever)"
     )
     connect.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    timeout_s = None if arguments.timeout is None else span_of("--timeout", arguments.timeout)
+    if arguments.condition is None:
+        return _wait_for_jobs(arguments, timeout_s)
+    return _wait_for_condition(arguments, TIMEOUT_S if timeout_s is None else timeout_s)
+
+
+def _wait_for_jobs(arguments: argparse.Namespace, timeout_s: float | None) -> int:
+    """Exits as the first of the jobs does that fails, in the order in which they are named."""
+
+    async def story(client: Client, namespace: str) -> int:
+        jobs = [await find_job(client, namespace, word) for word in arguments.words]
+        codes = []
+        try:
+            async with asyncio.timeout(timeout_s):
+                for job in jobs:
+                    ended = await wait_for_end(client, job)
+                    print(f"{job_text(job)} {ended.text}", flush=True)
+                    codes.append(ended.code)
+        except TimeoutError:
+            print("makeway: timed out; the jobs go on", file=sys.stderr)
+            return EXIT_TIMED_OUT
+        return next((code for code in codes if code), 0)
+
+    return connect.converse(arguments, story)
+
+
+def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
     test = test_of(arguments.condition)
-    try:
-        timeout_s = parse_duration(arguments.timeout)
-    except DurationError:
-        raise Trouble(f"--timeout {arguments.timeout}: write for example 90s or 1h") from None
 
     async def story(client: Client, namespace: str) -> int:
         resource, names = await connect.find_target(client, arguments.words)
@@ -123,17 +151,24 @@ def _matches(value: Any, wanted: str | None) -> bool:
 
 COMMAND = Command(
     name="wait",
-    summary="wait until an object has a condition, exists or is gone",
-    description="Wait until objects have a condition or a value, exist, or are gone.",
+    summary="wait until jobs end, or until an object has a condition, exists or is gone",
+    description="""\
+Wait until jobs have ended, and exit as the first of them that failed did. A job that
+is evicted has not ended: it comes back. With --for, wait as kubectl does: until
+objects have a condition or a value, exist, or are gone.
+""",
     examples="""\
 examples:
+  makeway wait 12 13
+  makeway wait @ --timeout 1h
   makeway wait job/train --for=condition=Complete --timeout=1h
   makeway wait workload train-1 --for=condition=Admitted
-  makeway wait job/train --for=delete
   makeway wait job/train --for=jsonpath={.status.succeeded}=3
 
 exit codes:
-  0  it is so     1  not in time, or there is no such object     2  no server
+  of jobs: 0 on success, else that of the first container that failed; 124 when a job or
+  the waiting ran out of time     1  no such job, or it was deleted     2  no server
+  with --for: 0  it is so     1  not in time, or there is no such object     2  no server
 """,
     add_arguments=add_arguments,
     run=run,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from makeway.api.batch import Job, pod_requests
 from makeway.api.codec import encode
 from makeway.api.labels import (
+    HOLD,
     IN_USE,
     JOB_UID,
     MAX_EXEC_TIME,
@@ -108,7 +109,7 @@ def new_workload(job: Job, wanted: Wanted, priority: Priority) -> Document:
     spec: Document = {
         "queueName": wanted.queue,
         "podSets": _pod_sets(job, wanted),
-        "active": True,
+        "active": meta.annotations.get(HOLD) != "true",
         "priority": priority.value,
     }
     if priority.reference is not None:
@@ -215,20 +216,27 @@ def spec_changes(
     at once, but only from one WorkloadPriorityClass to another: servers refuse the rest.
     """
     changes: Document = {}
-    is_bound = holds_quota(workload)
-    if not is_bound:
+    if not holds_quota(workload):
         if wanted.queue and wanted.queue != workload.spec.queue_name:
             changes["queueName"] = wanted.queue
         if not has_shape_of(workload, job, wanted):
             changes["podSets"] = _pod_sets(job, wanted)
         if wanted.limit_s != workload.spec.maximum_execution_time_seconds:
             changes["maximumExecutionTimeSeconds"] = wanted.limit_s
-    if priority is not None and (not is_bound or _may_follow(workload, priority.reference)):
-        if priority.value != workload.spec.priority:
-            changes["priority"] = priority.value
-        if priority.reference != workload.spec.priority_class_ref:
-            reference = priority.reference
-            changes["priorityClassRef"] = encode(reference) if reference is not None else None
+    return changes | priority_changes(workload, priority)
+
+
+def priority_changes(workload: Workload, priority: Priority | None) -> Document:
+    changes: Document = {}
+    if priority is None:
+        return changes
+    if holds_quota(workload) and not _may_follow(workload, priority.reference):
+        return changes
+    if priority.value != workload.spec.priority:
+        changes["priority"] = priority.value
+    if priority.reference != workload.spec.priority_class_ref:
+        reference = priority.reference
+        changes["priorityClassRef"] = encode(reference) if reference is not None else None
     return changes
 
 

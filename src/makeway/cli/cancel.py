@@ -1,0 +1,111 @@
+"""`makeway cancel`: end jobs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from makeway.cli import connect
+from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.reading import is_so, name_of, namespace_of
+from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.tables import counted
+from makeway.client import Client, NotFound
+from makeway.client.resources import JOBS, WORKLOADS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("jobs", metavar="JOB", nargs="*", help=HELP)
+    parser.add_argument("--all", action="store_true", help="all of the namespace that run or wait")
+    parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if bool(arguments.jobs) == arguments.all:
+        raise Trouble("name jobs, or write --all")
+    if arguments.all and not arguments.yes and not sys.stdin.isatty():
+        raise Trouble("--all asks first, and nobody is there to answer; write -y to mean it")
+
+    async def story(client: Client, namespace: str) -> int:
+        targets, code = await _targets(client, namespace, arguments)
+        if not targets:
+            if arguments.all:
+                print(f"no job runs or waits in namespace {namespace}", file=sys.stderr)
+            return code
+        if not arguments.yes and sys.stdin.isatty() and not _agrees(targets):
+            print("nothing was cancelled", file=sys.stderr)
+            return connect.EXIT_REFUSED
+        for target in targets:
+            await _cancel(client, target)
+        return code
+
+    return connect.converse(arguments, story)
+
+
+async def _targets(
+    client: Client, namespace: str, arguments: argparse.Namespace
+) -> tuple[list[Target], int]:
+    if arguments.all:
+        jobs = (await client.list(JOBS, namespace)).items
+        return [target for job in jobs if not _has_ended(target := Target(job, None))], 0
+    targets, code = [], 0
+    for word in arguments.jobs:
+        try:
+            target = await find_target(client, namespace, word)
+        except Refusal as refusal:
+            print(f"makeway: {refusal}", file=sys.stderr)
+            code = connect.EXIT_REFUSED
+            continue
+        if _has_ended(target):
+            print(f"{target.text} has ended already")
+        elif target not in targets:
+            targets.append(target)
+    return targets, code
+
+
+def _has_ended(target: Target) -> bool:
+    if target.job is None:
+        return is_so(target.workload, "Finished")
+    return is_so(target.job, "Complete") or is_so(target.job, "Failed")
+
+
+def _agrees(targets: list[Target]) -> bool:
+    names = ", ".join(target.text for target in targets[:5])
+    more = ", …" if len(targets) > 5 else ""
+    print(f"Cancel {counted(len(targets), 'job')}: {names}{more}? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+async def _cancel(client: Client, target: Target) -> None:
+    document, resource = (
+        (target.job, JOBS) if target.job is not None else (target.workload or {}, WORKLOADS)
+    )
+    try:
+        await client.delete(resource, name_of(document), namespace_of(document))
+    except NotFound:
+        print(f"{target.text} is gone already", flush=True)
+        return
+    print(f"{target.text} cancelled", flush=True)
+
+
+COMMAND = Command(
+    name="cancel",
+    summary="end jobs, whether they run or wait",
+    description="""\
+Delete jobs that run or wait, with their pods; the processes get SIGTERM and some time
+to end. On a terminal it asks first. A job that has ended is left alone, so that
+`makeway history` still has it; `makeway delete job` removes that, too.
+""",
+    examples="""\
+examples:
+  makeway cancel 12 13
+  makeway cancel @ -y
+  makeway cancel --all -n vision
+
+exit codes:
+  0  cancelled, or ended already     1  no such job, or the answer was no     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,184 @@
+"""`makeway controller`: the queues of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import socket
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from makeway.cli.command import Command, Trouble
+from makeway.cli.up import GC_THRESHOLDS, read_configuration
+from makeway.client.kubeconfig import (
+    Access,
+    KubeconfigError,
+    access_in_cluster,
+    read_kubeconfig,
+)
+
+if TYPE_CHECKING:
+    from makeway.cluster import Settings
+
+LEASE_NAME = "makeway-controller"
+ADDRESS = "127.0.0.1:8080"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="server to work for (default: $KUBECONFIG, the cluster around this pod, or "
+        "~/.kube/config)",
+    )
+    parser.add_argument("--context", default="", help="of the kubeconfig (default: its current)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="a Configuration, as Kueue has it"
+    )
+    parser.add_argument(
+        "--lease-namespace",
+        metavar="NAMESPACE",
+        help="of the Lease by which replicas agree who leads (default: the pod's or kubeconfig's)",
+    )
+    parser.add_argument(
+        "--lease-name", metavar="NAME", default=LEASE_NAME, help=f"(default: {LEASE_NAME})"
+    )
+    parser.add_argument(
+        "--no-leader-election",
+        action="store_true",
+        help="lead without asking; right only if there is no other replica",
+    )
+    parser.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        default="makeway",
+        help="place pods with this schedulerName on nodes (default: makeway)",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        metavar="HOST:PORT",
+        default=ADDRESS,
+        help=f"where to answer /healthz, /readyz, /metrics and /explain; plain HTTP, "
+        f"without a password (default: {ADDRESS})",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="what to log on standard error (default: info)",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    host, port = read_address(arguments.metrics_address)
+    access = find_access(arguments)
+    from makeway.cluster import CannotControl
+    from makeway.logs import set_up
+
+    set_up(arguments.log_level, arguments.log_format)
+    settings = read_settings(arguments, access)
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        asyncio.run(_control(access, settings, host, port))
+    except CannotControl as error:
+        raise Trouble(f"{access.address}: {error}") from None
+    except OSError as error:
+        raise Trouble(f"--metrics-address {arguments.metrics_address}: {error}") from None
+    return 0
+
+
+def read_settings(arguments: argparse.Namespace, access: Access) -> Settings:
+    from makeway.api.configuration import Configuration
+    from makeway.client.writes import Key
+    from makeway.cluster import Settings
+
+    configuration = Configuration()
+    if arguments.config is not None:
+        configuration = read_configuration(arguments.config.parent, arguments.config)
+    lease = Key(arguments.lease_namespace or access.namespace, arguments.lease_name)
+    return Settings(
+        configuration=configuration,
+        scheduler=arguments.scheduler_name,
+        lease=None if arguments.no_leader_election else lease,
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+    )
+
+
+def find_access(arguments: argparse.Namespace) -> Access:
+    """The server that was named, the one around us, or the one that kubectl would talk to."""
+    named: Path | None = arguments.kubeconfig
+    if named is None:
+        paths = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+        named = next((Path(path) for path in paths if path and Path(path).exists()), None)
+    try:
+        if named is None:
+            around = access_in_cluster(os.environ)
+            if around is not None:
+                return around
+        return read_kubeconfig(named or Path.home() / ".kube" / "config", arguments.context)
+    except KubeconfigError as error:
+        raise Trouble(str(error)) from None
+
+
+def read_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise Trouble(f"--metrics-address {text}: write HOST:PORT, as {ADDRESS}")
+    return host.strip("[]"), int(port)
+
+
+async def _control(access: Access, settings: Settings, host: str, port: int) -> None:
+    from makeway.cluster import Controller
+    from makeway.cluster_http import Window
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    controller = Controller(access, settings)
+    window = Window(controller, host, port)
+    try:
+        bound = await window.open()
+        print(
+            f"makeway controls {access.address}; health and metrics on {host}:{bound}", flush=True
+        )
+        await controller.run(stop)
+    finally:
+        await window.close()
+    print("makeway has stopped; jobs that run go on", flush=True)
+
+
+COMMAND = Command(
+    name="controller",
+    summary="run the queues of a Kubernetes cluster",
+    description="""\
+Run the queues of a Kubernetes cluster: suspend Jobs that name a queue, admit
+them when there is quota, stop them when others have a better right to it, and
+place pods whose schedulerName is makeway, gangs as a whole. Needs the CRDs of
+deploy/crds. Of several replicas one leads; the others stand by and take over
+within seconds when it stops, or some 15 seconds after it has vanished.
+Which kinds the server has (gangs, disruption budgets) is looked at when it
+starts, and not again.
+""",
+    examples="""\
+examples:
+  makeway controller                                  # in a pod
+  makeway controller --kubeconfig ~/.kube/config --context staging
+  makeway controller --config kueue-config.yaml --metrics-address 0.0.0.0:8080
+  curl 127.0.0.1:8080/explain/default/job-train-1a2b3 # why does it wait?
+
+exit codes:
+  0  stopped by a signal
+  2  a file has errors, the address is taken, the server lacks a kind or a right
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,173 @@
+"""`makeway explain`: why a job does not run, and who took its place."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from makeway.api.labels import QUEUE_NAME
+from makeway.cli import connect
+from makeway.cli.command import Command
+from makeway.cli.reading import (
+    Document,
+    condition,
+    is_so,
+    items_at,
+    label,
+    moment_at,
+    name_of,
+    text_at,
+    uid_of,
+)
+from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.spans import span_text
+from makeway.cli.standing import standing_of
+from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.client import Client, NotFound
+from makeway.client.resources import EVENTS, WORKLOADS
+
+EVENTS_SHOWN = 5
+_CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
+_LOSSES = ("Evicted", "Preempted")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help=HELP)
+    add_output(parser, ("text", "json", "yaml"))
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    async def story(client: Client, namespace: str) -> int:
+        target = await find_target(client, namespace, arguments.job)
+        document = await explanation_of(client, target)
+        if arguments.output in ("json", "yaml"):
+            print_document(arguments.output, document)
+        else:
+            for line in document["lines"]:
+                print_safely(str(line))
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+async def explanation_of(client: Client, target: Target) -> Document:
+    """The server's own explanation where it has one, else what the objects tell."""
+    events = await _events(client, target)
+    if target.workload is None:
+        assert target.job is not None
+        return _document(target.job, [*_without_workload(target.job), *_event_lines(events)])
+    try:
+        # A subresource is addressed like a part of the name.
+        name = f"{name_of(target.workload)}/explanation"
+        document = await client.get(WORKLOADS, name, target.namespace)
+    except NotFound:
+        document = _document(target.workload, _standing_lines(target))
+    lines = [str(line) for line in document.get("lines") or ()]
+    document["lines"] = [*lines, *_loss_lines(target.workload), *_event_lines(events)]
+    return document
+
+
+def _document(about: Document, lines: list[str]) -> Document:
+    metadata = {key: about["metadata"].get(key) for key in ("name", "namespace")}
+    return {
+        "apiVersion": "makeway.dev/v1",
+        "kind": "Explanation",
+        "metadata": metadata,
+        "lines": lines,
+    }
+
+
+def _without_workload(job: Document) -> list[str]:
+    queue = label(job, QUEUE_NAME)
+    if not queue:
+        return [
+            f"{name_of(job)} is in no queue: it has no label {QUEUE_NAME}",
+            "Makeway leaves such Jobs alone",
+        ]
+    if is_so(job, "Complete") or is_so(job, "Failed"):
+        return [f"{name_of(job)} has ended, and its Workload is gone"]
+    return [f"{name_of(job)} shall go to LocalQueue {queue}; no Workload was made for it yet"]
+
+
+def _standing_lines(target: Target) -> list[str]:
+    """How it stands by its conditions, for servers that explain nothing themselves."""
+    workload = target.workload or {}
+    lines = []
+    if target.job is not None:
+        standing = standing_of(target.job, workload, time.time())
+        reason = f": {standing.reason}" if standing.reason else ""
+        lines.append(f"{name_of(target.job)} is {standing.status}{reason}")
+    for type_ in _CONDITIONS:
+        found = condition(workload, type_)
+        if found is not None:
+            lines.append(_condition_line(found))
+    for check in items_at(workload, "status", "admissionChecks"):
+        state, message = text_at(check, "state"), text_at(check, "message")
+        lines.append(f"Admission check {text_at(check, 'name')} is {state} {message}".rstrip())
+    return lines
+
+
+def _loss_lines(workload: Document) -> list[str]:
+    """Who took its place: that it was stopped, and for whom."""
+    found = [condition(workload, type_) for type_ in _LOSSES if is_so(workload, type_)]
+    by_message = {text_at(entry, "message"): entry for entry in found if entry is not None}
+    lines = [_condition_line(entry) for entry in by_message.values()]
+    return ["It was stopped before:", *(f"- {line}" for line in lines)] if lines else []
+
+
+def _condition_line(found: Document) -> str:
+    since = moment_at(found, "lastTransitionTime")
+    ago = "" if since is None else f", {span_text(time.time() - since)} ago"
+    message = " ".join(text_at(found, "message").split())
+    reason = text_at(found, "reason")
+    return f"{text_at(found, 'type')}={text_at(found, 'status')} ({reason}{ago}): {message}"
+
+
+async def _events(client: Client, target: Target) -> list[Document]:
+    """The latest about the Job and its Workload, oldest first."""
+    found: list[Document] = []
+    for document in (target.job, target.workload):
+        if document is not None:
+            selector = f"involvedObject.uid={uid_of(document)}"
+            listing = await client.list(EVENTS, target.namespace, field_selector=selector)
+            found += listing.items
+    return sorted(found, key=_when)[-EVENTS_SHOWN:]
+
+
+def _when(event: Document) -> tuple[str, int]:
+    """Times are whole seconds; within one, the order of writing tells."""
+    revision = text_at(event, "metadata", "resourceVersion")
+    return text_at(event, "lastTimestamp"), int(revision) if revision.isdecimal() else 0
+
+
+def _event_lines(events: list[Document]) -> list[str]:
+    lines = []
+    for event in events:
+        at = moment_at(event, "lastTimestamp")
+        ago = "" if at is None else f"{span_text(time.time() - at)} ago, "
+        message = " ".join(text_at(event, "message").split())
+        lines.append(f"- {ago}{text_at(event, 'reason')}: {message}")
+    return ["What happened to it last:", *lines] if lines else []
+
+
+COMMAND = Command(
+    name="explain",
+    summary="tell why a job does not run, who holds its place, and what would help",
+    description="""\
+Tell why a job waits: what is missing in which flavor, who holds it and whether it
+could be taken back, who is ahead, and what would help. Of a job that was stopped,
+tell for whom and by which rule. Works for Workloads without a Job as well.
+""",
+    examples="""\
+examples:
+  makeway explain 12
+  makeway explain workload/train-1 -n vision
+  makeway explain @ -o json
+
+exit codes:
+  0  printed     1  no such job     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

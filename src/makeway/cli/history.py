@@ -1,0 +1,117 @@
+"""`makeway history`: jobs that have ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from makeway.cli import connect
+from makeway.cli.command import Command
+from makeway.cli.following import end_of, is_pod_of
+from makeway.cli.reading import Document, label, name_of, namespace_of
+from makeway.cli.spans import span_of, span_text
+from makeway.cli.standing import ENDED, JOB_NAME, STYLES, Standing, id_of
+from makeway.cli.status import add_filters, listing, standings, with_namespaces
+from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.client import Client
+from makeway.client.resources import PODS
+
+HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS")
+Pods = dict[tuple[str, str], list[Document]]  # by namespace and name of the job
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_filters(parser)
+    parser.add_argument("--since", metavar="SPAN", help="only what ended so long ago, as in 24h")
+    add_output(parser)
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    since_s = None if arguments.since is None else span_of("--since", arguments.since)
+
+    async def story(client: Client, namespace: str) -> int:
+        now = time.time()
+        ended = [
+            (at, standing)
+            for standing in await standings(client, namespace, arguments)
+            if standing.status in ENDED and (at := standing.ended_at) is not None
+            if since_s is None or at >= now - since_s
+        ]
+        shown = [standing for _, standing in sorted(ended, key=lambda pair: pair[0])]
+        where = "" if arguments.all_namespaces else namespace
+        _print(shown, await _pods(client, where), now, arguments)
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+async def _pods(client: Client, namespace: str) -> Pods:
+    pods: Pods = {}
+    for pod in (await client.list(PODS, namespace, label_selector=JOB_NAME)).items:
+        pods.setdefault((namespace_of(pod), label(pod, JOB_NAME)), []).append(pod)
+    return pods
+
+
+def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
+    codes = [exit_code(standing.job, pods) for standing in shown]
+    if arguments.output in ("json", "yaml"):
+        document = listing(shown)
+        for item, code in zip(document["items"], codes, strict=True):
+            item["exitCode"] = code
+        print_document(arguments.output, document)
+    elif arguments.output == "name":
+        for standing in shown:
+            print(f"job.batch/{name_of(standing.job)}")
+    elif shown:
+        is_wide = arguments.output == "wide"
+        rows = [_row(s, code, now, is_wide) for s, code in zip(shown, codes, strict=True)]
+        head = [*HEAD, "REASON"] if is_wide else list(HEAD)
+        print_table(*with_namespaces(head, rows, shown, arguments))
+    else:
+        print("no job has ended", file=sys.stderr)
+
+
+def exit_code(job: Document, pods: Pods) -> int:
+    own = pods.get((namespace_of(job), name_of(job)), [])
+    return end_of(job, [pod for pod in own if is_pod_of(pod, job)]).code
+
+
+def _row(standing: Standing, code: int, now: float, is_wide: bool) -> list[Cell]:
+    number, ended = id_of(standing.job), standing.ended_at
+    cells = [
+        Cell("-" if number is None else str(number)),
+        Cell(name_of(standing.job)),
+        Cell(standing.queue or "-"),
+        Cell(standing.status, STYLES[standing.status]),
+        Cell(str(code), "red" if code else ""),
+        Cell("-" if ended is None else f"{span_text(now - ended)} ago"),
+        Cell(span_text(standing.wait_s) or "-"),
+        Cell(span_text(standing.run_s) or "-"),
+        Cell(str(standing.evictions)),
+    ]
+    return [*cells, Cell(standing.reason)] if is_wide else cells
+
+
+COMMAND = Command(
+    name="history",
+    summary="list jobs that have ended: waits, run times, evictions, exit codes",
+    description="""\
+List jobs that have ended, the latest last: how long they waited and ran, how often
+they were evicted, and their exit codes. Only Jobs that still exist are listed; those
+cancelled or past their --ttl are gone. WAIT counts to the last admission, so it
+includes the runs that were lost to evictions.
+""",
+    examples="""\
+examples:
+  makeway history --since 24h
+  makeway history -A --me -o wide
+  makeway history -o json | jq '[.items[].waitSeconds] | add'
+
+exit codes:
+  0  printed     1  the server refused     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,97 @@
+"""`makeway lint FILE...`: what is wrong, and what is allowed but hardly meant."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from makeway.cli import advice, prospects
+from makeway.cli.advice import Advice, Files
+from makeway.cli.check import (
+    Report,
+    check_texts,
+    findings,
+    print_json,
+    print_text,
+    read_texts,
+)
+from makeway.cli.check import add_arguments as add_arguments_of_check
+from makeway.cli.command import Command, Trouble
+
+Rule = Callable[[Files], Iterator[Advice]]
+
+RULES: tuple[Rule, ...] = (
+    advice.duplicates,
+    advice.units_of_requests,
+    advice.units_of_quotas,
+    advice.missing_references,
+    advice.missing_references_of_jobs,
+    advice.unused_objects,
+    advice.namespaces_not_selected,
+    advice.lonely_policies,
+    advice.circling_policies,
+    advice.overridden_policies,
+)
+# These need to know which of two objects counts.
+RULES_OF_UNIQUE: tuple[Rule, ...] = (
+    prospects.quota_out_of_reach,
+    prospects.flavors_without_quota,
+    prospects.jobs_that_never_run,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_arguments_of_check(parser)
+    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    troubles: list[str] = []
+    report = check_texts(read_texts(arguments.files, troubles))
+    add_advice(report)
+    if arguments.output == "json":
+        print_json(report)
+    else:
+        print_text(report)
+    if troubles:
+        raise Trouble("\nmakeway: ".join(troubles))
+    return 1 if report.errors or (arguments.strict and report.warnings) else 0
+
+
+def add_advice(report: Report) -> None:
+    """Go on where `check` ends: with what could be read, the objects together."""
+    files = Files([view for _, view in report.readable])
+    rules = RULES if any(advice.duplicates(files)) else (*RULES, *RULES_OF_UNIQUE)
+    found = [piece for rule in rules for piece in rule(files)]
+    for piece in sorted(found, key=lambda piece: piece.place):
+        manifest = report.readable[piece.place][0]
+        told = report.errors if piece.is_error else report.warnings
+        told.extend(findings(manifest, (piece.error,)))
+
+
+COMMAND = Command(
+    name="lint",
+    summary="check manifests, and advise: mistaken units, jobs that can never run …",
+    description="""\
+Everything that `makeway check` finds, and advice about what is allowed but hardly
+meant. Units: memory of 512m (half a byte), 1000 cores. Jobs that even an empty
+cluster would not admit, as the engine itself decides. References to queues, flavors,
+checks and classes that are not there, objects that nobody uses, quota that nobody
+can reach, policies that never take effect or can go round in circles. All files are
+looked at as one set; nothing is said about kinds that the files have none of.
+
+What can't work is an error, what may be meant is a warning. Needs no server.
+""",
+    examples="""\
+examples:
+  makeway lint queues.yaml jobs/
+  makeway lint --strict examples/
+  makeway lint -o json queues.yaml | jq '.warnings[].hint'
+
+exit codes:
+  0  no errors, perhaps warnings     1  errors; with --strict also warnings
+  2  a file can't be read
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,115 @@
+"""`makeway logs`: what a job has printed."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from makeway.cli import connect
+from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.following import Follower, Printer, containers_of, pods_of
+from makeway.cli.reading import Document, name_of, namespace_of
+from makeway.cli.references import HELP, find_target
+from makeway.cli.spans import span_of
+from makeway.cli.standing import standing_of
+from makeway.client import Client
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help=HELP)
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on until the job ends, over evictions"
+    )
+    parser.add_argument("--pod", default="", help="only of this pod")
+    parser.add_argument("-c", "--container", default="", help="only of this container")
+    parser.add_argument("--tail", type=int, metavar="N", help="only the last N lines of each")
+    parser.add_argument(
+        "--previous", action="store_true", help="of the run before the last restart"
+    )
+    parser.add_argument("--timestamps", action="store_true", help="each line with its time")
+    parser.add_argument("--since", metavar="SPAN", help="only of so long ago, for example 10m")
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    query = query_of(arguments)
+    if arguments.follow and arguments.previous:
+        raise Trouble("--previous has ended and can't be followed")
+
+    async def story(client: Client, namespace: str) -> int:
+        target = await find_target(client, namespace, arguments.job)
+        if target.job is None:
+            raise Refusal(f"{target.text} belongs to no Job")
+        if arguments.follow:
+            await Follower(client, target.job, query).run(pod=arguments.pod, tells_standing=True)
+            return 0
+        pods = await pods_of(client, target.job)
+        chosen = [pod for pod in pods if arguments.pod in ("", name_of(pod))]
+        if pods and not chosen:
+            names = ", ".join(map(name_of, pods))
+            raise Refusal(f"{target.text} has no pod {arguments.pod}; it has {names}")
+        if not pods:
+            standing = standing_of(target.job, target.workload, time.time())
+            why = f": {standing.reason}" if standing.reason else ""
+            raise Refusal(f"{target.text} has no pods, it is {standing.status}{why}")
+        await _print(client, chosen, query)
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+async def _print(client: Client, pods: list[Document], query: dict[str, str]) -> None:
+    streams = [
+        (pod, container)
+        for pod in pods
+        for container in ([query["container"]] if "container" in query else containers_of(pod))
+    ]
+    printer = Printer(names_streams=len(streams) > 1)
+    for pod, container in streams:
+        several = len(containers_of(pod)) > 1
+        stream = f"{name_of(pod)}/{container}" if several else name_of(pod)
+        wanted = {**query, "container": container}
+        async for piece in client.logs(name_of(pod), namespace_of(pod), wanted):
+            printer.write(stream, piece)
+        printer.finish(stream)
+
+
+def query_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """What is asked of the server's log."""
+    query: dict[str, str] = {}
+    if arguments.container:
+        query["container"] = arguments.container
+    if arguments.tail is not None:
+        if arguments.tail < 0:
+            raise Trouble(f"--tail {arguments.tail}: write 0 or more")
+        query["tailLines"] = str(arguments.tail)
+    if arguments.previous:
+        query["previous"] = "true"
+    if arguments.timestamps:
+        query["timestamps"] = "true"
+    if arguments.since:
+        query["sinceSeconds"] = str(int(span_of("--since", arguments.since)))
+    return query
+
+
+COMMAND = Command(
+    name="logs",
+    summary="print what a job has printed; -f stays with it over evictions",
+    description="""\
+Print the output of a job's pods. With several pods or containers, every line
+begins with whose it is. With -f it goes on until the job ends: a job that is
+evicted and admitted again goes on as other pods, and standard error tells how it
+stands. Ctrl-C ends the following, not the job.
+""",
+    examples="""\
+examples:
+  makeway logs 12
+  makeway logs -f @
+  makeway logs train --tail 100 --pod train-x7k2p-0
+
+exit codes:
+  0  printed     1  no such job, or it has printed nothing yet     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

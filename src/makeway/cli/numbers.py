@@ -1,0 +1,57 @@
+"""Short numbers for jobs: small, per server, none given twice.
+
+The last number given is an annotation of the namespace `default`, which every server has and
+nobody can delete. A number is taken by writing the next one there; whoever is second gets a
+conflict and tries again. A number whose job was never created is lost, which hurts nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from makeway.cli.reading import Document, annotation
+from makeway.cli.standing import ID, id_of
+from makeway.client import ApiError, Client, Conflict
+from makeway.client.resources import JOBS, NAMESPACES
+
+LAST_ID = "makeway.dev/last-id"
+KEEPER = "default"
+FORBIDDEN = 403
+_ATTEMPTS = 50  # of ten conflicts each
+_PAUSE_S = 0.05
+
+
+async def take_number(client: Client) -> int | None:
+    """The next number; None where the server does not let us count (a cluster of others)."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return await _take(client)
+        except Conflict:
+            await asyncio.sleep(_PAUSE_S * (attempt + 1) * random.random())
+        except ApiError as error:
+            if error.code == FORBIDDEN:
+                return None
+            raise
+    return None
+
+
+async def _take(client: Client) -> int:
+    before = await client.get(NAMESPACES, KEEPER)
+    least = 0
+    if not annotation(before, LAST_ID).isdecimal():
+        # Nobody has counted yet, or somebody has removed the count: go on after what there is.
+        jobs = (await client.list(JOBS, label_selector=ID)).items
+        least = max((id_of(job) or 0 for job in jobs), default=0)
+    taken = 0
+
+    def count_up(document: Document) -> Document:
+        nonlocal taken
+        written = annotation(document, LAST_ID)
+        taken = max(int(written) if written.isdecimal() else 0, least) + 1
+        annotations = document["metadata"].get("annotations") or {}
+        document["metadata"]["annotations"] = {**annotations, LAST_ID: str(taken)}
+        return document
+
+    await client.update(NAMESPACES, KEEPER, edit=count_up)
+    return taken

@@ -1,0 +1,79 @@
+"""`makeway priority`: change how important a job is."""
+
+from __future__ import annotations
+
+import argparse
+
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
+from makeway.cli import connect
+from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.reading import Document, name_of, namespace_of
+from makeway.cli.references import HELP, find_job
+from makeway.cli.standing import job_text
+from makeway.client import Client
+from makeway.client.resources import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help=HELP)
+    parser.add_argument("name", metavar="CLASS", nargs="?", help="a WorkloadPriorityClass")
+    parser.add_argument(
+        "--preemption",
+        metavar="CLASS",
+        help="class that counts when others want its place; at least as high as its priority",
+    )
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.name is None and arguments.preemption is None:
+        raise Trouble("name a class, or one with --preemption")
+
+    async def story(client: Client, namespace: str) -> int:
+        job = await find_job(client, namespace, arguments.job)
+        metadata: Document = {}
+        said = []
+        if arguments.name is not None:
+            await _look_up(client, arguments.name, may_be_of_pods=False)
+            metadata["labels"] = {PRIORITY_CLASS: arguments.name}
+            said.append(f"priority class {arguments.name}")
+        if arguments.preemption is not None:
+            await _look_up(client, arguments.preemption, may_be_of_pods=True)
+            metadata["annotations"] = {PREEMPTION_PRIORITY_CLASS: arguments.preemption}
+            said.append(f"preemption priority class {arguments.preemption}")
+        patch = {"metadata": metadata}
+        await client.patch(JOBS, name_of(job), namespace_of(job), patch=patch)
+        print(f"{job_text(job)} has {' and '.join(said)}")
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+async def _look_up(client: Client, name: str, *, may_be_of_pods: bool) -> None:
+    """Refuse a class that is not there: a job with one would never be admitted."""
+    kinds = (WORKLOAD_CLASSES, PRIORITY_CLASSES) if may_be_of_pods else (WORKLOAD_CLASSES,)
+    known = [name_of(item) for kind in kinds for item in (await client.list(kind)).items]
+    if name not in known:
+        choice = f"there are: {', '.join(known)}" if known else "there is none"
+        raise Refusal(f"no {' or '.join(kind.kind for kind in kinds)} {name}; {choice}")
+
+
+COMMAND = Command(
+    name="priority",
+    summary="change the priority of a job",
+    description="""\
+Give a job another priority class: it moves in its queue at once. --preemption sets
+the class that counts when others look for victims, so that a job can be queued as
+ordinary and still be hard to take away.
+""",
+    examples="""\
+examples:
+  makeway priority 12 high
+  makeway priority train --preemption high
+
+exit codes:
+  0  changed     1  no such job or class, the server refused     2  wrong usage, no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,233 @@
+"""How a job stands: one word, since when, and why it waits; from the Job and its Workload.
+
+    pending ──► reserved ──► admitted ──► running ──► succeeded, failed
+       ▲  ▲                                  │
+held ──┘  └──────────── evicting ◄───────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from makeway.api.labels import JOB_UID, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.times import format_time
+from makeway.cli.reading import (
+    Document,
+    annotation,
+    at,
+    condition,
+    count_at,
+    is_so,
+    items_at,
+    label,
+    moment_at,
+    name_of,
+    namespace_of,
+    text_at,
+    uid_of,
+)
+
+ID = "makeway.dev/id"  # label of a Job: its short number
+SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
+SUBMITTED_FROM = "makeway.dev/submitted-from"
+GIT_REVISION = "makeway.dev/git-revision"
+JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
+
+HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
+RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
+SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
+ENDED = frozenset((SUCCEEDED, FAILED))
+STYLES: Mapping[str, str] = {
+    HELD: "dim",
+    PENDING: "yellow",
+    RESERVED: "blue",
+    ADMITTED: "blue",
+    RUNNING: "green",
+    EVICTING: "red",
+    SUCCEEDED: "dim",
+    FAILED: "red",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    job: Document
+    workload: Document | None  # None: nobody has made one
+    status: str
+    reason: str  # why it does not run; empty when it does, or has
+    wait_s: float | None  # until it was admitted, or until now; None: it is in no queue
+    run_s: float | None  # None: it has not begun
+
+    @property
+    def queue(self) -> str:
+        return label(self.job, QUEUE_NAME)
+
+    @property
+    def created_at(self) -> float:
+        return moment_at(self.job, "metadata", "creationTimestamp") or 0.0
+
+    @property
+    def ended_at(self) -> float | None:
+        return ended_at(self.job)
+
+    @property
+    def priority(self) -> int | None:
+        found = at(self.workload, "spec", "priority")
+        return found if isinstance(found, int) else None
+
+    @property
+    def evictions(self) -> int:
+        """How often it was stopped, as far as its Workload remembers."""
+        stats = items_at(self.workload, "status", "schedulingStats", "evictions")
+        requeues = count_at(self.workload, "status", "requeueState", "count")
+        return sum(count_at(entry, "count") for entry in stats) or requeues
+
+    def as_row(self) -> Document:
+        """For programs."""
+        ended = self.ended_at
+        return {
+            "id": id_of(self.job),
+            "name": name_of(self.job),
+            "namespace": namespace_of(self.job),
+            "queue": self.queue or None,
+            "status": self.status,
+            "reason": self.reason or None,
+            "priority": self.priority,
+            "priorityClass": label(self.job, PRIORITY_CLASS) or None,
+            "submittedBy": annotation(self.job, SUBMITTED_BY) or None,
+            "createdAt": text_at(self.job, "metadata", "creationTimestamp"),
+            "endedAt": None if ended is None else format_time(ended),
+            "waitSeconds": self.wait_s,
+            "runSeconds": self.run_s,
+            "evictions": self.evictions,
+            "workload": None if self.workload is None else name_of(self.workload),
+        }
+
+
+def standing_of(job: Document, workload: Document | None, now: float) -> Standing:
+    status = _status(job, workload)
+    started, ended = _started_at(job, workload), ended_at(job)
+    created = moment_at(job, "metadata", "creationTimestamp")
+    is_queued = bool(label(job, QUEUE_NAME)) and created is not None
+    waited_until = started if started is not None else ended if ended is not None else now
+    return Standing(
+        job=job,
+        workload=workload,
+        status=status,
+        reason=_reason(job, workload, status, now),
+        wait_s=max(0.0, waited_until - created) if is_queued and created is not None else None,
+        run_s=None if started is None else max(0.0, (now if ended is None else ended) - started),
+    )
+
+
+def _status(job: Document, workload: Document | None) -> str:
+    if is_so(job, "Complete"):
+        return SUCCEEDED
+    if is_so(job, "Failed"):
+        return FAILED
+    if at(job, "metadata", "deletionTimestamp"):
+        return ENDING
+    if workload is None:
+        return _without_workload(job)
+    if is_so(workload, "QuotaReserved") and is_so(workload, "Evicted"):
+        return EVICTING
+    if is_so(workload, "Admitted"):
+        return RUNNING if count_at(job, "status", "active") else ADMITTED
+    if at(workload, "spec", "active") is False:
+        return HELD
+    return RESERVED if is_so(workload, "QuotaReserved") else PENDING
+
+
+def _without_workload(job: Document) -> str:
+    if not at(job, "spec", "suspend"):
+        return RUNNING if count_at(job, "status", "active") else PENDING
+    return PENDING if label(job, QUEUE_NAME) else SUSPENDED
+
+
+def _reason(job: Document, workload: Document | None, status: str, now: float) -> str:
+    if status == FAILED:
+        return _said(condition(job, "Failed"))
+    if status in (RUNNING, SUCCEEDED, ENDING):
+        return ""
+    if workload is None:
+        return "no Workload was made for it yet" if label(job, QUEUE_NAME) else "in no queue"
+    if status == EVICTING:
+        return _said(condition(workload, "Evicted"))
+    if status == HELD:
+        evicted = condition(workload, "Evicted")
+        return (_said(evicted) if is_so(workload, "Evicted") else "") or "held"
+    if status in (RESERVED, ADMITTED):
+        return "" if status == ADMITTED else _said(condition(workload, "Admitted"))
+    return _why_pending(workload, now)
+
+
+def _why_pending(workload: Document, now: float) -> str:
+    again_at = moment_at(workload, "status", "requeueState", "requeueAt")
+    if again_at is not None and again_at > now:
+        return f"backs off until {format_time(int(again_at))}"
+    reserved, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
+    if _said(reserved):
+        return _said(reserved)
+    return _said(evicted) if is_so(workload, "Evicted") else "not looked at yet"
+
+
+def _said(found: Document | None) -> str:
+    """A condition in one line; its reason where it has no message."""
+    message = " ".join(text_at(found, "message").split())
+    return message or text_at(found, "reason")
+
+
+def _started_at(job: Document, workload: Document | None) -> float | None:
+    """Since when it has what it needs; None while it waits."""
+    if workload is not None and is_so(workload, "Admitted"):
+        return moment_at(condition(workload, "Admitted"), "lastTransitionTime")
+    return moment_at(job, "status", "startTime")
+
+
+def ended_at(job: Document) -> float | None:
+    for type_ in ("Complete", "Failed"):
+        if is_so(job, type_):
+            completed = moment_at(job, "status", "completionTime")
+            return completed or moment_at(condition(job, type_), "lastTransitionTime")
+    return None
+
+
+# --- a Job and its Workload ---
+
+
+def is_of(workload: Document, job: Document) -> bool:
+    uid = uid_of(job)
+    if not uid:
+        return False
+    owners = items_at(workload, "metadata", "ownerReferences")
+    return label(workload, JOB_UID) == uid or any(owner.get("uid") == uid for owner in owners)
+
+
+def workloads_by_job(workloads: Iterable[Document]) -> dict[str, Document]:
+    """By the uid of the Job; of several, the one made last."""
+    found: dict[str, Document] = {}
+    for workload in sorted(workloads, key=lambda w: text_at(w, "metadata", "creationTimestamp")):
+        uids = [text_at(o, "uid") for o in items_at(workload, "metadata", "ownerReferences")]
+        for uid in (*uids, label(workload, JOB_UID)):
+            if uid:
+                found[uid] = workload
+    return found
+
+
+def id_of(job: Document) -> int | None:
+    """The short number of a job; None for one that was not submitted by `makeway submit`."""
+    text = label(job, ID)
+    return int(text) if text.isdecimal() and text.isascii() else None
+
+
+def job_text(job: Document) -> str:
+    """`job 12 (train-x7k2p)`, or `job train` where there is no number."""
+    number = id_of(job)
+    return f"job {name_of(job)}" if number is None else f"job {number} ({name_of(job)})"
+
+
+def short_text(job: Document) -> str:
+    """What a user types for it."""
+    number = id_of(job)
+    return name_of(job) if number is None else str(number)

@@ -1,0 +1,164 @@
+"""`makeway status`: all jobs that have not ended, and why those that wait do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterable
+
+from makeway.cli import connect
+from makeway.cli.command import Command
+from makeway.cli.reading import Document, annotation, name_of, namespace_of, uid_of
+from makeway.cli.references import user_name
+from makeway.cli.spans import span_text
+from makeway.cli.standing import (
+    ENDED,
+    STYLES,
+    SUBMITTED_BY,
+    Standing,
+    id_of,
+    standing_of,
+    workloads_by_job,
+)
+from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.client import Client
+from makeway.client.resources import JOBS, WORKLOADS
+
+REFRESH_S = 2.0
+REASON_MAX = 100  # characters, unless -o wide
+_CLEAR = "\x1b[H\x1b[2J"
+HEAD = ("ID", "NAME", "QUEUE", "STATUS", "PRIO", "AGE", "WAIT", "RUN", "REASON")
+WIDE = ("USER", "WORKLOAD")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_filters(parser)
+    parser.add_argument("--all", action="store_true", help="with those that have ended")
+    parser.add_argument("-w", "--watch", action="store_true", help="again every two seconds")
+    add_output(parser)
+    connect.add_arguments(parser)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    parser.add_argument("-q", "--queue", default="", help="only of this LocalQueue")
+    parser.add_argument("--me", action="store_true", help="only what you have submitted")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    async def story(client: Client, namespace: str) -> int:
+        while True:
+            found = await standings(client, namespace, arguments)
+            shown = [s for s in found if arguments.all or s.status not in ENDED]
+            if arguments.watch and sys.stdout.isatty():
+                print(_CLEAR, end="")
+            _print(shown, namespace, arguments)
+            if not arguments.watch:
+                return 0
+            sys.stdout.flush()
+            await asyncio.sleep(REFRESH_S)
+
+    return connect.converse(arguments, story)
+
+
+async def standings(
+    client: Client, namespace: str, arguments: argparse.Namespace
+) -> list[Standing]:
+    """All that pass the filters, in the order in which they came."""
+    where = "" if arguments.all_namespaces else namespace
+    jobs = (await client.list(JOBS, where)).items
+    workloads = workloads_by_job((await client.list(WORKLOADS, where)).items)
+    now = time.time()
+    found = [standing_of(job, workloads.get(uid_of(job)), now) for job in jobs]
+    return sorted(
+        (standing for standing in found if _passes(standing, arguments)),
+        key=lambda s: (s.created_at, id_of(s.job) or 0, name_of(s.job)),
+    )
+
+
+def _passes(standing: Standing, arguments: argparse.Namespace) -> bool:
+    if arguments.queue and standing.queue != arguments.queue:
+        return False
+    return not arguments.me or annotation(standing.job, SUBMITTED_BY) == user_name()
+
+
+def _print(shown: list[Standing], namespace: str, arguments: argparse.Namespace) -> None:
+    if arguments.output in ("json", "yaml"):
+        print_document(arguments.output, listing(shown))
+    elif arguments.output == "name":
+        for standing in shown:
+            print(f"job.batch/{name_of(standing.job)}")
+    elif shown:
+        head = [*HEAD, *(WIDE if arguments.output == "wide" else ())]
+        rows = [_row(standing, is_wide=arguments.output == "wide") for standing in shown]
+        print_table(*with_namespaces(head, rows, shown, arguments))
+    else:
+        place = "" if arguments.all_namespaces else f" in namespace {namespace}"
+        more = "" if arguments.all else " that has not ended"
+        print(f"there is no job{place}{more}", file=sys.stderr)
+
+
+def listing(shown: Iterable[Standing]) -> Document:
+    return {"kind": "JobStandingList", "items": [standing.as_row() for standing in shown]}
+
+
+def with_namespaces(
+    head: list[str],
+    rows: list[list[Cell]],
+    shown: list[Standing],
+    arguments: argparse.Namespace,
+) -> tuple[list[str], list[list[Cell]]]:
+    if not arguments.all_namespaces:
+        return head, rows
+    namespaces = [Cell(namespace_of(standing.job)) for standing in shown]
+    return ["NAMESPACE", *head], [[n, *row] for n, row in zip(namespaces, rows, strict=True)]
+
+
+def _row(standing: Standing, *, is_wide: bool) -> list[Cell]:
+    number, priority = id_of(standing.job), standing.priority
+    reason = standing.reason
+    if not is_wide and len(reason) > REASON_MAX:
+        reason = reason[: REASON_MAX - 1] + "…"
+    cells = [
+        Cell("-" if number is None else str(number)),
+        Cell(name_of(standing.job)),
+        Cell(standing.queue or "-"),
+        Cell(standing.status, STYLES.get(standing.status, "")),
+        Cell("-" if priority is None else str(priority)),
+        Cell(span_text(time.time() - standing.created_at)),
+        Cell(span_text(standing.wait_s) or "-"),
+        Cell(span_text(standing.run_s) or "-"),
+        Cell(reason),
+    ]
+    if is_wide:
+        workload = standing.workload
+        cells.append(Cell(annotation(standing.job, SUBMITTED_BY) or "-"))
+        cells.append(Cell("-" if workload is None else name_of(workload)))
+    return cells
+
+
+COMMAND = Command(
+    name="status",
+    summary="list the jobs: who runs, who waits, and for what",
+    description="""\
+List jobs with their status, how long they have waited and run, and for those that
+wait the reason. `makeway` alone does the same. The words are: pending (waits for
+quota), held (waits for `makeway resume`), reserved (holds quota, may not start yet),
+admitted (may start), running, evicting (is being stopped), ending (is being
+deleted), succeeded, failed; suspended is a Job in no queue that does not run.
+""",
+    examples="""\
+examples:
+  makeway
+  makeway status --me -w
+  makeway status -A --all -o wide
+  makeway status -q vision -o json | jq '.items[] | select(.status == "pending")'
+
+exit codes:
+  0  printed     1  the server refused     2  no server
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

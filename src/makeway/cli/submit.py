@@ -1,0 +1,408 @@
+"""`makeway submit`: a command becomes a Job in a queue."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.quantity import QuantityError, parse_nanos
+from makeway.cli import connect
+from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.following import Follower, wait_for_end
+from makeway.cli.numbers import take_number
+from makeway.cli.reading import Document, name_of
+from makeway.cli.references import user_name
+from makeway.cli.spans import span_of
+from makeway.cli.standing import (
+    GIT_REVISION,
+    ID,
+    SUBMITTED_BY,
+    SUBMITTED_FROM,
+    job_text,
+    short_text,
+)
+from makeway.cli.surroundings import Surroundings, captured, git_revision
+from makeway.cli.tables import print_document
+from makeway.client import Client
+from makeway.client.resources import JOBS, LOCAL_QUEUES
+
+GPU = "nvidia.com/gpu"
+IMAGE = "makeway.dev/local"  # a name only: on one machine there is nothing to pull
+DIRECTIVE = "#MAKEWAY"
+EXIT_INTERRUPTED = 130
+NAME_MAX = 40  # of what is made from a command; a suffix, and the pods' own, come behind it
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_ARRAY = re.compile(r"0-([0-9]{1,6})(?:%([0-9]{1,6}))?", re.ASCII)
+# `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
+_EXPANDED = re.compile(r"\$(?=[$(])")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing has a default here, so that a script's own lines can tell what was not written."""
+    add = parser.add_argument
+    add(
+        "words",
+        metavar="COMMAND",
+        nargs=argparse.REMAINDER,
+        help="what to run, after `--`; or a script and its arguments",
+    )
+    add("-q", "--queue", help="LocalQueue (default: the only one of the namespace)")
+    add("--name", help="name of the job (default: made from the command)")
+    add("--cpu", metavar="QTY", help="cores per pod, for example 2 or 500m")
+    add("--memory", metavar="QTY", help="memory per pod, for example 4Gi")
+    add("--gpu", metavar="N", help="GPUs per pod")
+    add("--gpu-resource", metavar="NAME", help=f"what a GPU is called (default: {GPU})")
+    add("--request", metavar="RES=QTY", action="append", help="any resource; may be repeated")
+    add("--parallelism", type=int, metavar="N", help="so many pods at once")
+    add("--completions", type=int, metavar="N", help="so many pods in all (default: as above)")
+    add("--array", metavar="0-N[%M]", help="one pod per index ($JOB_COMPLETION_INDEX), M at once")
+    add("--priority", metavar="CLASS", help="WorkloadPriorityClass")
+    add("--retries", type=int, metavar="N", help="start failed pods again so often (default: 0)")
+    add("--time-limit", metavar="SPAN", help="end it after running so long, for example 2h")
+    add("--ttl", metavar="SPAN", help="delete it so long after its end (default: keep it)")
+    add("--env", metavar="K=V", action="append", help="a variable; may be repeated")
+    add("--no-env", action="store_true", default=None, help="take no variables along")
+    add("--workdir", metavar="DIR", help="where to run (default: the current directory)")
+    add("--image", help="container image, for servers that run containers")
+    add("--hold", action="store_true", default=None, help="queue it, but let it wait for `resume`")
+    add("--follow", action="store_true", default=None, help="print its output, until it ends")
+    add("--wait", action="store_true", default=None, help="wait until it ends")
+    add("--dry-run", choices=("client", "server"), help="print the Job; create nothing")
+    add("-o", "--output", choices=("text", "name", "json", "yaml"), help="how to print")
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    command = _complete(arguments)
+    job = job_of(arguments, command, _surroundings(arguments))
+    if arguments.dry_run == "client":
+        if arguments.queue:
+            job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
+        print_document(arguments.output or "yaml", job)
+        return 0
+    submitted: list[Document] = []
+
+    async def story(client: Client, namespace: str) -> int:
+        job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
+        if arguments.dry_run:
+            made = await client.create(JOBS, job, namespace=namespace, dry_run=True)
+            print_document(arguments.output or "yaml", made)
+            return 0
+        number = await take_number(client)
+        if number is not None:
+            job["metadata"]["labels"][ID] = str(number)
+        made = await client.create(JOBS, job, namespace=namespace)
+        submitted.append(made)
+        _tell(made, arguments.output)
+        connect.show_warnings(client)
+        return await _stay(client, made, arguments)
+
+    try:
+        return connect.converse(arguments, story)
+    except KeyboardInterrupt:
+        if not submitted:
+            raise
+        word = short_text(submitted[0])
+        print(
+            f"\nmakeway: {job_text(submitted[0])} goes on without you; `makeway logs -f {word}`"
+            f" follows it, `makeway cancel {word}` ends it",
+            file=sys.stderr,
+        )
+        return EXIT_INTERRUPTED
+
+
+def _tell(job: Document, output: str | None) -> None:
+    if output == "name":
+        print(f"job.batch/{name_of(job)}", flush=True)
+    elif output in ("json", "yaml"):
+        print_document(output, job)
+    else:
+        print(f"Submitted {job_text(job)}", flush=True)
+
+
+async def _stay(client: Client, job: Document, arguments: argparse.Namespace) -> int:
+    if arguments.follow:
+        ended = await Follower(client, job, {}).run(tells_standing=True)
+    elif arguments.wait:
+        ended = await wait_for_end(client, job)
+    else:
+        return 0
+    print(f"makeway: {job_text(job)} {ended.text}", file=sys.stderr)
+    return ended.code
+
+
+async def _queue(client: Client, namespace: str, named: str | None) -> str:
+    """The queue that was named, or the only one there is."""
+    found = sorted(map(name_of, (await client.list(LOCAL_QUEUES, namespace)).items))
+    choice = f"there are: {', '.join(found)}" if found else "there is none; see `makeway apply`"
+    if named:
+        if named not in found:
+            raise Refusal(f"no LocalQueue {named} in namespace {namespace}; {choice}")
+        return named
+    if len(found) != 1:
+        raise Refusal(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
+    return found[0]
+
+
+# --- what was asked for ---
+
+
+class _DirectiveParser(argparse.ArgumentParser):
+    """Tells what is wrong with a script's lines as such."""
+
+    where = ""
+
+    def error(self, message: str) -> NoReturn:
+        raise Trouble(f"{self.where}: {message}")
+
+
+def _complete(arguments: argparse.Namespace) -> list[str]:
+    """Return the command; options that a script brings along are filled in."""
+    words: list[str] = arguments.words
+    if words[:1] == ["--"]:
+        command = words[1:]
+    else:
+        command = _script(words, arguments)
+    if not command:
+        raise Trouble("say what to run: makeway submit -q QUEUE -- COMMAND")
+    return command
+
+
+def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+    """A script that lies here, with its directives; any other word is a command."""
+    path = Path(words[0]) if words else Path()
+    if not words or not os.path.isfile(path):  # Path's own raises for names that are too long
+        return list(words)
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise Trouble(f"{path} can't be read: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith("#"):
+            break
+        if line.split(" ")[0].split("\t")[0] == DIRECTIVE:
+            _take_directive(f"{path}:{number}", line.removeprefix(DIRECTIVE), arguments)
+    if os.access(path, os.X_OK):
+        return [str(path.absolute()), *words[1:]]
+    first = lines[0] if lines else ""
+    interpreter = first[2:].split() if first.startswith("#!") else ["/bin/sh"]
+    return [*interpreter, str(path.absolute()), *words[1:]]
+
+
+def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> None:
+    """What the command line says goes before what the script says; repeated options add up."""
+    parser = _DirectiveParser(prog="makeway submit", add_help=False)
+    parser.where = where
+    add_arguments(parser)
+    try:
+        found = parser.parse_args(shlex.split(text, comments=True))
+    except ValueError as error:
+        raise Trouble(f"{where}: {error}") from None
+    if found.words:
+        raise Trouble(f"{where}: {found.words[0]!r} is no option")
+    for name, value in vars(found).items():
+        written = getattr(arguments, name)
+        if written is None:
+            setattr(arguments, name, value)
+        elif isinstance(value, list):
+            setattr(arguments, name, [*value, *written])
+
+
+def _surroundings(arguments: argparse.Namespace) -> Surroundings:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise Trouble("the current directory is gone; name another with --workdir") from None
+    return Surroundings(
+        directory=str(here),
+        user=user_name(),
+        revision=git_revision(here),
+        environment={} if arguments.no_env else captured(os.environ),
+    )
+
+
+# --- the Job ---
+
+
+def job_of(
+    arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
+) -> Document:
+    """Build the Job; Trouble names the option that is wrong."""
+    name = arguments.name or f"{_base_name(command)}-{_suffix()}"
+    annotations = {
+        SUBMITTED_FROM: surroundings.directory,
+        SUBMITTED_BY: surroundings.user,
+        GIT_REVISION: surroundings.revision,
+        HOLD: "true" if arguments.hold else "",
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": {PRIORITY_CLASS: arguments.priority} if arguments.priority else {},
+            "annotations": {key: value for key, value in annotations.items() if value},
+        },
+        "spec": {
+            "suspend": True,  # whoever admits it starts it
+            "backoffLimit": _at_least("--retries", arguments.retries, 0) or 0,
+            **_counts(arguments),
+            **_times(arguments),
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [_container(arguments, command, surroundings)],
+                }
+            },
+        },
+    }
+
+
+def _container(
+    arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
+) -> Document:
+    variables = {**surroundings.environment, **_pairs("--env", arguments.env)}
+    requests = _requests(arguments)
+    # Kubernetes wants devices and the like as limits, too.
+    limits = {name: amount for name, amount in requests.items() if "/" in name}
+    resources = {"requests": requests, "limits": limits}
+    container = {
+        "name": "main",
+        "image": arguments.image or IMAGE,
+        "command": [_plain(word) for word in command],
+        "workingDir": str(Path(surroundings.directory, arguments.workdir or "")),
+        "env": [{"name": name, "value": _plain(value)} for name, value in variables.items()],
+        "resources": {part: amounts for part, amounts in resources.items() if amounts},
+    }
+    return {key: value for key, value in container.items() if value}
+
+
+def _plain(text: str) -> str:
+    """So written that a container's command or variable gets exactly this text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Trouble(f"{text!r} is not text in UTF-8") from None
+    return _EXPANDED.sub("$$", text)
+
+
+def _requests(arguments: argparse.Namespace) -> dict[str, str]:
+    gpu = arguments.gpu_resource or GPU
+    asked = (
+        ("--cpu", "cpu", arguments.cpu),
+        ("--memory", "memory", arguments.memory),
+        ("--gpu", gpu, arguments.gpu),
+        *(("--request", *pair) for pair in _pairs("--request", arguments.request).items()),
+    )
+    requests: dict[str, str] = {}
+    for option, resource, text in asked:
+        if text is None:
+            continue
+        try:
+            is_positive = parse_nanos(text) >= 0
+        except QuantityError:
+            is_positive = False
+        if not is_positive:
+            raise Trouble(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
+        requests[resource] = text
+    return requests
+
+
+def _pairs(option: str, texts: Sequence[str] | None) -> Mapping[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise Trouble(f"{option} {text}: write NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _counts(arguments: argparse.Namespace) -> Document:
+    parallelism = _at_least("--parallelism", arguments.parallelism, 1)
+    completions = _at_least("--completions", arguments.completions, 1)
+    if arguments.array is not None:
+        if completions is not None:
+            raise Trouble("--array says how many there are; leave out --completions")
+        found = _ARRAY.fullmatch(arguments.array)
+        if found is None or found[2] == "0":
+            raise Trouble(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
+        count = int(found[1]) + 1
+        at_once = parallelism or (int(found[2]) if found[2] else count)
+        return {"completionMode": "Indexed", "completions": count, "parallelism": at_once}
+    if parallelism is None and completions is None:
+        return {}
+    return {"parallelism": parallelism or 1, "completions": completions or parallelism}
+
+
+def _at_least(option: str, number: int | None, least: int) -> int | None:
+    if number is not None and number < least:
+        raise Trouble(f"{option} {number}: write {least} or more")
+    return number
+
+
+def _times(arguments: argparse.Namespace) -> Document:
+    times: Document = {}
+    if arguments.time_limit is not None:
+        times["activeDeadlineSeconds"] = int(span_of("--time-limit", arguments.time_limit))
+        if not times["activeDeadlineSeconds"]:
+            raise Trouble(f"--time-limit {arguments.time_limit}: write at least 1s")
+    if arguments.ttl is not None:
+        times["ttlSecondsAfterFinished"] = int(span_of("--ttl", arguments.ttl))
+    return times
+
+
+def _base_name(command: Sequence[str]) -> str:
+    """A name for a job: of `python train.py --lr 1` it is `train`."""
+    words = [word for word in command if not word.startswith("-")]
+    scripts = [word for word in words if Path(word).suffix in (".py", ".sh", ".R", ".jl", ".pl")]
+    stem = Path((scripts or words or ["job"])[0]).stem
+    return re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:NAME_MAX].strip("-") or "job"
+
+
+def _suffix() -> str:
+    return "".join(random.choices(_SUFFIX_LETTERS, k=5))
+
+
+COMMAND = Command(
+    name="submit",
+    summary="put a command in a queue, to run when there is room for it",
+    description="""\
+Create a Job that runs a command, and print its number. It starts when its queue
+admits it. It runs in the current directory, with the variables of this shell but
+for those that belong to the session (terminal, display, SSH, D-Bus) and those
+that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
+by everybody who may read Jobs there; --no-env takes none along. Directory, git
+revision and user are noted as annotations.
+
+What is not asked for is not counted against quota. A script may bring options
+along, in comments at its top; the command line goes before them:
+
+  #!/bin/bash
+  #MAKEWAY --gpu 2 --memory 16Gi
+  python train.py
+""",
+    examples="""\
+examples:
+  makeway submit -q vision --gpu 1 -- python train.py --epochs 3
+  makeway submit --cpu 4 --time-limit 2h ./train.sh
+  makeway submit --array 0-99%8 -- sh -c 'python part.py $JOB_COMPLETION_INDEX'
+  makeway submit --follow -- make test
+  makeway submit --dry-run client -- python train.py > job.yaml
+
+exit codes:
+  0  submitted     1  the server refused, no such queue     2  wrong usage, no server
+  with --wait or --follow, that of the job: 0 on success, else of the first container
+  that failed; 124 when out of time, 130 after Ctrl-C (the job goes on)
+""",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,60 @@
+"""What a job takes along from where it is submitted: directory, environment, revision, user."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GIT_TIMEOUT_S = 2.0
+# What belongs to this terminal or session, or is given to the job by whoever runs it.
+_LEFT_BEHIND = re.compile(
+    r"_|SHLVL|PWD|OLDPWD|TERM|TERM_.*|COLUMNS|LINES|PS\d|TMUX.*|STY|WINDOW|WINDOWID"
+    r"|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|SSH_.*|DBUS_.*|XDG_SESSION_.*|GPG_TTY|TTY"
+    r"|CUDA_VISIBLE_DEVICES|JOB_COMPLETION_INDEX"
+)
+_VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    directory: str
+    user: str = ""  # empty: nobody can say
+    revision: str = ""  # of the git checkout; empty: none
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def captured(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a job gets: all but the session's and what no object can hold."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if not _LEFT_BEHIND.fullmatch(name) and _VARIABLE.fullmatch(name) and _is_text(value)
+    }
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # bytes that are not UTF-8
+        return False
+    return True
+
+
+def git_revision(directory: Path) -> str:
+    """`<commit>`, or `<commit>-dirty` with changes on top; empty outside a checkout."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

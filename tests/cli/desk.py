@@ -1,0 +1,205 @@
+"""A server that keeps objects and does nothing by itself, and the command as a user types it.
+
+Whoever admits, starts and ends jobs is played by the test, through the API, so that every story
+goes as it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from makeway.api.manifests import read_manifests
+from makeway.api.times import format_time
+from makeway.cli.main import main
+from makeway.client import Client
+from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
+from makeway.embedded import client_in_process
+from makeway.server.app import App
+from makeway.server.identity import identity_in
+from makeway.server.listen import Listener
+from makeway.server.logs import FileLogs
+from makeway.store import Store
+
+Document = dict[str, Any]
+T = TypeVar("T")
+HOST = "127.0.0.1"
+
+
+class Desk:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+        self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._in_loop(self._start())
+        monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.setattr("getpass.getuser", lambda: "ada")
+
+    async def _start(self) -> None:
+        identity = identity_in(self.folder / "pki")
+        self._store = Store(self.folder / "makeway.db")
+        logs = FileLogs(self.folder / "logs")
+        self._app = App(self._store, token=identity.token, clock=time.time, logs=logs)
+        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
+        await self._app.start()
+        port = await self._listener.start()
+        (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))
+        self.client: Client = client_in_process(self._app)
+
+    async def _stop(self) -> None:
+        self._app.reads.end_watches()
+        await self._listener.stop()
+        await self._app.stop()
+        self._store.close()
+
+    def close(self) -> None:
+        self._in_loop(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    # What a user does
+
+    def run(self, *arguments: str, text: str = "", code: int = 0) -> str:
+        """What the command prints, both streams; its exit code must be `code`."""
+        self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        found = main(arguments)
+        printed = self._capsys.readouterr()
+        assert found == code, printed
+        return printed.out + printed.err
+
+    # What the rest of the system does
+
+    def apply(self, text: str) -> None:
+        for manifest in read_manifests(text).manifests:
+            document = dict(manifest.document)
+            self._in_loop(self._create(document))
+
+    async def _create(self, document: Document) -> Document:
+        resource = await self.client.resource(document["apiVersion"], document["kind"])
+        return await self.client.create(resource, document, namespace="default")
+
+    def job(self, name: str) -> Document:
+        return self._in_loop(self.client.get(JOBS, name, "default"))
+
+    def workload(self, name: str) -> Document:
+        return self._in_loop(self.client.get(WORKLOADS, name, "default"))
+
+    def get(self, kind: str, name: str) -> Document:
+        resource = {"LocalQueue": LOCAL_QUEUES, "ClusterQueue": QUEUES}[kind]
+        return self._in_loop(self.client.get(resource, name, "default"))
+
+    def enqueue(self, job: str, *conditions: Document, priority: int = 0) -> str:
+        """Make the Workload of a Job, as the controller does; returns its name."""
+        owner = self.job(job)
+        name = f"job-{job}"
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
+        reference["uid"] = owner["metadata"]["uid"]
+        template = {"spec": owner["spec"]["template"]["spec"]}
+        workload = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": name, "ownerReferences": [reference]},
+            "spec": {
+                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+                "priority": priority,
+                "podSets": [{"name": "main", "count": 1, "template": template}],
+            },
+        }
+        self._in_loop(self._create(workload))
+        self.stands(name, *conditions)
+        return name
+
+    def stands(self, workload: str, *conditions: Document, **status: Any) -> None:
+        """Write a Workload's status."""
+        patch = {"status": {"conditions": list(conditions), **status}}
+        self._patch_status(WORKLOADS, workload, patch)
+
+    def job_status(self, job: str, *conditions: Document, **status: Any) -> None:
+        self._patch_status(JOBS, job, {"status": {"conditions": list(conditions), **status}})
+
+    def queue_status(self, queue: str, **status: Any) -> None:
+        self._patch_status(QUEUES, queue, {"status": status})
+
+    def _patch_status(self, resource: Any, name: str, patch: Document) -> None:
+        where = "default" if resource.is_namespaced else ""
+        call = self.client.patch(resource, name, where, patch=patch, subresource="status")
+        self._in_loop(call)
+
+    def start_pod(self, job: str, name: str, printed: str, *, code: int | None = None) -> None:
+        """A pod of a job, with what it has printed; `code` if it has ended."""
+        owner = self.job(job)
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "labels": {"batch.kubernetes.io/job-name": job},
+                "ownerReferences": [
+                    {
+                        "apiVersion": "batch/v1",
+                        "kind": "Job",
+                        "name": job,
+                        "uid": owner["metadata"]["uid"],
+                    }
+                ],
+            },
+            "spec": owner["spec"]["template"]["spec"],
+        }
+        made = self._in_loop(self._create(pod))
+        folder = self.folder / "logs" / made["metadata"]["uid"]
+        folder.mkdir(parents=True)
+        (folder / "main.log").write_text(printed)
+        if code is not None:
+            (folder / "main.ended").touch()
+            ended = {"exitCode": code, "finishedAt": format_time(int(time.time()))}
+            state = {"name": "main", "state": {"terminated": ended}, "ready": False}
+            state |= {"restartCount": 0, "image": "x", "imageID": ""}
+            phase = "Failed" if code else "Succeeded"
+            patch = {"status": {"phase": phase, "containerStatuses": [state]}}
+            self._patch_status(PODS, name, patch)
+
+    def later(self, *steps: Callable[[], None]) -> threading.Thread:
+        """Take these steps while the command runs, shortly one after the other."""
+
+        def take() -> None:
+            for step in steps:
+                time.sleep(0.3)
+                step()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        return thread
+
+
+Capsys = pytest.CaptureFixture[str]
+
+
+def said(type_: str, status: str = "True", reason: str = "Because", message: str = "") -> Document:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": format_time(int(time.time())),
+    }
+
+
+def succeeded() -> Document:
+    return said("Complete")
+
+
+def failed(reason: str = "BackoffLimitExceeded") -> Document:
+    return said("Failed", reason=reason, message="Job has reached the specified backoff limit")

@@ -1,0 +1,54 @@
+"""The scripts that shells load are made from the commands as they are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from makeway.cli.main import NAMES, main
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+def completed(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What bash offers for the last of the words."""
+    typed = " ".join(f"'{word}'" for word in words)
+    ask = f'COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _makeway; echo "${{COMPREPLY[@]}}"'
+    text = script("bash", capsys) + f"\n{ask}\n"
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_bash_completes_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert completed(["makeway", "he"], capsys) == []
+    assert completed(["makeway", "hi"], capsys) == ["history"]
+    assert completed(["makeway", ""], capsys) == list(NAMES)
+
+
+def test_bash_completes_options_and_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert completed(["makeway", "submit", "--gpu"], capsys) == ["--gpu", "--gpu-resource"]
+    assert completed(["makeway", "status", "-o", "j"], capsys) == ["json"]
+    assert completed(["makeway", "completion", "z"], capsys) == ["zsh"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_itself_can_read_it(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+
+    text = script(shell, capsys)
+
+    subprocess.run([shell, "-n"], input=text, text=True, check=True)
+
+
+def test_fish_knows_every_command_and_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = script("fish", capsys)
+
+    for name in NAMES:
+        assert f"-a {name} -d " in text
+    assert "-n '__fish_seen_subcommand_from logs' -f -a '(makeway status" in text

@@ -1,0 +1,164 @@
+"""`makeway install` and `makeway uninstall` as they print; on a server: tests/kube."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import make_deploy
+
+from makeway.cli.main import main
+from makeway.deploy.objects import USER
+from tests.cli.desk import Capsys
+
+ROOT = Path(__file__).parents[2]
+Document = dict[str, Any]
+
+
+def printed(capsys: Capsys, *words: str) -> tuple[list[Document], str]:
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    return list(yaml.safe_load_all(out)), err
+
+
+def kinds(documents: list[Document]) -> list[str]:
+    return [document["kind"] for document in documents]
+
+
+def named(documents: list[Document], kind: str) -> Document:
+    (found,) = [document for document in documents if document["kind"] == kind]
+    return found
+
+
+@pytest.mark.parametrize("path", make_deploy.files(), ids=lambda path: path.name)
+def test_what_lies_in_deploy_is_fresh(path: Path) -> None:
+    assert path.read_text() == make_deploy.files()[path], "run python tools/make_deploy.py"
+    assert not make_deploy.stale()
+
+
+def test_kustomize_builds_what_install_prints(capsys: Capsys) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl")
+    documents, _ = printed(capsys, "install")
+
+    words = [kubectl, "kustomize", str(ROOT / "deploy")]
+    built = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    def in_order(found: Iterator[Document] | list[Document]) -> list[Document]:
+        return sorted(found, key=lambda d: (d["kind"], d["metadata"]["name"]))
+
+    assert in_order(yaml.safe_load_all(built)) == in_order(documents)
+
+
+def test_the_namespace_and_the_kinds_come_before_what_needs_them(capsys: Capsys) -> None:
+    documents, warnings = printed(capsys, "install")
+
+    order = kinds(documents)
+    assert order[:8] == ["Namespace", *["CustomResourceDefinition"] * 7]
+    assert order.index("ServiceAccount") < order.index("ClusterRoleBinding")
+    assert order[-1] == "Deployment"
+    assert warnings == ""
+
+
+def test_an_older_kubernetes_gets_the_policies_it_knows_and_a_word_of_warning(
+    capsys: Capsys,
+) -> None:
+    documents, warnings = printed(capsys, "install", "--kube-version", "v1.35.2")
+    assert "MutatingAdmissionPolicy" not in kinds(documents)
+    assert "ValidatingAdmissionPolicy" in kinds(documents)
+    assert "before the controller suspends it" in warnings
+
+    documents, warnings = printed(capsys, "install", "--kube-version", "1.29")
+    assert "ValidatingAdmissionPolicy" not in kinds(documents)
+    assert "users can start queued Jobs by hand" in warnings
+
+
+def test_everything_follows_the_namespace(capsys: Capsys) -> None:
+    documents, _ = printed(capsys, "install", "--namespace", "queues", "--image", "r/m:1")
+
+    places = {document["metadata"].get("namespace", "queues") for document in documents}
+    assert places == {"queues"}
+    assert "makeway-system" not in yaml.safe_dump_all(documents)
+    pod = named(documents, "Deployment")["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "r/m:1"
+    guard = named(documents, "ValidatingAdmissionPolicy")["spec"]["validations"][0]
+    assert "system:serviceaccount:queues:makeway-controller" in guard["expression"]
+
+
+def test_a_configuration_travels_with_it(capsys: Capsys, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n")
+
+    documents, _ = printed(capsys, "install", "--config", str(path))
+
+    assert named(documents, "ConfigMap")["data"] == {"configuration.yaml": path.read_text()}
+    container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert "--config=/etc/makeway/configuration.yaml" in container["args"]
+    assert container["volumeMounts"][0]["mountPath"] == "/etc/makeway"
+
+
+def test_a_wrong_configuration_is_not_shipped(capsys: Capsys, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {name: lab}\n")
+
+    assert main(["install", "--config", str(path)]) == 2
+    assert "write one object of kind Configuration" in capsys.readouterr().err
+
+
+def test_the_command_of_the_pod_is_one_that_makeway_understands(capsys: Capsys) -> None:
+    from makeway.cli.main import build_parser
+
+    documents, _ = printed(capsys, "install")
+    container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+
+    parsed = build_parser(("controller",)).parse_args(container["args"])
+
+    assert parsed.lease_namespace == "makeway-system"
+    (port,) = container["ports"]
+    assert parsed.metrics_address == f"0.0.0.0:{port['containerPort']}"
+
+
+def test_the_image_runs_as_the_user_that_the_pod_names() -> None:
+    assert f"USER {USER}:{USER}\n" in (ROOT / "Containerfile").read_text()
+
+
+def test_uninstalling_begins_with_the_policies_and_leaves_the_kinds(capsys: Capsys) -> None:
+    documents, warnings = printed(capsys, "uninstall")
+
+    order = kinds(documents)
+    assert [kind for kind in order[:8] if "AdmissionPolicy" not in kind] == []
+    assert order[8] == "Deployment"
+    assert "CustomResourceDefinition" not in order
+    assert "Namespace" not in order
+    assert "finalizer" in warnings
+    documents, warnings = printed(capsys, "uninstall", "--crds")
+    assert kinds(documents)[-7:] == ["CustomResourceDefinition"] * 7
+    assert "all queues" in warnings
+
+
+def test_all_that_is_installed_is_uninstalled(capsys: Capsys) -> None:
+    def names(documents: list[Document]) -> set[tuple[str, str]]:
+        return {(d["kind"], d["metadata"]["name"]) for d in documents if d["kind"] != "Namespace"}
+
+    installed, _ = printed(capsys, "install", "--gate-pods")
+    removed, _ = printed(capsys, "uninstall", "--crds")
+
+    assert names(removed) - names(installed) == {
+        ("Lease", "makeway-controller"),
+        ("ConfigMap", "makeway-controller"),
+    }
+    assert names(installed) <= names(removed)
+
+
+def test_an_installed_wheel_has_the_kinds() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (pattern,) = settings["tool"]["setuptools"]["package-data"]["makeway.deploy"]
+
+    assert len(list((ROOT / "src" / "makeway" / "deploy").glob(pattern))) == 7

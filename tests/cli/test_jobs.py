@@ -1,0 +1,336 @@
+"""Commands about jobs: how they stand, why they wait, and what one can do to them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from makeway.cli.main import main
+from tests.cli.desk import Desk, failed, said, succeeded
+
+SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells of a table, by name of the job."""
+    return {line.split()[1]: line.split() for line in text.splitlines()[1:]}
+
+
+@pytest.fixture
+def train(desk: Desk) -> Desk:
+    """A desk with job 1, `train`, submitted."""
+    desk.run("submit", "--name", "train", "--gpu", "4", "--", "python", "train.py")
+    return desk
+
+
+# --- status ---
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status"),
+    [
+        ([said("QuotaReserved", "False", "WaitingForQuota", SHORT)], "pending"),
+        ([said("QuotaReserved"), said("Admitted", "False")], "reserved"),
+        ([said("QuotaReserved"), said("Admitted")], "admitted"),
+        ([said("QuotaReserved"), said("Admitted"), said("Evicted")], "evicting"),
+    ],
+)
+def test_the_word_for_how_a_job_stands(
+    train: Desk, conditions: list[dict[str, str]], status: str
+) -> None:
+    train.enqueue("train", *conditions, priority=7)
+
+    row = rows(train.run("status"))["train"]
+
+    assert row[:5] == ["1", "train", "team", status, "7"]
+
+
+def test_who_waits_is_told_why_in_the_same_line(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved", "False", "WaitingForQuota", SHORT))
+
+    assert SHORT in train.run("status").splitlines()[1]
+    (item,) = json.loads(train.run("status", "-o", "json"))["items"]
+    assert (item["id"], item["status"], item["reason"]) == (1, "pending", SHORT)
+
+
+def test_a_running_job_runs(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved"), said("Admitted"))
+    train.job_status("train", active=1)
+
+    assert rows(train.run("status"))["train"][3] == "running"
+
+
+def test_the_ended_are_shown_on_request(train: Desk) -> None:
+    train.job_status("train", succeeded())
+
+    assert "there is no job in namespace default that has not ended" in train.run("status")
+    assert rows(train.run("status", "--all"))["train"][3] == "succeeded"
+
+
+def test_a_job_without_a_workload_says_so(train: Desk) -> None:
+    assert "no Workload was made for it yet" in train.run()
+
+
+def test_filters_and_forms_of_the_list(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train.run("status", "-o", "name") == "job.batch/train\n"
+    assert "job 1" not in train.run("status", "-q", "elsewhere")
+    assert train.run("status", "-A").splitlines()[0].split()[0] == "NAMESPACE"
+    assert "WORKLOAD" in train.run("status", "-o", "wide").splitlines()[0]
+    assert "submittedBy: ada" in train.run("status", "-o", "yaml")
+    monkeypatch.setattr("getpass.getuser", lambda: "bob")
+    assert "there is no job" in train.run("status", "--me")
+
+
+def test_without_a_server_it_says_how_to_start_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MAKEWAY_DATA_DIR", "/nonexistent")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    assert main(["status"]) == 2
+    assert "start a server with `makeway up`" in capsys.readouterr().err
+
+
+# --- which job is meant ---
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("1", "train", "default/train", "job/train", "job.batch/train", "@", "last"),
+        *("job-train", "workload/job-train", "wl/job-train", "default/job-train"),
+    ],
+)
+def test_a_job_goes_by_many_names(train: Desk, word: str) -> None:
+    train.enqueue("train")
+
+    assert train.run("hold", word) == "job 1 (train) held\n"
+
+
+def test_the_latest_is_ones_own(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "bob")
+
+    assert "bob has not submitted a job yet" in train.run("cancel", "@", code=1)
+
+
+@pytest.mark.parametrize("word", ["2", "nope", "job/nope", "wl/nope", "../x", "a/b/c", "%2e", ""])
+def test_a_job_that_is_not_there(train: Desk, word: str) -> None:
+    assert f"there is no job {word!r}" in train.run("explain", word, code=1)
+
+
+# --- explain ---
+
+
+def test_without_an_explanation_of_the_server_the_conditions_tell(train: Desk) -> None:
+    train.enqueue(
+        "train",
+        said("QuotaReserved", "False", "WaitingForQuota", SHORT),
+        said("Evicted", reason="Preempted", message="Preempted to accommodate default/urgent"),
+        said("Preempted", reason="InClusterQueue", message="Preempted for default/urgent"),
+    )
+
+    printed = train.run("explain", "1")
+
+    assert f"train is pending: {SHORT}" in printed
+    assert "It was stopped before:\n- Evicted=True (Preempted, 0s ago): Preempted to" in printed
+    document = json.loads(train.run("explain", "1", "-o", "json"))
+    assert document["kind"] == "Explanation"
+    assert document["lines"] == printed.splitlines()
+
+
+def test_a_job_in_no_queue_is_told_so(desk: Desk) -> None:
+    desk.apply(
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: loose}, spec: {suspend: true,"
+        " template: {spec: {restartPolicy: Never, containers: [{name: m, image: x}]}}}}"
+    )
+
+    assert "loose is in no queue: it has no label" in desk.run("explain", "loose")
+
+
+# --- logs ---
+
+
+def test_the_output_of_one_pod_is_as_it_is(train: Desk) -> None:
+    train.start_pod("train", "train-0", "one\ntwo\nno newline", code=0)
+
+    assert train.run("logs", "1") == "one\ntwo\nno newline"
+    assert train.run("logs", "1", "--tail", "1") == "no newline"
+
+
+def test_lines_of_several_pods_are_named(train: Desk) -> None:
+    train.start_pod("train", "train-0", "one\ntwo", code=0)
+    train.start_pod("train", "train-1", "three\n", code=0)
+
+    assert train.run("logs", "1") == "[train-0] one\n[train-0] two\n[train-1] three\n"
+    assert train.run("logs", "1", "--pod", "train-1") == "three\n"
+    assert "it has train-0, train-1" in train.run("logs", "1", "--pod", "x", code=1)
+
+
+def test_a_job_without_pods_says_how_it_stands(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved", "False", "WaitingForQuota", SHORT))
+
+    assert f"has no pods, it is pending: {SHORT}" in train.run("logs", "1", code=1)
+
+
+def test_following_ends_with_the_job(train: Desk) -> None:
+    steps = train.later(
+        lambda: train.start_pod("train", "train-0", "done\n", code=0),
+        lambda: train.job_status("train", succeeded()),
+    )
+
+    assert train.run("logs", "-f", "@") == "done\n"
+    steps.join()
+
+
+# --- wait ---
+
+
+def test_waiting_for_several_exits_as_the_first_that_failed(train: Desk) -> None:
+    train.run("submit", "--name", "eval", "--", "true")
+    train.job_status("train", succeeded())
+    train.start_pod("eval", "eval-0", "", code=7)
+    train.job_status("eval", failed())
+
+    printed = train.run("wait", "1", "2", code=7)
+
+    assert "job 1 (train) succeeded\njob 2 (eval) failed with exit code 7" in printed
+
+
+def test_out_of_time_is_124(train: Desk) -> None:
+    assert "timed out; the jobs go on" in train.run("wait", "1", "--timeout", "100ms", code=124)
+    train.job_status("train", failed("DeadlineExceeded"))
+    assert "ran out of time" in train.run("wait", "1", code=124)
+
+
+def test_a_job_that_is_deleted_has_an_end(train: Desk) -> None:
+    steps = train.later(lambda: _cancel(train.folder))
+
+    assert "job 1 (train) was deleted" in train.run("wait", "1", code=1)
+    steps.join()
+
+
+def _cancel(folder: Path) -> None:
+    """In a process of its own: the command's output is read in this one."""
+    command = [sys.executable, "-m", "makeway.cli.main", "cancel", "1", "--data-dir", str(folder)]
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+# --- cancel, hold, resume, priority ---
+
+
+def test_cancelling(train: Desk) -> None:
+    train.run("submit", "--name", "eval", "--", "true")
+
+    printed = train.run("cancel", "1", "9", code=1)
+
+    assert "job 1 (train) cancelled" in printed
+    assert "there is no job '9'" in printed
+    assert list(rows(train.run("status"))) == ["eval"]
+
+
+def test_cancelling_all_wants_a_yes(train: Desk) -> None:
+    train.run("submit", "--name", "done", "--", "true")
+    train.job_status("done", succeeded())
+
+    assert "write -y to mean it" in train.run("cancel", "--all", code=2)
+    assert train.run("cancel", "--all", "-y") == "job 1 (train) cancelled\n"
+    assert list(rows(train.run("status", "--all"))) == ["done"]
+    assert "has ended already" in train.run("cancel", "done")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_on_a_terminal_it_asks(
+    train: Desk, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+
+    assert main(["cancel", "1"]) == code
+
+
+def test_holding_and_resuming_a_job(train: Desk) -> None:
+    assert "has no Workload" in train.run("hold", "1", code=1)
+    train.enqueue("train")
+
+    train.run("hold", "1")
+    assert rows(train.run("status"))["train"][3] == "held"
+    assert train.run("resume", "1") == "job 1 (train) resumed\n"
+    assert train.workload("job-train")["spec"]["active"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "name"),
+    [
+        (["queue", "team"], "LocalQueue", "team"),
+        (["lq/team"], "LocalQueue", "team"),
+        (["clusterqueue", "vision"], "ClusterQueue", "vision"),
+    ],
+)
+def test_holding_a_queue(desk: Desk, words: list[str], kind: str, name: str) -> None:
+    assert desk.run("hold", *words) == f"{kind} {name} held\n"
+    assert desk.get(kind, name)["spec"]["stopPolicy"] == "Hold"
+    assert desk.run("hold", *words, "--drain") == f"{kind} {name} held and drained\n"
+    assert desk.get(kind, name)["spec"]["stopPolicy"] == "HoldAndDrain"
+    assert desk.run("resume", *words) == f"{kind} {name} resumed\n"
+    assert desk.get(kind, name)["spec"]["stopPolicy"] == "None"
+
+
+def test_a_queue_that_is_not_there(desk: Desk) -> None:
+    assert "not found" in desk.run("hold", "queue", "nope", code=1)
+    assert "name a queue" in desk.run("hold", "queue", code=2)
+
+
+def test_priority_names_a_class_that_is_there(train: Desk) -> None:
+    assert "there is none" in train.run("priority", "1", "high", code=1)
+    train.apply(
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass,"
+        " metadata: {name: high}, value: 100}"
+    )
+
+    train.run("priority", "1", "high", "--preemption", "high")
+
+    metadata = train.job("train")["metadata"]
+    assert metadata["labels"]["kueue.x-k8s.io/priority-class"] == "high"
+    assert metadata["annotations"]["makeway.dev/preemption-priority-class"] == "high"
+
+
+# --- history ---
+
+
+def test_history_has_exit_codes_and_evictions(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved"), said("Admitted"))
+    evictions = [{"reason": "Preempted", "underlyingCause": "", "count": 2}]
+    conditions = [said("QuotaReserved"), said("Admitted")]
+    train.stands("job-train", *conditions, schedulingStats={"evictions": evictions})
+    train.start_pod("train", "train-0", "", code=9)
+    train.job_status("train", failed())
+    train.run("submit", "--name", "runs", "--", "true")
+
+    printed = train.run("history")
+
+    assert list(rows(printed)) == ["train"]
+    row = rows(printed)["train"]
+    assert (row[3], row[4], row[-1]) == ("failed", "9", "2")
+    (item,) = json.loads(train.run("history", "-o", "json", "--since", "1h"))["items"]
+    assert (item["exitCode"], item["evictions"]) == (9, 2)
+    assert "no job has ended" in train.run("history", "--since", "0s", "-q", "x")
+
+
+def test_ctrl_c_leaves_the_job_alone(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("makeway.cli.submit.wait_for_end", interrupted)
+
+    printed = train.run("submit", "--wait", "--name", "eval", "--", "true", code=130)
+
+    assert "`makeway logs -f 2` follows it" in printed
+    assert "eval" in train.run("status")

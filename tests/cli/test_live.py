@@ -1,0 +1,88 @@
+"""The commands on `makeway up` as users have it: admitted by queues, run as processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from makeway.cli.main import main
+from tests.cli.desk import Capsys
+from tests.server.harness import process
+
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: local}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: vision}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: local, resources: [{name: cpu, nominalQuota: 1}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team}
+spec: {clusterQueue: vision}
+"""
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "queues.yaml").write_text(QUEUES)
+    with process(folder):
+        assert main(["apply", "-f", str(folder / "queues.yaml"), "--data-dir", str(folder)]) == 0
+        yield folder
+
+
+@pytest.fixture
+def makeway(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Run:
+    monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    def run(*arguments: str, code: int = 0) -> str:
+        found = main(arguments)
+        printed = capsys.readouterr()
+        assert found == code, printed
+        return printed.out + printed.err
+
+    return run
+
+
+def test_a_command_runs_as_typed_and_its_exit_code_comes_back(makeway: Run) -> None:
+    printed = makeway(
+        *("submit", "--cpu", "1", "--follow", "--env", "WORD=dollar", "--"),
+        *("sh", "-c", "echo $(echo sub) $WORD; exit 3"),
+        code=3,
+    )
+
+    assert "\nsub dollar\n" in printed
+    assert "failed with exit code 3" in printed
+    assert "\nsub dollar\n" in f"\n{makeway('logs', '@')}"
+
+
+def test_who_is_held_waits_until_it_is_resumed(makeway: Run) -> None:
+    makeway("submit", "--cpu", "1", "--hold", "--name", "held", "--", "true")
+    makeway("submit", "--cpu", "1", "--name", "other", "--", "true")
+    makeway("wait", "other", "--timeout", "20s")
+
+    assert " held " in makeway("status")
+    makeway("resume", "held")
+    assert "(held) succeeded" in makeway("wait", "held", "--timeout", "20s")
+
+
+def test_who_asks_for_too_much_is_told_what_would_fit(makeway: Run) -> None:
+    makeway("submit", "--cpu", "9", "--name", "big", "--", "true")
+    makeway("wait", "job/big", "--for=jsonpath={.spec.suspend}=true")
+
+    printed = makeway("explain", "big")
+
+    assert "a request for at most 1 cpu" in printed
+    makeway("cancel", "big")

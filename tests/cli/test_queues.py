@@ -1,0 +1,95 @@
+"""`makeway queues` draws who owns, uses, borrows and waits."""
+
+from __future__ import annotations
+
+import json
+
+from makeway.cli.queues import forest_of
+from tests.cli.desk import Desk, said
+
+SPEECH = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: speech}
+spec:
+  cohortName: lab
+  namespaceSelector: {}
+  stopPolicy: Hold
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors:
+    - name: a100
+      resources: [{name: nvidia.com/gpu, nominalQuota: 4, lendingLimit: 2}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: lab}
+spec: {parentName: campus}
+"""
+
+
+def used(total: int, borrowed: int) -> list[dict[str, object]]:
+    gpus = {"name": "nvidia.com/gpu", "total": str(total), "borrowed": str(borrowed)}
+    return [{"name": "a100", "resources": [gpus]}]
+
+
+def test_a_bar_shows_used_borrowed_and_free(desk: Desk) -> None:
+    desk.apply(SPEECH)
+    desk.queue_status(
+        "vision",
+        flavorsReservation=used(10, 2),
+        pendingWorkloads=3,
+        admittedWorkloads=2,
+        reservingWorkloads=2,
+        conditions=[said("Active")],
+    )
+    desk.queue_status("speech", flavorsReservation=used(1, 0))
+
+    assert desk.run("queues").splitlines() == [
+        "cohort campus",
+        "│  a100 nvidia.com/gpu: 11 of 12 used, 2 of it lent",
+        "└─ cohort lab",
+        "   │  a100 nvidia.com/gpu: 11 of 12 used, 2 of it lent",
+        "   ├─ speech  0 pending, 0 admitted  held",
+        "   │     a100 nvidia.com/gpu  █████···············  1 of 4",
+        "   └─ vision  3 pending, 2 admitted",
+        "         a100 nvidia.com/gpu  ████████████████████▒▒▒▒▒  10 of 8, 2 borrowed",
+        "         queue default/team  0 pending, 0 admitted",
+    ]
+
+
+def test_wide_has_limits_and_policies(desk: Desk) -> None:
+    desk.apply(SPEECH)
+
+    printed = desk.run("queues", "speech", "-o", "wide")
+
+    assert "0 of 4 (lends at most 2)" in printed
+    assert "BestEffortFIFO; preempts within: Never" in printed
+    assert "vision" not in printed
+
+
+def test_an_inactive_queue_says_why(desk: Desk) -> None:
+    inactive = said("Active", "False", "FlavorNotFound", "flavor a100 is missing")
+    desk.queue_status("vision", conditions=[inactive])
+
+    assert "inactive: flavor a100 is missing" in desk.run("queues")
+
+
+def test_forms_for_programs(desk: Desk) -> None:
+    assert desk.run("queues", "-o", "name") == "clusterqueue.kueue.x-k8s.io/vision\n"
+    items = json.loads(desk.run("queues", "-o", "json"))["items"]
+    assert [item["kind"] for item in items] == ["ClusterQueue", "LocalQueue"]
+    assert "there is no ClusterQueue nope" in desk.run("queues", "nope", code=1)
+
+
+def test_without_queues_it_says_how_to_make_some(bare: Desk) -> None:
+    assert "`makeway apply -f FILE` makes some" in bare.run("queues")
+
+
+def test_cohorts_in_a_circle_are_drawn_all_the_same() -> None:
+    cohorts = [
+        {"metadata": {"name": name}, "spec": {"parentName": parent}}
+        for name, parent in (("a", "b"), ("b", "a"))
+    ]
+
+    assert [branch.name for branch in forest_of([], cohorts)] == ["a", "b"]

@@ -1,0 +1,212 @@
+"""`makeway submit` makes a Job of a command, with everything it needs to run as typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.cli.main import main
+from makeway.cli.surroundings import captured
+from tests.cli.desk import Desk, failed, said, succeeded
+
+
+def built(*arguments: str) -> dict[str, Any]:
+    """The Job that would be submitted."""
+    options = ("submit", "--dry-run=client", "-ojson", *arguments)
+    code = subprocess.run(
+        [sys.executable, "-m", "makeway.cli.main", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert code.returncode == 0, code.stderr
+    document: dict[str, Any] = json.loads(code.stdout)
+    return document
+
+
+def test_a_command_becomes_a_job_in_the_only_queue(desk: Desk, monkeypatch: Any) -> None:
+    monkeypatch.setenv("EPOCHS", "3")
+
+    assert desk.run("submit", "--name", "train", "--gpu", "2", "--", "python", "train.py") == (
+        "Submitted job 1 (train)\n"
+    )
+
+    job = desk.job("train")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert job["metadata"]["annotations"]["makeway.dev/submitted-by"] == "ada"
+    assert job["spec"]["suspend"] is True
+    assert job["spec"]["backoffLimit"] == 0
+    assert container["command"] == ["python", "train.py"]
+    assert container["workingDir"] == str(Path.cwd())
+    assert container["resources"]["requests"] == {"nvidia.com/gpu": "2"}
+    assert {"name": "EPOCHS", "value": "3"} in container["env"]
+
+
+def test_numbers_count_up_whatever_becomes_of_the_jobs(desk: Desk) -> None:
+    desk.run("submit", "--name", "a", "--", "true")
+    assert "AlreadyExists" in desk.run("submit", "--name", "a", "--", "true", code=1)
+    desk.run("cancel", "a")
+    assert desk.run("submit", "--name", "b", "--", "true") == "Submitted job 3 (b)\n"
+
+
+def test_submitting_at_once_gives_no_number_twice(desk: Desk) -> None:
+    command = [sys.executable, "-m", "makeway.cli.main", "submit", "--no-env", "--", "true"]
+
+    def submit(_: int) -> str:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    with ThreadPoolExecutor(6) as pool:
+        lines = list(pool.map(submit, range(6)))
+
+    assert sorted(int(line.split()[2]) for line in lines) == [1, 2, 3, 4, 5, 6]
+
+
+def test_without_a_queue_the_choice_is_told(bare: Desk) -> None:
+    assert "there is none" in bare.run("submit", "--", "true", code=1)
+    for name in ("team-a", "team-b"):
+        bare.apply(
+            "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue,"
+            f" metadata: {{name: {name}}}, spec: {{clusterQueue: x}}}}"
+        )
+    assert "there are: team-a, team-b" in bare.run("submit", "--", "true", code=1)
+    assert "no LocalQueue team-c" in bare.run("submit", "-q", "team-c", "--", "true", code=1)
+    assert "Submitted job 1" in bare.run("submit", "-q", "team-b", "--", "true")
+
+
+def test_an_array_is_an_indexed_job() -> None:
+    spec = built("--array", "0-9%2", "--", "true")["spec"]
+
+    assert spec["completionMode"] == "Indexed"
+    assert (spec["completions"], spec["parallelism"]) == (10, 2)
+
+
+def test_times_retries_and_counts() -> None:
+    spec = built(
+        *("--time-limit", "2h", "--ttl", "1d", "--retries", "3", "--parallelism", "4"),
+        *("--", "true"),
+    )["spec"]
+
+    assert spec["activeDeadlineSeconds"] == 7200
+    assert spec["ttlSecondsAfterFinished"] == 86400
+    assert spec["backoffLimit"] == 3
+    assert (spec["parallelism"], spec["completions"]) == (4, 4)
+
+
+def test_dollars_reach_the_command_as_typed() -> None:
+    container = built("--", "sh", "-c", "echo $$ $(date) $HOME")["spec"]["template"]["spec"]
+
+    # A container's command knows $$ and $(NAME); doubled, they stand for themselves.
+    assert container["containers"][0]["command"][2] == "echo $$$ $$(date) $HOME"
+
+
+def test_a_script_brings_its_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "#!/bin/bash -e\n#MAKEWAY --gpu 2 --env A=1  # two will do\n#MAKEWAY --name from-script\n"
+        "\necho $1\n#MAKEWAY --gpu 9\n"
+    )
+
+    job = built("--gpu", "4", "--env", "B=2", "--no-env", str(script), "--not-ours")
+
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert job["metadata"]["name"] == "from-script"
+    assert container["resources"]["requests"] == {"nvidia.com/gpu": "4"}
+    assert container["env"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert container["command"] == ["/bin/bash", "-e", str(script), "--not-ours"]
+
+
+def test_a_wrong_line_of_a_script_has_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n#MAKEWAY --gpus 2\n")
+
+    assert main(["submit", "--dry-run=client", str(script)]) == 2
+    assert f"{script}:2: " in capsys.readouterr().err
+
+
+def test_the_session_stays_behind() -> None:
+    here = {
+        "PATH": "/bin",
+        "SSH_AUTH_SOCK": "/tmp/x",
+        "DISPLAY": ":0",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "BASH_FUNC_x%%": "() {}",
+        "BROKEN": "\udcff",
+    }
+
+    assert captured(here) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say what to run"),
+        (["--cpu", "many", "--", "true"], "--cpu many: write a quantity"),
+        (["--array", "5-9", "--", "true"], "--array 5-9: write 0-9"),
+        (["--env", "A", "--", "true"], "--env A: write NAME=VALUE"),
+        (["--retries", "-1", "--", "true"], "--retries -1: write 0 or more"),
+        (["--time-limit", "soon", "--", "true"], "--time-limit soon: write for example"),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["submit", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_waiting_exits_as_the_job_does(desk: Desk) -> None:
+    evicted = said("Evicted", reason="Preempted")
+    steps = desk.later(
+        lambda: (desk.enqueue("train", said("Admitted")), None)[1],
+        lambda: desk.stands("job-train", evicted),  # not the end
+        lambda: desk.start_pod("train", "train-0", "", code=3),
+        lambda: desk.job_status("train", failed()),
+    )
+
+    printed = desk.run("submit", "--wait", "--name", "train", "--", "false", code=3)
+
+    steps.join()
+    assert "job 1 (train) failed with exit code 3" in printed
+
+
+def test_following_goes_on_over_an_eviction(desk: Desk) -> None:
+    steps = desk.later(
+        lambda: (desk.enqueue("train", said("Admitted")), None)[1],
+        lambda: desk.start_pod("train", "train-0", "step 1\n", code=143),
+        lambda: desk.stands("job-train", said("QuotaReserved", "False", message="no GPUs free")),
+        lambda: desk.start_pod("train", "train-1", "step 1\nstep 2\n", code=0),
+        lambda: desk.job_status("train", succeeded()),
+    )
+
+    printed = desk.run("submit", "--follow", "--name", "train", "--", "x")
+
+    steps.join()
+    assert "step 1\nstep 1\nstep 2\n" in printed
+    assert "makeway: job 1 (train) is pending: no GPUs free" in printed
+    assert "job 1 (train) succeeded" in printed
+
+
+def test_held_from_the_start_until_it_is_resumed(desk: Desk) -> None:
+    desk.run("submit", "--hold", "--name", "train", "--", "true")
+    assert desk.job("train")["metadata"]["annotations"]["makeway.dev/hold"] == "true"
+
+    desk.enqueue("train")
+    desk.run("resume", "train")
+
+    assert "makeway.dev/hold" not in desk.job("train")["metadata"]["annotations"]
+    assert desk.workload("job-train")["spec"]["active"] is True
+
+
+def test_a_dry_run_on_the_server_leaves_nothing_behind(desk: Desk) -> None:
+    assert "kueue.x-k8s.io/queue-name: team" in desk.run("submit", "--dry-run=server", "--", "true")
+    assert "there is no job" in desk.run("status", "--all")
+    assert "Submitted job 1 " in desk.run("submit", "--", "true")

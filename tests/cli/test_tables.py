@@ -1,0 +1,40 @@
+"""How lists look: aligned, coloured only where a terminal wants it."""
+
+from __future__ import annotations
+
+import pytest
+
+from makeway.cli import tables
+from makeway.cli.spans import span_text
+from makeway.cli.tables import Cell, print_table
+from makeway.cli.terminal import pen_for
+
+ROWS = [[Cell("train", "green"), Cell("1")], [Cell("x"), Cell("22")]]
+
+
+def test_columns_are_aligned_and_plain_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["NAME", "ID"], ROWS)
+
+    assert capsys.readouterr().out == "NAME    ID\ntrain   1\nx       22\n"
+
+
+def test_colour_takes_no_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tables, "pen_of_output", lambda: pen_for(True, "utf-8", {"TERM": "xterm"}))
+
+    print_table(["NAME", "ID"], ROWS)
+
+    assert capsys.readouterr().out.splitlines()[1] == "\x1b[32mtrain\x1b[0m   1"
+
+
+def test_no_color_is_respected() -> None:
+    assert not pen_for(True, "utf-8", {"NO_COLOR": "1"}).has_colour
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, ""), (0.4, "0s"), (61, "1m1s"), (3600, "1h"), (93784, "1d2h"), (-5, "0s")],
+)
+def test_spans(seconds: float | None, text: str) -> None:
+    assert span_text(seconds) == text
