@@ -150,8 +150,11 @@ class Collector:
         return True
 
     async def _delete(self, target: Target, uid: str, propagation: str) -> None:
-        with contextlib.suppress(ApiError):  # gone or replaced meanwhile
+        try:
             await self.verbs.delete(target, DeleteOptions(propagation=propagation, uid=uid))
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone or replaced meanwhile
+                raise
 
     async def _delete_dependents_first(self, target: Target, metadata: dict[str, Any]) -> None:
         is_blocked = False
@@ -219,7 +222,10 @@ class Collector:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(EXPIRE_EVERY_S)
-            await self.expire_events()
+            try:
+                await self.expire_events()
+            except ApiError as error:
+                log.warning("expire=failed error=%s", error)
 
     async def expire_events(self) -> None:
         """Delete events that happened longer ago than they are kept."""

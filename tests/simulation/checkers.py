@@ -1,0 +1,558 @@
+"""What must hold whatever happens, told from the objects in the store alone.
+
+Nothing here asks the code under test: quota is added up anew from the specs of queues and cohorts,
+and the rules of preemption are read off the policies. Those who act do so on what they have heard,
+which is a little old; where that excuses them, the excuse ends after `STALE_S`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from makeway.api.quantity import amount
+from tests.simulation.witness import (
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    QUEUES,
+    WORKLOADS,
+    Change,
+    Checker,
+    Document,
+    Place,
+    Truth,
+    owner_uid,
+)
+
+STALE_S = 120.0  # longer than any lag, outage and back-off of a storm together
+EVICTIONS_MAX = 15  # of one workload; whoever goes and comes more often goes in circles
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+Amounts = Mapping[str, int]  # by resource
+
+
+class Cell(NamedTuple):
+    flavor: str
+    resource: str
+
+
+def all_checkers() -> list[Checker]:
+    return [
+        QuotaChecker(),
+        PreemptionChecker(),
+        EvictionChecker(),
+        AdmissionBeforePods(),
+        ReleaseChecker(),
+        JobChecker(),
+        NodeChecker(),
+        OrphanChecker(),
+    ]
+
+
+# --- reading objects ---
+
+
+def has(document: Document, condition: str) -> bool:
+    """Whether a condition is True."""
+    found = find(document, condition)
+    return found is not None and found.get("status") == "True"
+
+
+def find(document: Document, condition: str) -> Document | None:
+    for found in (document.get("status") or {}).get("conditions") or ():
+        if found["type"] == condition:
+            return dict(found)
+    return None
+
+
+def is_over(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def name_of(document: Document) -> str:
+    metadata = document["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}".lstrip("/")
+
+
+def pod_requests(spec: Document) -> Counter[str]:
+    """Of a pod without init containers, as the worlds have them."""
+    total: Counter[str] = Counter()
+    for container in spec["containers"]:
+        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] += amount(resource, text)
+    return total
+
+
+def holds_quota(workload: Document | None) -> bool:
+    return (
+        workload is not None
+        and bool((workload.get("status") or {}).get("admission"))
+        and has(workload, "QuotaReserved")
+        and not has(workload, "Finished")
+    )
+
+
+def queue_of(workload: Document) -> str:
+    return str(workload["status"]["admission"]["clusterQueue"])
+
+
+def usage_of(workload: Document) -> Counter[Cell]:
+    """What a workload counts for now: pods that it gave back no longer do."""
+    given_back = {
+        pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()
+    }
+    usage: Counter[Cell] = Counter()
+    for assigned in workload["status"]["admission"]["podSetAssignments"]:
+        count = assigned.get("count") or 1
+        left = max(0, count - given_back.get(assigned["name"], 0))
+        for resource, flavor in (assigned.get("flavors") or {}).items():
+            whole = amount(resource, assigned["resourceUsage"][resource])
+            usage[Cell(flavor, resource)] += whole * left // count
+    return usage
+
+
+# --- quota ---
+
+
+class Node(NamedTuple):
+    """A queue or a cohort."""
+
+    parent: str
+    nominal: Counter[Cell]
+    borrowing: Mapping[Cell, int]
+    lending: Mapping[Cell, int]
+
+
+class Quotas:
+    """The arithmetic of a forest of queues and cohorts, as plain as can be."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.nodes: dict[str, Node] = {}
+        for queue in truth.all(QUEUES):
+            self._add(f"queue {queue['metadata']['name']}", queue, queue["spec"].get("cohortName"))
+        for cohort in truth.all(COHORTS):
+            name = f"cohort {cohort['metadata']['name']}"
+            self._add(name, cohort, (cohort.get("spec") or {}).get("parentName"))
+        for node in list(self.nodes.values()):
+            if node.parent:
+                self.nodes.setdefault(node.parent, Node("", Counter(), {}, {}))
+        self._children: dict[str, list[str]] = defaultdict(list)
+        for name, node in self.nodes.items():
+            self._children[node.parent].append(name)
+        self._usage: dict[str, Counter[Cell]] = defaultdict(Counter)
+
+    def _add(self, name: str, document: Document, parent: str | None) -> None:
+        nominal: Counter[Cell] = Counter()
+        limits: dict[str, dict[Cell, int]] = {"borrowingLimit": {}, "lendingLimit": {}}
+        for group in (document.get("spec") or {}).get("resourceGroups") or ():
+            for flavor in group["flavors"]:
+                for quota in flavor["resources"]:
+                    cell = Cell(flavor["name"], quota["name"])
+                    nominal[cell] += amount(cell.resource, quota["nominalQuota"])
+                    for kind, found in limits.items():
+                        if quota.get(kind) is not None:
+                            found[cell] = amount(cell.resource, quota[kind])
+        above = f"cohort {parent}" if parent else ""
+        self.nodes[name] = Node(above, nominal, limits["borrowingLimit"], limits["lendingLimit"])
+
+    def charge(self, queue: str, usage: Mapping[Cell, int]) -> None:
+        for cell, used in usage.items():
+            self._usage[f"queue {queue}"][cell] += used
+
+    def subtree(self, name: str, cell: Cell) -> int:
+        below = self._children[name]
+        lent = sum(self.subtree(child, cell) - self.kept(child, cell) for child in below)
+        return self.nodes[name].nominal[cell] + lent
+
+    def kept(self, name: str, cell: Cell) -> int:
+        limit = self.nodes[name].lending.get(cell)
+        return 0 if limit is None else max(0, self.subtree(name, cell) - limit)
+
+    def usage(self, name: str, cell: Cell) -> int:
+        below = self._children[name]
+        passed_up = (max(0, self.usage(child, cell) - self.kept(child, cell)) for child in below)
+        return self._usage[name][cell] + sum(passed_up)
+
+    def available(self, name: str, cell: Cell) -> int:
+        node = self.nodes[name]
+        whole, used = self.subtree(name, cell), self.usage(name, cell)
+        if not node.parent:
+            return whole - used
+        kept = self.kept(name, cell)
+        from_above = self.available(node.parent, cell)
+        limit = node.borrowing.get(cell)
+        if limit is not None:
+            from_above = min(from_above, whole - kept - max(0, used - kept) + limit)
+        return max(0, kept - used) + from_above
+
+    def root(self, queue: str) -> str:
+        name = f"queue {queue}"
+        while parent := self.nodes[name].parent:
+            name = parent
+        return name
+
+    def borrows(self, queue: str) -> bool:
+        node, usage = self.nodes[f"queue {queue}"], self._usage[f"queue {queue}"]
+        return any(used > node.nominal[cell] for cell, used in usage.items())
+
+
+def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
+    quotas = Quotas(truth)
+    for workload in truth.all(WORKLOADS):
+        metadata = workload["metadata"]
+        if holds_quota(workload) and (metadata["namespace"], metadata["name"]) != but:
+            quotas.charge(queue_of(workload), usage_of(workload))
+    return quotas
+
+
+class QuotaChecker:
+    """No admission exceeds what its queue may have, and it counts for what its pods ask."""
+
+    def __init__(self) -> None:
+        self._edited_at = -STALE_S
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if _is_edit(change):
+            self._edited_at = change.at
+        elif change.kind == WORKLOADS and change.after is not None and holds_quota(change.after):
+            if holds_quota(change.before) and _same_admission(change.before, change.after):
+                return
+            yield from self._amounts(change.after)
+            if change.at - self._edited_at > STALE_S:
+                yield from self._room(change.after, change.place, truth)
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+    def _amounts(self, workload: Document) -> Iterator[str]:
+        templates = {pods["name"]: pods["template"] for pods in workload["spec"]["podSets"]}
+        for assigned in workload["status"]["admission"]["podSetAssignments"]:
+            asked = pod_requests(templates[assigned["name"]]["spec"])
+            for resource in assigned.get("flavors") or {}:
+                counted = amount(resource, assigned["resourceUsage"][resource])
+                if counted != asked[resource] * assigned["count"]:
+                    yield f"{name_of(workload)} counts for {counted} {resource}, its pods differ"
+
+    def _room(self, workload: Document, place: Place, truth: Truth) -> Iterator[str]:
+        quotas, queue = quotas_in_use(truth, but=place), queue_of(workload)
+        if f"queue {queue}" not in quotas.nodes:
+            yield f"{name_of(workload)} is admitted by {queue}, which is not there"
+            return
+        for cell, used in usage_of(workload).items():
+            room = quotas.available(f"queue {queue}", cell)
+            if used > room:
+                what = f"{cell.resource} of {cell.flavor}"
+                yield f"{name_of(workload)} takes {used} {what}, but {queue} may have {room} more"
+
+
+def _is_edit(change: Change) -> bool:
+    """Whether somebody changed or removed a queue or cohort that others may know otherwise."""
+    if change.kind not in (QUEUES, COHORTS) or change.before is None:
+        return False
+    return bool((change.after or {}).get("spec") != change.before.get("spec"))
+
+
+def _same_admission(before: Document | None, after: Document) -> bool:
+    return before is not None and before["status"]["admission"] == after["status"]["admission"]
+
+
+# --- preemption ---
+
+_PREEMPTOR = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
+
+
+class PreemptionChecker:
+    """Whoever is preempted may be: by the policy of the other's queue, its priority, its debts."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Document] = {}  # by name; also those that are gone
+        self._priorities: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        self._queues: dict[str, str] = {}  # of workloads that held quota
+        self._borrowed_at: dict[str, float] = {}
+        self._edited_at = -STALE_S
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if _is_edit(change):
+            self._edited_at = change.at
+        if change.kind != WORKLOADS:
+            return
+        if change.after is not None:
+            self._note(change.at, change.after)
+        was = change.before is not None and find(change.before, "Preempted")
+        is_now = find(change.after, "Preempted") if change.after is not None else None
+        is_new = is_now is not None and is_now["status"] == "True" and is_now != was
+        if change.after is not None and is_now is not None and is_new:
+            self._note_borrowers(change.at, truth)
+            yield from self._judge(change.at, change.after, is_now, truth)
+        elif change.before is not None and holds_quota(change.before):
+            self._note_borrowers(change.at, truth, change.before)
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+    def _note(self, at: float, workload: Document) -> None:
+        name = name_of(workload)
+        self._known[name] = workload
+        priority = workload["spec"].get("priority") or 0
+        if not self._priorities[name] or self._priorities[name][-1][1] != priority:
+            self._priorities[name].append((at, priority))
+        if holds_quota(workload):
+            self._queues[name] = queue_of(workload)
+
+    def _note_borrowers(self, at: float, truth: Truth, gone: Document | None = None) -> None:
+        """Remember who borrows, or did until a moment ago."""
+        quotas = quotas_in_use(truth)
+        if gone is not None:
+            quotas.charge(queue_of(gone), usage_of(gone))
+        for queue in truth.all(QUEUES):
+            name = queue["metadata"]["name"]
+            if quotas.borrows(name):
+                self._borrowed_at[name] = at
+
+    def _judge(
+        self, at: float, victim: Document, condition: Document, truth: Truth
+    ) -> Iterator[str]:
+        name, reason = name_of(victim), condition["reason"]
+        found = _PREEMPTOR.search(condition.get("message", ""))
+        preemptor = self._known.get(found["name"]) if found else None
+        if preemptor is None:
+            yield f"{name} is preempted for nobody known: {condition.get('message')}"
+            return
+        if at - self._edited_at <= STALE_S:
+            return
+        local = truth.get(
+            LOCAL_QUEUES,
+            (preemptor["metadata"]["namespace"], preemptor["spec"]["queueName"]),
+        )
+        queue = local and truth.get(QUEUES, ("", local["spec"]["clusterQueue"]))
+        if not queue:
+            return
+        for wrong in self._rules(at, name, name_of(preemptor), reason, queue):
+            yield f"{name} is preempted ({reason}) for {name_of(preemptor)}: {wrong}"
+
+    def _rules(
+        self, at: float, victim: str, preemptor: str, reason: str, queue: Document
+    ) -> Iterator[str]:
+        rules = queue["spec"].get("preemption") or {}
+        own, theirs = queue["metadata"]["name"], self._queues.get(victim, "")
+        is_lower = self._lowest(victim, at) < self._highest(preemptor, at)
+        is_equal = self._lowest(victim, at) == self._highest(preemptor, at)
+        if reason == "InClusterQueue":
+            policy = rules.get("withinClusterQueue", "Never")
+            allowed = is_lower or (is_equal and policy == "LowerOrNewerEqualPriority")
+            if theirs != own:
+                yield f"it runs in {theirs}, not in {own}"
+            if policy == "Never" or not allowed:
+                yield f"the policy is {policy}, and the priorities forbid it"
+        elif reason in ("InCohortReclamation", "InCohortReclaimWhileBorrowing"):
+            policy = rules.get("reclaimWithinCohort", "Never")
+            if theirs == own:
+                yield "it runs in the same queue"
+            if policy == "Never" or (policy == "LowerPriority" and not is_lower):
+                yield f"the policy is {policy}, and the priorities forbid it"
+            if at - self._borrowed_at.get(theirs, -STALE_S) > STALE_S:
+                yield f"{theirs} borrows nothing"
+            if reason == "InCohortReclaimWhileBorrowing":
+                yield from self._while_borrowing(at, victim, rules, is_lower)
+        elif reason != "InCohortFairSharing":
+            yield "there is no such rule"
+
+    def _while_borrowing(
+        self, at: float, victim: str, rules: Document, is_lower: bool
+    ) -> Iterator[str]:
+        policy = rules.get("borrowWithinCohort") or {}
+        threshold = policy.get("maxPriorityThreshold")
+        if policy.get("policy", "Never") == "Never" or not is_lower:
+            yield "it may not be taken while borrowing"
+        if threshold is not None and self._lowest(victim, at) > threshold:
+            yield f"its priority is above {threshold}"
+
+    def _lowest(self, name: str, at: float) -> int:
+        return min(self._recent(name, at))
+
+    def _highest(self, name: str, at: float) -> int:
+        return max(self._recent(name, at))
+
+    def _recent(self, name: str, at: float) -> list[int]:
+        """The priorities that somebody may still believe a workload to have."""
+        held = self._priorities[name]
+        ends = [until for until, _ in held[1:]] + [at]
+        return [p for (_, p), end in zip(held, ends, strict=True) if at - end <= STALE_S]
+
+
+class EvictionChecker:
+    """Nobody is evicted again and again."""
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind != WORKLOADS or change.after is None or not has(change.after, "Evicted"):
+            return
+        if change.before is not None and has(change.before, "Evicted"):
+            return
+        name = name_of(change.after)
+        self._times[name] += 1
+        if self._times[name] == EVICTIONS_MAX + 1:
+            yield f"{name} was evicted more than {EVICTIONS_MAX} times"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
+# --- what runs ---
+
+
+class AdmissionBeforePods:
+    """Pods of a queued Job are made, and go on, only while its Workload is admitted."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}  # job uid -> when its workload ceased to be admitted
+        self._admitted: dict[str, str] = {}  # workload -> uid of the job, while admitted
+        self._accused: set[str] = set()
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind == WORKLOADS:
+            self._note(change)
+        elif change.kind == PODS and change.before is None and change.after is not None:
+            yield from self._judge(change.after, truth)
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        for pod in truth.all(PODS):
+            if not is_over(pod) and "deletionTimestamp" not in pod["metadata"]:
+                yield from self._judge(pod, truth)
+
+    def _note(self, change: Change) -> None:
+        name = "/".join(change.place)
+        after = change.after
+        if after is not None and has(after, "Admitted") and not has(after, "Evicted"):
+            self._admitted[name] = owner_uid(after)
+            self._until.pop(owner_uid(after), None)
+        elif name in self._admitted:
+            self._until[self._admitted.pop(name)] = change.at
+
+    def _judge(self, pod: Document, truth: Truth) -> Iterator[str]:
+        job, name = owner_uid(pod), name_of(pod)
+        if name in self._accused or not self._is_queued(pod, truth):
+            return
+        if job in self._admitted.values():
+            return
+        if job not in self._until:
+            self._accused.add(name)
+            yield f"pod {name} is there, but its job was never admitted"
+        elif truth.now - self._until[job] > STALE_S:
+            self._accused.add(name)
+            yield f"pod {name} goes on, but its job is no longer admitted"
+
+    def _is_queued(self, pod: Document, truth: Truth) -> bool:
+        for reference in pod["metadata"].get("ownerReferences") or ():
+            if reference["kind"] == "Job":
+                job = truth.get(JOBS, (pod["metadata"]["namespace"], reference["name"]))
+                return job is not None and QUEUE_NAME in (job["metadata"].get("labels") or {})
+        return False
+
+
+class ReleaseChecker:
+    """Quota is given back only when nothing runs on it any more."""
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind != WORKLOADS or change.before is None or change.after is None:
+            return
+        if not holds_quota(change.before) or holds_quota(change.after):
+            return
+        for pod in truth.owned_by(owner_uid(change.after), PODS):
+            if not is_over(pod) and pod["spec"].get("nodeName"):
+                yield f"{name_of(change.after)} gives its quota back, but pod {name_of(pod)} runs"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
+class JobChecker:
+    """A job runs no more pods than it may, and no share of its work twice at once."""
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind != PODS or change.after is None or not _runs(change.after):
+            return
+        if change.before is not None and _runs(change.before):
+            return
+        pod, job = change.after, self._job(change.after, truth)
+        if job is None:
+            return
+        running = [other for other in truth.owned_by(owner_uid(pod), PODS) if _runs(other)]
+        staying = [other for other in running if "deletionTimestamp" not in other["metadata"]]
+        if len(staying) > job["spec"].get("parallelism", 1):
+            yield f"{len(staying)} pods of {name_of(job)} run at once"
+        index = _index(pod)
+        twins = [name_of(other) for other in running if _index(other) == index]
+        if index is not None and len(twins) > 1:
+            yield f"index {index} of {name_of(job)} runs twice at once: {', '.join(twins)}"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+    def _job(self, pod: Document, truth: Truth) -> Document | None:
+        for reference in pod["metadata"].get("ownerReferences") or ():
+            job = truth.get(JOBS, (pod["metadata"]["namespace"], reference["name"]))
+            if job is not None and job["metadata"]["uid"] == reference["uid"]:
+                return job
+        return None
+
+
+def _runs(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _index(pod: Document) -> str | None:
+    return (pod["metadata"].get("annotations") or {}).get(INDEX)
+
+
+class NodeChecker:
+    """No node is given more pods than it has room for."""
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind != PODS or change.after is None:
+            return
+        name = change.after["spec"].get("nodeName")
+        if not name or (change.before is not None and change.before["spec"].get("nodeName")):
+            return
+        node = truth.get(NODES, ("", name))
+        if node is None:
+            yield f"pod {name_of(change.after)} is bound to {name}, which is not there"
+            return
+        used: Counter[str] = Counter(pods=0)
+        for pod in truth.all(PODS):
+            if pod["spec"].get("nodeName") == name and not is_over(pod):
+                used.update(pod_requests(pod["spec"]), pods=1)
+        for resource, taken in used.items():
+            room = amount(resource, node["status"]["allocatable"].get(resource, 0))
+            if taken > room:
+                yield f"node {name} has {room} {resource}, but its pods ask for {taken}"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
+class OrphanChecker:
+    """What belongs to a Job goes when the Job goes."""
+
+    def __init__(self) -> None:
+        self._gone_at: dict[str, float] = {}  # by uid of the Job
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind == JOBS and change.before is not None and change.after is None:
+            self._gone_at[change.before["metadata"]["uid"]] = change.at
+        yield from ()
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        for uid, at in self._gone_at.items():
+            if truth.now - at > STALE_S:
+                for kind in (WORKLOADS, PODS):
+                    for left in truth.owned_by(uid, kind):
+                        yield f"{kind} {name_of(left)} is still there, its job is gone"

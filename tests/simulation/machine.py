@@ -1,0 +1,147 @@
+"""Machines on which pods run, on virtual time; they know nothing of restarts of the control plane.
+
+A pod says in its command what its process will do: how long it runs, how it ends, and how long it
+takes to obey when told to stop. The real runner gives the orders; what it must never order is
+checked here, because no object in the store would show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from makeway.runner.host import ContainerState, Ended, PodState, Running, RunOrder, Waiting
+from tests.simulation.clock import WallClock
+from tests.simulation.witness import PODS, Document, Witness, owner_uid
+
+START_S = 1.5  # from the order until the process runs
+INDEX = "batch.kubernetes.io/job-completion-index"
+TERMINATED, KILLED = 143, 137
+
+
+class Behaviour(NamedTuple):
+    """What a process will do by itself."""
+
+    run_s: float
+    exit_code: int
+    stop_s: float  # how long it takes to obey
+
+    def command(self) -> list[str]:
+        return ["behave", str(self.run_s), str(self.exit_code), str(self.stop_s)]
+
+
+def behaviour_of(order: RunOrder) -> Behaviour:
+    _, run_s, exit_code, stop_s = order.containers[0].argv
+    return Behaviour(float(run_s), int(exit_code), float(stop_s))
+
+
+class Machines:
+    """All nodes, as one `Host`."""
+
+    def __init__(self, clock: WallClock, witness: Witness) -> None:
+        self._clock, self._witness = clock, witness
+        self._states: dict[str, PodState] = {}
+        self._orders: dict[str, RunOrder] = {}  # all that ever were
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # what each will do next
+        self.tell: Callable[[str], None] | None = None  # None: nobody listens
+
+    # What the runner sees
+
+    def states(self) -> Mapping[str, PodState]:
+        return self._states
+
+    def start(self, order: RunOrder) -> None:
+        uid = order.uid
+        if uid in self._states:
+            return
+        self._check(order)
+        self._orders[uid] = order
+        waiting = ContainerState(now=Waiting(reason="ContainerCreating"))
+        names = [program.name for program in order.containers]
+        self._states[uid] = PodState(
+            uid=uid,
+            node=order.node,
+            devices=order.devices,
+            containers=dict.fromkeys(names, waiting),
+        )
+        self._next(uid, START_S, self._begin)
+
+    def stop(self, uid: str, grace_s: float) -> None:
+        if self._states[uid].is_over:
+            return
+        stop_s = behaviour_of(self._orders[uid]).stop_s
+        code = TERMINATED if stop_s <= grace_s else KILLED
+        loop, handle = asyncio.get_running_loop(), self._timers[uid]
+        is_running = self._states[uid].began_at is not None
+        if not is_running or handle.when() > loop.time() + min(stop_s, grace_s):
+            self._next(uid, min(stop_s, grace_s), self._end, code)
+
+    def remove(self, uid: str) -> None:
+        if not self._states[uid].is_over:
+            self._witness.accuse(f"{uid} is forgotten, though it runs")
+        del self._states[uid]
+
+    # What happens by itself
+
+    def _next(self, uid: str, delay_s: float, act: Callable[..., None], *more: object) -> None:
+        handle = self._timers.pop(uid, None)
+        if handle is not None:
+            handle.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[uid] = loop.call_later(delay_s, act, uid, *more)
+
+    def _begin(self, uid: str) -> None:
+        behaviour, now = behaviour_of(self._orders[uid]), self._clock()
+        running = ContainerState(now=Running(started_at=now), is_started=True, is_ready=True)
+        self._change(uid, running, began_at=now)
+        self._next(uid, behaviour.run_s, self._end, behaviour.exit_code)
+
+    def _end(self, uid: str, exit_code: int) -> None:
+        now = self._clock()
+        began_at = self._states[uid].began_at
+        ended = Ended(
+            exit_code=exit_code,
+            reason="Error" if exit_code else "Completed",
+            started_at=now if began_at is None else began_at,
+            finished_at=now,
+        )
+        self._change(uid, ContainerState(now=ended), is_over=True)
+
+    def _change(self, uid: str, container: ContainerState, **more: object) -> None:
+        state = self._states[uid]
+        containers = dict.fromkeys(state.containers, container)
+        self._states[uid] = replace(state, containers=containers, **more)  # type: ignore[arg-type]
+        if self.tell is not None:
+            self.tell(uid)
+
+    # What must not happen
+
+    def _check(self, order: RunOrder) -> None:
+        accuse = self._witness.accuse
+        if order.uid in self._orders:
+            accuse(f"pod {order.uid} is run a second time")
+        share = self._share(order.uid)
+        for uid, state in self._states.items():
+            if state.is_over:
+                continue
+            if share and self._share(uid) == share:
+                accuse(f"pods {order.uid} and {uid} do the same work at once: {share}")
+            if state.node == order.node:
+                for resource, indexes in order.devices.items():
+                    shared = set(indexes) & set(state.devices.get(resource, ()))
+                    if shared:
+                        accuse(f"{resource} {sorted(shared)} of {order.node} is given out twice")
+
+    def _share(self, uid: str) -> str:
+        """The part of a job's work that a pod does; empty where pods are alike."""
+        for pod in self._witness.truth.all(PODS):
+            if pod["metadata"]["uid"] == uid:
+                return share_of(pod)
+        return ""
+
+
+def share_of(pod: Document) -> str:
+    index = (pod["metadata"].get("annotations") or {}).get(INDEX)
+    return f"{owner_uid(pod)} index {index}" if index is not None else ""

@@ -1,0 +1,108 @@
+"""The simulated surroundings of the server: its disk, its deaths, the road to it."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from makeway.client.client import NotFound, Unavailable
+from makeway.client.resources import JOBS, PODS
+from tests.server.harness import job, pod
+from tests.simulation.clock import WallClock, run
+from tests.simulation.server import Server
+from tests.simulation.weather import CALM, Climate, Weather
+from tests.simulation.witness import Change, Truth, Witness
+
+DEFAULT = "default"
+
+
+def new_server(folder: Path, weather: Weather, witness: Witness) -> Server:
+    chance = Random(1)
+    return Server(folder / "db", clock=WallClock(), chance=chance, weather=weather, witness=witness)
+
+
+def test_a_write_whose_answer_is_lost_has_happened(tmp_path: Path) -> None:
+    async def story() -> str:
+        server = new_server(tmp_path, Weather(Random(1)), Witness())
+        await server.start()
+        unlucky = server.client(Weather(Random(1), Climate(lost_after=1.0)))
+        with pytest.raises(Unavailable):
+            await unlucky.create(JOBS, job("train"), namespace=DEFAULT)
+        found = await server.client().get(JOBS, "train", DEFAULT)
+        return str(found["metadata"]["name"])
+
+    assert run(story(), seed=1) == "train"
+
+
+def test_what_was_confirmed_outlives_the_server(tmp_path: Path) -> None:
+    witness = Witness()
+
+    async def story() -> None:
+        server = new_server(tmp_path, Weather(Random(1)), witness)
+        await server.start()
+        await server.client().create(JOBS, job("train"), namespace=DEFAULT)
+        await server.crash()
+        await server.start()
+        await server.client().get(JOBS, "train", DEFAULT)
+
+    run(story(), seed=1)
+    assert not witness.accusations
+
+
+def test_a_write_on_its_way_dies_with_the_server(tmp_path: Path) -> None:
+    async def story() -> None:
+        weather = Weather(Random(1))
+        server = new_server(tmp_path, weather, Witness())
+        await server.start()
+        weather.climate = Climate(flush_slow=1.0)
+        creating = server.client().create(JOBS, job("train"), namespace=DEFAULT)
+        writing = asyncio.ensure_future(creating)
+        await asyncio.sleep(0)
+        await server.crash()
+        with pytest.raises(Unavailable):
+            await writing
+        weather.climate = CALM
+        await server.start()
+        with pytest.raises(NotFound):
+            await server.client().get(JOBS, "train", DEFAULT)
+
+    run(story(), seed=1)
+
+
+class FullOnceAJobIsGone:
+    """Fills the disk at the very moment in which a job goes."""
+
+    def __init__(self, weather: Weather) -> None:
+        self._weather = weather
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        if change.kind == "jobs.batch" and change.after is None:
+            self._weather.climate = Climate(flush_fails=1.0)
+        yield from ()
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
+def test_a_dependent_goes_though_the_disk_was_full_when_its_owner_went(tmp_path: Path) -> None:
+    async def story() -> None:
+        weather = Weather(Random(1))
+        server = new_server(tmp_path, weather, Witness([FullOnceAJobIsGone(weather)]))
+        await server.start()
+        user = server.client()
+        owner = await user.create(JOBS, job("train"), namespace=DEFAULT)
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
+        dependent = pod("train-0")
+        dependent["metadata"]["ownerReferences"] = [{**reference, "uid": owner["metadata"]["uid"]}]
+        await user.create(PODS, dependent, namespace=DEFAULT)
+        await user.delete(JOBS, "train", DEFAULT)
+        await asyncio.sleep(3)
+        assert weather.troubles["flush_fails"], "the disk was never asked"
+        weather.climate = CALM
+        await asyncio.sleep(3)
+        with pytest.raises(NotFound):
+            await user.get(PODS, "train-0", DEFAULT)
+
+    run(story(), seed=1)

@@ -1,0 +1,33 @@
+"""The real control plane in bad weather; many more worlds: `python -m tests.simulation`."""
+
+import pytest
+
+from tests.simulation.planes import real
+from tests.simulation.play import QUIET, play
+from tests.simulation.worlds import MIDDLE, SMALL, TINY
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_tiny_world_survives_the_storm(seed: int) -> None:
+    played = play(seed, real, size=TINY)
+
+    assert not played.accusations, played.report()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_world_survives_the_storm(seed: int) -> None:
+    played = play(seed, real, size=SMALL)
+
+    assert not played.accusations, played.report()
+
+
+def test_a_world_of_many_queues_comes_to_its_end_in_calm_weather() -> None:
+    played = play(0, real, size=MIDDLE, chaos=QUIET)
+
+    assert not played.accusations, played.report()
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first, second = (play(4, real, size=TINY) for _ in range(2))
+
+    assert first.history == second.history
