@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format bench conformance docs clean
+.PHONY: demo test test-kube check format bench conformance docs clean simulate-faults test-crashes
 
 demo: $(RUNTIME)
 	@$(BIN)/python -m makeway.cli.main demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(ARGS)
+
+# Tests that need a real Kubernetes control plane; building that takes a while the first time.
+test-kube: $(STAMP)
+	$(BIN)/python tools/kube_assets.py
+	MAKEWAY_KUBE=1 $(BIN)/python -m pytest -m kube $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -26,6 +31,14 @@ format: $(STAMP)
 # SCENARIOS names files or folders of recorded decisions; by default all that lie beside the checkout.
 conformance: $(STAMP)
 	@$(BIN)/python -m tests.conformance $(SCENARIOS)
+
+# The whole system on virtual time with faults, seed by seed; SEEDS=A:B, SIZE=tiny|small|middle.
+simulate-faults: $(STAMP)
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:300) --size $(or $(SIZE),tiny)
+
+# kill -9 of makeway up while hundreds of jobs run.
+test-crashes: $(STAMP)
+	@$(BIN)/python -m tests.embedded.test_crashes $(or $(JOBS),300) $(or $(ROUNDS),20) $(or $(SEED),1)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -60,9 +60,16 @@ def test_who_waits_is_told_why_in_the_same_line(train: Desk) -> None:
 
 def test_a_running_job_runs(train: Desk) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
-    train.job_status("train", active=1)
+    train.job_status("train", active=1, ready=1)
 
     assert rows(train.run("status"))["train"][3] == "running"
+
+
+def test_a_job_whose_pods_are_not_ready_does_not_run_yet(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved"), said("Admitted"))
+    train.job_status("train", active=1)
+
+    assert rows(train.run("status"))["train"][3] == "admitted"
 
 
 def test_the_ended_are_shown_on_request(train: Desk) -> None:

@@ -8,7 +8,7 @@ held ──┘  └──────────── evicting ◄────
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.api.labels import JOB_UID, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.times import format_time
@@ -133,7 +133,7 @@ def _status(job: Document, workload: Document | None) -> str:
     if is_so(workload, "QuotaReserved") and is_so(workload, "Evicted"):
         return EVICTING
     if is_so(workload, "Admitted"):
-        return RUNNING if count_at(job, "status", "active") else ADMITTED
+        return RUNNING if count_at(job, "status", "ready") else ADMITTED
     if at(workload, "spec", "active") is False:
         return HELD
     return RESERVED if is_so(workload, "QuotaReserved") else PENDING
@@ -141,7 +141,7 @@ def _status(job: Document, workload: Document | None) -> str:
 
 def _without_workload(job: Document) -> str:
     if not at(job, "spec", "suspend"):
-        return RUNNING if count_at(job, "status", "active") else PENDING
+        return RUNNING if count_at(job, "status", "ready") else PENDING
     return PENDING if label(job, QUEUE_NAME) else SUSPENDED
 
 
@@ -193,6 +193,17 @@ def ended_at(job: Document) -> float | None:
     return None
 
 
+def with_pods(standing: Standing, pods: Iterable[Document]) -> Standing:
+    """Why a job that may run does not: what its pods say of nodes and containers."""
+    if standing.status not in (ADMITTED, PENDING) or is_so(standing.workload, "Evicted"):
+        return standing
+    for pod in pods:
+        scheduled = condition(pod, "PodScheduled")
+        if scheduled is not None and not is_so(pod, "PodScheduled"):
+            return replace(standing, reason=f"no node for its pods: {_said(scheduled)}")
+    return standing
+
+
 # --- a Job and its Workload ---
 
 
@@ -212,6 +223,15 @@ def workloads_by_job(workloads: Iterable[Document]) -> dict[str, Document]:
         for uid in (*uids, label(workload, JOB_UID)):
             if uid:
                 found[uid] = workload
+    return found
+
+
+def pods_by_job(pods: Iterable[Document]) -> dict[str, list[Document]]:
+    """By the uid of the Job."""
+    found: dict[str, list[Document]] = {}
+    for pod in pods:
+        for owner in items_at(pod, "metadata", "ownerReferences"):
+            found.setdefault(text_at(owner, "uid"), []).append(pod)
     return found
 
 

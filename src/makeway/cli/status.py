@@ -14,17 +14,20 @@ from makeway.cli.reading import Document, annotation, name_of, namespace_of, uid
 from makeway.cli.references import user_name
 from makeway.cli.spans import span_text
 from makeway.cli.standing import (
+    ADMITTED,
     ENDED,
     STYLES,
     SUBMITTED_BY,
     Standing,
     id_of,
+    pods_by_job,
     standing_of,
+    with_pods,
     workloads_by_job,
 )
 from makeway.cli.tables import Cell, add_output, print_document, print_table
 from makeway.client import Client
-from makeway.client.resources import JOBS, WORKLOADS
+from makeway.client.resources import JOBS, PODS, WORKLOADS
 
 REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide
@@ -72,6 +75,9 @@ async def standings(
     workloads = workloads_by_job((await client.list(WORKLOADS, where)).items)
     now = time.time()
     found = [standing_of(job, workloads.get(uid_of(job)), now) for job in jobs]
+    if any(standing.status == ADMITTED for standing in found):
+        pods = pods_by_job((await client.list(PODS, where)).items)
+        found = [with_pods(one, pods.get(uid_of(one.job), ())) for one in found]
     return sorted(
         (standing for standing in found if _passes(standing, arguments)),
         key=lambda s: (s.created_at, id_of(s.job) or 0, name_of(s.job)),
