@@ -44,8 +44,9 @@ ROOMS = {
     "embedded": room("api", "store", "server", "client", "controller", "runner", "dashboard"),
     "cluster": room("api", "client", "controller"),
     "cluster_http": room("controller", libraries=("aiohttp", "orjson")),
+    "deploy": room("api", "client"),
     "cli": room(
-        *("api", "client", "cluster", "cluster_http", "controller", "embedded", "engine"),
+        *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("logs", "sim", "translate"),
     ),
 }

@@ -27,6 +27,12 @@ def test_a_new_condition_comes_last_with_the_time_of_now() -> None:
     }
 
 
+def test_what_a_server_shows_beside_is_nothing_new() -> None:
+    shown = {**READY, "lastProbeTime": None}
+
+    assert with_condition([shown], "Ready", "True", "Started", "all there", 20.0) == [shown]
+
+
 def test_another_reason_leaves_the_time_of_transition() -> None:
     conditions = with_condition([READY], "Ready", "True", "Recovered", "back again", 20.0)
 

@@ -143,7 +143,7 @@ async def _control(access: Access, settings: Settings, host: str, port: int) -> 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    controller = Controller(access, settings)
+    controller = Controller(access.transport, settings)
     window = Window(controller, host, port)
     try:
         bound = await window.open()

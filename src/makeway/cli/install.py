@@ -18,7 +18,7 @@ from makeway.cli.command import Command, Refusal, Trouble
 from makeway.cli.up import read_configuration
 from makeway.client import Client
 from makeway.deploy import moving_in
-from makeway.deploy.applying import Stuck, apply_all, policies_known, until_established
+from makeway.deploy.applying import Stuck, apply_all, policies_known, put_definitions
 from makeway.deploy.objects import Site, controller, crds, installation, namespace, policies
 from makeway.deploy.policies import MUTATING_SINCE, VALIDATING_SINCE, KubeVersion
 
@@ -126,16 +126,16 @@ def show(documents: list[Document], output: str) -> None:
 def _warn(site: Site) -> None:
     if site.kube < MUTATING_SINCE:
         say(
-            f"Kubernetes {site.kube} has no MutatingAdmissionPolicy (from {MUTATING_SINCE} on): "
-            "a queued Job may start pods before the controller suspends it"
+            f"Kubernetes before {MUTATING_SINCE} has no MutatingAdmissionPolicy: a queued Job "
+            "may start pods before the controller suspends it"
         )
     if site.kube < VALIDATING_SINCE:
         say(
-            f"Kubernetes {site.kube} has no ValidatingAdmissionPolicy (from {VALIDATING_SINCE} "
-            "on): users can start queued Jobs by hand"
+            f"Kubernetes before {VALIDATING_SINCE} has no ValidatingAdmissionPolicy: users can "
+            "start queued Jobs by hand"
         )
     if site.gates_pods:
-        say("gated pods wait until somebody releases them; Makeway's controller doesn't yet")
+        say("gated pods wait until somebody releases them; Makeway's controller doesn't")
 
 
 def say(text: str) -> None:
@@ -169,17 +169,14 @@ def converse(arguments: argparse.Namespace, site: Site, part: Part) -> int:
 
 
 async def _install(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    strange = [d for d in await moving_in.find_definitions(client) if moving_in.is_kueues(d)]
-    if strange:
-        names = ", ".join(definition["metadata"]["name"] for definition in strange)
+    if (await moving_in.look(client)).is_at_home:
         raise Refusal(
-            f"this cluster has kinds of Kueue's ({names});\n"
+            "this cluster has Kueue in it;\n"
             "  `makeway install --replace-kueue` says how Makeway would take its place"
         )
     _warn(site)
-    definitions = crds()
-    await apply_all(client, (namespace(site), *definitions), tell)
-    await until_established(client, [found["metadata"]["name"] for found in definitions])
+    await apply_all(client, (namespace(site),), tell)
+    await put_definitions(client, crds(), tell)
     await apply_all(client, (*policies(site), *controller(site)), tell)
 
 

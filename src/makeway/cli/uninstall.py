@@ -10,7 +10,7 @@ from makeway.client import Client
 from makeway.deploy.moving_out import move_out, removal
 from makeway.deploy.objects import Site
 
-_FREE_WORKLOADS = """\
+FREE_WORKLOADS = """\
 Workloads carry a finalizer that nobody takes away any more; when the controller
 is gone, `makeway uninstall --apply` does it, or:
   kubectl get workloads.kueue.x-k8s.io -A --no-headers |
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("all queues, flavors and Workloads are deleted with their kinds; Jobs stay")
     if arguments.apply:
         return converse(arguments, site_of(arguments), _move_out)
-    say(_FREE_WORKLOADS)
+    say(FREE_WORKLOADS)
     say(f"the namespace {arguments.namespace} stays")
     show(removal(site_of(arguments), has_crds=arguments.crds), arguments.output)
     return 0

@@ -38,6 +38,8 @@ def with_condition(
         new["observedGeneration"] = generation
     if place is None:
         return [*old, new]
+    if all(old[place].get(field) == value for field, value in new.items()):
+        return old  # a server may show more in it, such as when it was last probed
     return [*old[:place], new, *old[place + 1 :]]
 
 

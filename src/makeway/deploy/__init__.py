@@ -1,0 +1,1 @@
+"""What a Kubernetes cluster needs to run Makeway, and how it moves in and out."""

@@ -1,0 +1,216 @@
+"""`makeway install` on a real server: it takes every object, and the policies do what they say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from makeway.api.manifests import write_yaml
+from makeway.cli.uninstall import FREE_WORKLOADS
+from makeway.client import ApiError, Resource
+from makeway.client.resources import JOBS, WORKLOADS
+from makeway.deploy.objects import controller, installation
+from tests.kube.installing import SITE, BarePlane, Cluster, job
+from tests.kube.plane import BOOKKEEPING, require_assets
+
+Document = dict[str, Any]
+POLICIES = Resource(
+    "admissionregistration.k8s.io/v1",
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    False,
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with Makeway's objects in it, whose controller nobody runs."""
+    require_assets()
+    plane = BarePlane(tmp_path_factory.mktemp("kube"), BOOKKEEPING)
+    try:
+        cluster = Cluster(plane)
+        cluster.makeway("install", "--apply", "--gate-pods")
+        cluster.until("policies are in force", lambda: _is_in_force(cluster))
+        yield cluster
+    finally:
+        plane.stop()
+
+
+def _is_in_force(cluster: Cluster) -> bool:
+    """A policy takes a moment to be heard of."""
+    made = cluster.create(job("probe"), dry_run=True)
+    pod = cluster.create(_pod("probe"), dry_run=True)
+    return bool(made["spec"].get("suspend")) and "schedulingGates" in pod["spec"]
+
+
+def _pod(name: str, **metadata: Any) -> Document:
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    container = {"name": "main", "image": "busybox"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, **metadata},
+        "spec": {"containers": [container]},
+    }
+
+
+def _owner(kind: str) -> list[Document]:
+    owner = {"apiVersion": "batch/v1", "kind": kind, "name": "above", "controller": True}
+    return [{**owner, "uid": "5e1f6a1c-0d35-4a0e-9d8c-0d6c2f1f0a11"}]
+
+
+def test_every_object_is_there_afterwards(cluster: Cluster) -> None:
+    for document in installation(SITE):
+        assert cluster.has(document), document["metadata"]
+
+
+def test_a_second_time_changes_nothing(cluster: Cluster) -> None:
+    before = cluster.do(lambda client: client.get(POLICIES, "makeway-suspend-queued-jobs"))
+
+    cluster.makeway("install", "--apply", "--gate-pods")
+
+    after = cluster.do(lambda client: client.get(POLICIES, "makeway-suspend-queued-jobs"))
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+def test_what_is_printed_can_be_applied_and_deleted_with_kubectl(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl")
+    printed = tmp_path / "makeway.yaml"
+    printed.write_text(write_yaml(*installation(SITE)))
+
+    for words in (["apply", "--server-side", "--force-conflicts"], ["delete"]):
+        command = [kubectl, "--kubeconfig", str(cluster.plane.kubeconfig), *words]
+        command += ["--dry-run=server", "-f", str(printed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_controllers_pod_meets_the_strictest_standard_of_kubernetes(cluster: Cluster) -> None:
+    deployment = next(d for d in controller(SITE) if d["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    metadata = {**template["metadata"], "name": "probe", "namespace": SITE.namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+    cluster.create(pod, dry_run=True)  # its namespace enforces `restricted`
+    del pod["spec"]["securityContext"]
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        cluster.create(pod, dry_run=True)
+
+
+def test_a_job_waits_only_if_it_names_a_queue(cluster: Cluster) -> None:
+    for document, waits in [
+        (job("queued"), True),
+        (job("free", queue=""), False),
+        (job("elsewhere", managedBy="example.com/dispatcher"), False),
+    ]:
+        made = cluster.create(document, dry_run=True)
+        assert made["spec"].get("suspend", False) is waits
+
+
+def test_a_job_of_a_cron_job_waits_and_a_part_of_a_job_does_not(cluster: Cluster) -> None:
+    for kind, waits in [("CronJob", True), ("Job", False)]:
+        document = job("part")
+        document["metadata"]["ownerReferences"] = _owner(kind)
+        made = cluster.create(document, dry_run=True)
+        assert made["spec"].get("suspend", False) is waits
+
+
+def test_only_the_controller_starts_a_queued_job(cluster: Cluster) -> None:
+    cluster.create(job("held"))
+    start = {"spec": {"suspend": False}}
+
+    with pytest.raises(ApiError, match="is started by its queue") as refusal:
+        cluster.patch("Job", "held", start)
+    assert refusal.value.code == 403
+    label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}}
+    with pytest.raises(ApiError, match="is started by its queue"):
+        cluster.patch("Job", "held", {**start, **label})
+    cluster.patch("Job", "held", {"metadata": {"labels": {"mine": "yes"}}})  # all else is free
+    assert cluster.patch("Job", "held", start, token=cluster.token())["spec"]["suspend"] is False
+    assert cluster.patch("Job", "held", {"spec": {"suspend": True}})["spec"]["suspend"] is True
+
+
+def test_a_job_that_has_left_its_queue_is_its_users_again(cluster: Cluster) -> None:
+    cluster.create(job("leaver"))
+
+    cluster.patch("Job", "leaver", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}})
+
+    started = cluster.patch("Job", "leaver", {"spec": {"suspend": False}})
+    assert started["spec"]["suspend"] is False
+
+
+def test_a_pod_without_a_job_is_gated_where_that_was_wanted(cluster: Cluster) -> None:
+    made = cluster.create(_pod("alone"))
+
+    assert made["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
+    assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+    with pytest.raises(ApiError, match="released by its queue"):
+        cluster.patch("Pod", "alone", {"spec": {"schedulingGates": None}})
+    of_a_job = cluster.create(_pod("member", ownerReferences=_owner("Job")), dry_run=True)
+    assert "schedulingGates" not in of_a_job["spec"]
+
+
+def held_workload(cluster: Cluster, name: str) -> None:
+    """A Workload that was deleted, and waits for a controller to let it go."""
+    template: Document = {"spec": {"containers": []}}
+    workload = {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {"name": name, "finalizers": ["kueue.x-k8s.io/resource-in-use"]},
+        "spec": {"podSets": [{"name": "main", "count": 1, "template": template}]},
+    }
+    cluster.create(workload)
+    cluster.delete("Workload", name)
+    assert cluster.is_there(WORKLOADS, name)
+
+
+def test_the_words_by_which_workloads_are_freed_are_true(cluster: Cluster) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("there is no kubectl")
+    held_workload(cluster, "waits")
+    _, _, script = FREE_WORKLOADS.partition("or:\n")
+
+    variables = {**os.environ, "KUBECONFIG": str(cluster.plane.kubeconfig)}
+    subprocess.run(["sh", "-c", script], env=variables, check=True, capture_output=True)
+
+    assert not cluster.is_there(WORKLOADS, "waits")
+
+
+def test_uninstalling_lets_everything_go_and_stops_nothing(cluster: Cluster) -> None:
+    cluster.create(job("runs"))
+    cluster.patch("Job", "runs", {"spec": {"suspend": False}}, token=cluster.token())
+    held_workload(cluster, "held")
+
+    cluster.makeway("uninstall", "--apply")
+
+    assert not cluster.is_there(WORKLOADS, "held")
+    assert not cluster.is_there(POLICIES, "makeway-suspend-queued-jobs", "")
+    runs = cluster.get("Job", "runs")
+    assert runs["spec"]["suspend"] is False
+    assert "deletionTimestamp" not in runs["metadata"]
+    cluster.until(
+        "queued jobs are free",
+        lambda: not cluster.create(job("probe"), dry_run=True)["spec"].get("suspend"),
+    )
+    cluster.makeway("uninstall", "--crds", "--apply")
+    cluster.until("the kinds are gone", lambda: not _has_kinds(cluster))
+    assert cluster.is_there(JOBS, "runs")
+
+
+def _has_kinds(cluster: Cluster) -> bool:
+    try:
+        cluster.do(lambda client: client.list(WORKLOADS))
+    except ApiError:
+        return False
+    return True
