@@ -27,6 +27,7 @@ from makeway.controller.gangs import GangStatuses
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import Placing
+from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
 from makeway.runner.cgroups import Cgroups
@@ -69,15 +70,13 @@ class Running:
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
-    with _locked(folder):
+    with _locked(folder), _left_alone_when_old():
         identity = identity_in(folder / "pki")
         try:
             store = Store(folder / "makeway.db")
         except StoreError as error:
             raise CannotServe(str(error)) from None
-        # What was loaded stays; a collector that walked it again and again would stall everybody.
         gc.collect()
-        gc.freeze()
         logs = FileLogs(folder / "logs", time.time)
         app = App(store, token=identity.token, clock=time.time, logs=logs)
         tls = None if settings.is_insecure else identity.tls()
@@ -145,6 +144,7 @@ class Plane:
         self.parts: list[Part] = [
             self.admission,
             Jobs(picture),
+            Pods(picture),
             JobPods(picture),
             Placing(picture),
             self.pods,
@@ -188,6 +188,26 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
             await client.create(NODES, {**node, "metadata": metadata})
         status = {"status": node["status"]}
         await client.patch(NODES, name, patch=status, subresource="status")
+
+
+@contextlib.contextmanager
+def _left_alone_when_old() -> Iterator[None]:
+    """Let the collector walk each object once: to walk millions again and again stalls everybody.
+
+    What has outlived a full collection stays for long, and goes by its reference count: nothing
+    that we keep for long has references in a circle when it goes.
+    """
+
+    def freeze(phase: str, info: Mapping[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            gc.freeze()
+
+    gc.callbacks.append(freeze)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(freeze)
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -19,8 +19,8 @@ from makeway.client.resources import (
     WORKLOADS,
 )
 from makeway.client.writes import Key, Patch
-from makeway.controller.admission import EXPLAINED_AFTER_S, Admission
-from makeway.engine.model import QueueName
+from makeway.controller.admission import EXPLAINED_AFTER_S, PODS_TRUSTED_AFTER_S, Admission
+from makeway.engine.model import QueueName, WorkloadKey
 from tests.controller.desk import Desk
 
 
@@ -238,6 +238,19 @@ def test_a_restart_finds_everything_in_the_objects() -> None:
     hall.settle()
 
     assert hall.admitted() == {"owner"}
+
+
+def test_pods_that_become_ready_right_after_a_restart_are_not_overlooked() -> None:
+    hall = Hall()
+    hall.submit("train", 3, owned=True)
+    hall.settle()
+    hall.begin_anew()
+    hall.settle()
+    hall.add_condition("train", "PodsReady", "True", "Started")
+
+    hall.settle(hall.now + PODS_TRUSTED_AFTER_S)
+
+    assert hall.admission.engine.state.entries[WorkloadKey("lab/train")].pods_ready
 
 
 def test_what_another_controller_admitted_is_taken_over() -> None:

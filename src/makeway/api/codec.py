@@ -195,6 +195,7 @@ class FieldPlan:
     attribute: str
     name: str  # in the document
     decoder: Decoder
+    plain: type | None  # a value of this very type is taken as it is; None: it has to be read
     encoder: "Encoder"
     is_amount: bool  # of the resource that the sibling `name` names
     unsupported: str  # the ability that Makeway lacks; empty if it has it
@@ -232,6 +233,7 @@ def plan_of(cls: type, strict: bool) -> ClassPlan:
             attribute=member.name,
             name=name,
             decoder=_decoder_of(hint, is_strict),
+            plain=hint if hint in (str, bool) and not member.metadata.get("unsupported") else None,
             encoder=_encoder_of(hint),
             is_amount=_mark_of(hint) is Mark.AMOUNT,
             unsupported=member.metadata.get("unsupported", ""),
@@ -266,7 +268,7 @@ def _object_decoder(cls: type, strict: bool) -> Decoder:
     is_root = hasattr(cls, "KIND")
 
     def decode_object(value: Any, path: Path, notes: Notes) -> Any:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             notes.error(path, value, "is not an object", _object_hint(known))
             return None
         errors_before = len(notes.errors)
@@ -280,6 +282,9 @@ def _object_decoder(cls: type, strict: bool) -> Decoder:
                     notes.error((path, str(key)), ABSENT, problem, _suggest(str(key), known))
                 continue
             if item is None:
+                continue
+            if type(item) is plan.plain:
+                arguments[plan.attribute] = item
                 continue
             here = (path, key)
             if plan.unsupported:
@@ -322,7 +327,9 @@ def _decoder_of(hint: Any, strict: bool) -> Decoder:
 
 def _list_decoder(decode_item: Decoder) -> Decoder:
     def decode_list(value: Any, path: Path, notes: Notes) -> Any:
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        if type(value) is not list and (
+            not isinstance(value, Sequence) or isinstance(value, str | bytes)
+        ):
             notes.error(path, value, "is not a list", "write a list, also for a single item")
             return ()
         return tuple([decode_item(item, (path, index), notes) for index, item in enumerate(value)])

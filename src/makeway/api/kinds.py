@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from makeway.api import labels
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.gates import GATES_OF_KUEUE
+from makeway.api.labels import UNSUPPORTED
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.queueing import (
     AdmissionCheck,
@@ -131,10 +131,7 @@ def unsupported_parts(view: object) -> Iterable[Unsupported]:
             yield from _unsupported_keys("metadata", view.metadata)
             yield from _unsupported_keys("spec.template.metadata", view.spec.template.metadata)
         case Pod():
-            # A pod with an owner has its place in the queue through that owner.
-            is_loose = not view.metadata.owner_references
-            table = labels.UNSUPPORTED_ON_POD if is_loose else labels.UNSUPPORTED
-            yield from _unsupported_keys("metadata", view.metadata, table)
+            yield from _unsupported_keys("metadata", view.metadata)
         case AdmissionCheck():
             what = _UNSUPPORTED_CONTROLLERS.get(view.spec.controller_name)
             if what is not None:
@@ -145,10 +142,8 @@ def unsupported_parts(view: object) -> Iterable[Unsupported]:
                     yield Unsupported(path=f"featureGates.{gate}", what="no such gate in Makeway")
 
 
-def _unsupported_keys(
-    path: str, metadata: ObjectMeta, table: Mapping[str, str] = labels.UNSUPPORTED
-) -> Iterable[Unsupported]:
+def _unsupported_keys(path: str, metadata: ObjectMeta) -> Iterable[Unsupported]:
     for place, keys in (("labels", metadata.labels), ("annotations", metadata.annotations)):
         for key in keys:
-            if key in table:
-                yield Unsupported(path=f"{path}.{place}[{key}]", what=table[key])
+            if key in UNSUPPORTED:
+                yield Unsupported(path=f"{path}.{place}[{key}]", what=UNSUPPORTED[key])

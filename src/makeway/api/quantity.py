@@ -126,3 +126,23 @@ def format_quantity(value: Fraction) -> str:
         if nanos % unit == 0:
             return f"{nanos // unit}{suffix}"
     raise AssertionError(nanos)
+
+
+def canonical(value: object) -> str:
+    """Write a quantity as Kubernetes does: in its own sort of suffix, the coarsest that is exact."""
+    nanos, text = parse_nanos(value), str(value)
+    if nanos == 0:
+        return "0"
+    if text.endswith("i") and nanos % NANOS_PER_UNIT == 0:
+        return _coarsest(nanos // NANOS_PER_UNIT, 1024, ("", *_BINARY_SUFFIXES))
+    if "e" in text or ("E" in text and not text.endswith("E")):
+        exponents = ("e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18")
+        return _coarsest(nanos, 1000, exponents)
+    return _coarsest(nanos, 1000, tuple(_DECIMAL_SUFFIXES))
+
+
+def _coarsest(number: int, base: int, suffixes: tuple[str, ...]) -> str:
+    place = 0
+    while place < len(suffixes) - 1 and number % base == 0:
+        number, place = number // base, place + 1
+    return f"{number}{suffixes[place]}"

@@ -3,6 +3,7 @@
 import re
 from calendar import timegm
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,12})?(?:[Zz]|([+-])(\d\d):(\d\d))",
@@ -32,6 +33,7 @@ class DurationError(ValueError):
     """The text is not a duration."""
 
 
+@lru_cache(maxsize=4096)  # conditions of many objects name the same seconds
 def parse_time(text: str) -> float:
     """Return seconds since 1970; a float keeps microseconds until long after our time."""
     match = _TIME.fullmatch(text)

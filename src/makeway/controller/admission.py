@@ -20,12 +20,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from makeway.api import batch, queueing
 from makeway.api.codec import decode_own
 from makeway.api.configuration import Configuration
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import find_condition
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
 from makeway.client.parts import Done, Outcome, Plan
@@ -68,15 +69,16 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.translate import changed, config_of, status_of, workload_of
+from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
 from makeway.translate.explanation import obstacle_text
 
 log = logging.getLogger("makeway.admission")
 
 EXPLAINED_AFTER_S = 1.0  # reasons for waiting are written when they have stood that long
 PODS_TRUSTED_AFTER_S = 5.0  # after a start, what documents say of pods may be out of date
-WRITTEN_AT_ONCE_MAX = 500
+ON_THEIR_WAY_MAX = 500  # writes
 PLACED_AT_ONCE_MAX = 200
+EXPLAINED_AT_ONCE_MAX = 200
 RETRY_S = 0.2
 RETRY_MAX_S = 30.0
 
@@ -139,6 +141,7 @@ class _Sign(NamedTuple):
     generation: int
     preemption_class: str
     has_owner: bool  # somebody runs it, and says when its pods are gone
+    lacks_pods: bool  # it can't run before others replace them
 
 
 def _sign_of(document: Document) -> _Sign:
@@ -148,8 +151,15 @@ def _sign_of(document: Document) -> _Sign:
         metadata["uid"],
         metadata.get("generation") or 0,
         annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
-        bool(owner_of(document)),
+        bool(owner_of(document)) or annotations.get(IS_GROUP) == "true",
+        _lacks_pods(document),
     )
+
+
+def _lacks_pods(document: Document) -> bool:
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    return LACKS_PODS in true and RESERVED not in true
 
 
 class _Track:
@@ -187,8 +197,10 @@ class Admission:
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
         self._failures: dict[WorkloadKey, int] = {}  # in a row
         self._giving_up: set[WorkloadKey] = set()  # deactivated by us; the spec doesn't say so yet
+        self._heard: dict[tuple[Resource, Key], ev.Event] = {}  # the last of each queue object
         self._unplaced: dict[WorkloadKey, None] = {}  # may have to be told that no queue has them
         self._by_class: dict[str, set[WorkloadKey]] = {}  # who is annotated with it
+        self._pods_told: dict[WorkloadKey, ev.PodsChanged] = {}  # told to the engine once trusted
         self._are_pods_trusted = False
         self._pods_trusted_at: float | None = None  # None: not begun yet, or over
         self._has_news = False  # for the engine
@@ -223,13 +235,18 @@ class Admission:
 
     def _hear_queue_object(self, resource: Resource, key: Key, document: Document | None) -> None:
         if document is None:
+            self._heard.pop((resource, key), None)
             self._apply(_removed(resource, key))
         else:
             view = decode_own(QUEUE_VIEWS[resource], document).object
             if view is None:
                 log.error("kind=%s name=%s problem=unreadable", resource.kind, key)
                 return
-            self._apply(changed(view))
+            event = changed(view)
+            if self._heard.get((resource, key)) == event:
+                return  # only its status is different; that may happen every second
+            self._heard[resource, key] = event
+            self._apply(event)
         if resource != NAMESPACES:
             self._unplaced.update(
                 dict.fromkeys(
@@ -339,12 +356,14 @@ class Admission:
                 self._apply(ev.CheckAnswered(key, name, state, retry_after_s))
 
     def _hear_pods(self, entry: Entry, status: WorkloadStatus, view: queueing.Workload) -> None:
-        if not entry.pods_seen and not self._are_pods_trusted:
-            return  # told to all at once, when it can be trusted
         condition = find_condition(view.status.conditions, PODS_READY)
         since = condition.last_transition_time if condition is not None else None
         at = entry.reserved_at if since is None else since
-        self._apply(ev.PodsChanged(entry.workload.key, status.pods_ready, at))
+        event = ev.PodsChanged(entry.workload.key, status.pods_ready, at)
+        if not entry.pods_seen and not self._are_pods_trusted:
+            self._pods_told[event.key] = event
+        else:
+            self._apply(event)
 
     def _preemption_priority(self, view: queueing.Workload) -> int | None:
         """The number of the class that an annotation names, if it may be used."""
@@ -365,6 +384,7 @@ class Admission:
         self._explained.pop(key, None)
         self._giving_up.discard(key)
         self._unplaced.pop(key, None)
+        self._pods_told.pop(key, None)
         sent = self._sent.get(key)
         if sent is not None:
             self._sent[key] = sent._replace(is_void=True)
@@ -401,8 +421,10 @@ class Admission:
             self._are_pods_trusted, self._pods_trusted_at = True, None
             for entry in list(self.engine.state.entries.values()):
                 if not entry.pods_seen:
-                    at = now if entry.lost_at is None else entry.lost_at
-                    self._apply(ev.PodsChanged(entry.workload.key, entry.pods_ready, at))
+                    key, at = entry.workload.key, now if entry.lost_at is None else entry.lost_at
+                    known = ev.PodsChanged(key, entry.pods_ready, at)
+                    self._apply(self._pods_told.get(key, known))
+            self._pods_told.clear()
 
     def _note(self, decision: Decision, now: float) -> None:
         log_decision(decision, self.engine.state, now)
@@ -425,7 +447,7 @@ class Admission:
 
     def _see_to_unplaced(self, now: float) -> None:
         """Tell those whom no queue will look at, a few at a time."""
-        for key in list(self._unplaced)[:PLACED_AT_ONCE_MAX]:
+        for key in list(islice(self._unplaced, PLACED_AT_ONCE_MAX)):
             del self._unplaced[key]
             entry = self.engine.state.entries.get(key)
             if entry is None or entry.phase is not Phase.PENDING:
@@ -452,16 +474,20 @@ class Admission:
         return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
 
     def _plan(self, now: float) -> Plan:
-        for key, (due, news) in list(self._explained.items()):
+        for key, (due, news) in list(islice(self._explained.items(), EXPLAINED_AT_ONCE_MAX)):
             if due > now:
                 break  # they stand in the order in which they were first told
             del self._explained[key]
             if key not in self._unwritten and self._is_new_to_readers(key, news):
                 self._unwritten[key] = news
+        ready = (
+            key
+            for key in self._unwritten
+            if key not in self._sent and self._not_before.get(key, 0.0) <= now
+        )
         writes: list[Write] = []
-        for key in list(self._unwritten)[:WRITTEN_AT_ONCE_MAX]:
-            if key not in self._sent and self._not_before.get(key, 0.0) <= now:
-                writes += self._write(key, now)
+        for key in list(islice(ready, max(0, ON_THEIR_WAY_MAX - len(self._sent)))):
+            writes += self._write(key, now)
         return Plan(writes, self._due_at(now))
 
     def _due_at(self, now: float) -> float | None:
@@ -472,8 +498,12 @@ class Admission:
             moments.append(next(iter(self._explained.values()))[0])
         if self._pods_trusted_at is not None:
             moments.append(self._pods_trusted_at)
-        waiting = [key for key in self._unwritten if key not in self._sent]
-        moments += [max(now, self._not_before.get(key, now)) for key in waiting]
+        # The rest of what is unwritten waits for a write on its way, which will wake us.
+        moments += [
+            at
+            for key, at in self._not_before.items()
+            if at > now and key in self._unwritten and key not in self._sent
+        ]
         return min(moments, default=None)
 
     def _is_new_to_readers(self, key: WorkloadKey, news: News) -> bool:
@@ -509,17 +539,18 @@ class Admission:
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         key = WorkloadKey(str(write.key))
         sent = self._sent.pop(key)
-        document = self._picture.get(WORKLOADS, write.key)
         if isinstance(outcome, Done):
             self._failures.pop(key, None)
             self._not_before.pop(key, None)
-            if document is not None:
-                self._hear_again(key, document)
-                return [
-                    Say(about=document, reason=s.reason, message=s.message, type=s.type)
-                    for s in sent.news.sayings
-                ]
-            return ()
+            if outcome.document is None or not self._picture.has(WORKLOADS, write.key):
+                return ()
+            self._hear_again(key)
+            about = _reference(outcome.document)
+            return [
+                Say(about=about, reason=s.reason, message=s.message, type=s.type)
+                for s in sent.news.sayings
+            ]
+        document = self._picture.get(WORKLOADS, write.key)
         self._fail(key, sent, outcome.error, document, now)
         return ()
 
@@ -547,13 +578,18 @@ class Admission:
         later = self._unwritten.get(key)
         self._unwritten[key] = sent.news if later is None else sent.news.then(later)
 
-    def _hear_again(self, key: WorkloadKey, document: Document) -> None:
+    def _hear_again(self, key: WorkloadKey) -> None:
         """What was put off while our write was on its way."""
         track, entry = self._tracks.get(key), self.engine.state.entries.get(key)
         if track is None or entry is None:
             return
         if track.standing != standing_of(self.engine.state.status_of(key)):
-            self._hear_workload(_key(key), document)
+            self._hear_workload(_key(key), self._picture.get(WORKLOADS, _key(key)))
+
+
+def _reference(document: Document) -> Document:
+    """As much of a document as an event about it needs: many may wait to be written."""
+    return {name: document[name] for name in ("apiVersion", "kind", "metadata")}
 
 
 def _identity(document: Document) -> Document:

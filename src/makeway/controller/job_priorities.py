@@ -1,10 +1,11 @@
-"""The priority of a Job, from the classes that it or its pods name."""
+"""The priority of a Job or pod, from the classes that it or its pods name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from makeway.api.batch import Job, PriorityClass
+from makeway.api.batch import PodSpec, PriorityClass
 from makeway.api.codec import decode_as
 from makeway.api.labels import PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES
@@ -53,15 +54,15 @@ class Classes:
             if found.global_default:
                 self._defaults[name] = found.value
 
-    def priority_of(self, job: Job) -> Priority | Missing:
+    def priority_of(self, labels: Mapping[str, str], pods: PodSpec) -> Priority | Missing:
         """By the class of its label, else by that of its pods, else by the default class."""
-        name = job.metadata.labels.get(PRIORITY_CLASS)
+        name = labels.get(PRIORITY_CLASS)
         if name:
             reference = PriorityClassRef(
                 group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name
             )
             return _priority(reference, self._of_workloads)
-        name = job.spec.template.spec.priority_class_name or self._default()
+        name = pods.priority_class_name or self._default()
         if not name:
             return Priority(0, None)
         reference = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name=name)

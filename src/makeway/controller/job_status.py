@@ -6,7 +6,7 @@ conditions, so that write holds only for the document it was made from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from makeway.api.batch import Job
 from makeway.api.errors import Unsupported
@@ -16,7 +16,7 @@ from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
 from makeway.client.writes import Patch, key_of
 from makeway.controller.conditions import with_condition, without_condition
-from makeway.controller.job_workload import POD_SET_NAME, count_of
+from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released
 
 TIME_IS_UP = "MaximumExecutionTimeExceeded"
@@ -74,13 +74,12 @@ class Draft:
             message = "Nothing is asked for that Makeway lacks"
             self.set("UnsupportedField", "False", "Supported", message)
 
-    def note_reclaimable(self, job: Job) -> None:
-        """Succeeded pods that nobody replaces give their quota back."""
-        count = reclaimable_count(job, self.workload)
-        value = [{"name": POD_SET_NAME, "count": count}] if count else None
-        self._fields["reclaimablePods"] = value
+    def note_reclaimable(self, counts: Mapping[str, int]) -> None:
+        """Succeeded pods that nobody replaces give their quota back; counted by pod set."""
+        value = [{"name": name, "count": count} for name, count in counts.items() if count]
+        self._fields["reclaimablePods"] = value or None
 
-    def note_readiness(self, job: Job) -> None:
+    def note_readiness(self, *, are_ready: bool) -> None:
         """Tell whether the pods of this admission are ready, or have been."""
         conditions = self.workload.status.conditions
         before = find_condition(conditions, "PodsReady")
@@ -89,7 +88,7 @@ class Draft:
         has_been_ready = before is not None and (
             before.status == "True" or before.reason == "WaitForRecovery"
         )
-        if are_pods_ready(job):
+        if are_ready:
             if before is None or before.status != "True":
                 reason = "Recovered" if has_been_ready else "Started"
                 self.set("PodsReady", "True", reason, _READY)
@@ -122,9 +121,22 @@ class Draft:
         until = evicted.last_transition_time if evicted is not None else None
         return round(spent_s(self.workload, self._now if until is None else until))
 
-    def end_its_time(self, limit_s: int) -> None:
+    def note_time(self) -> float | None:
+        """Note that its time is up; else return when that will be."""
+        limit_s = self.workload.spec.maximum_execution_time_seconds
+        if limit_s is None:
+            return None
+        left_s = limit_s - spent_s(self.workload, self._now)
+        if left_s > 0:
+            return self._now + left_s
         message = f"It was admitted for longer than the {limit_s} s that it may be"
         self.set(TO_DEACTIVATE, "True", TIME_IS_UP, message)
+        return None
+
+
+def is_time_up(workload: Workload) -> bool:
+    noted = find_condition(workload.status.conditions, TO_DEACTIVATE)
+    return noted is not None and (noted.status, noted.reason) == ("True", TIME_IS_UP)
 
 
 def _is_of_earlier(condition: Condition, admitted: Condition | None) -> bool:

@@ -36,16 +36,16 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
+from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write
 from makeway.controller.job_members import Members
 from makeway.controller.job_priorities import Classes, Missing, Priority
 from makeway.controller.job_status import (
-    TIME_IS_UP,
-    TO_DEACTIVATE,
     Draft,
+    are_pods_ready,
     ending_of,
     is_at_rest,
-    spent_s,
+    is_time_up,
+    reclaimable_count,
 )
 from makeway.controller.job_template import (
     Clash,
@@ -56,6 +56,7 @@ from makeway.controller.job_template import (
     start_changes,
 )
 from makeway.controller.job_workload import (
+    POD_SET_NAME,
     Wanted,
     admitted_count,
     annotation_changes,
@@ -70,6 +71,7 @@ from makeway.controller.job_workload import (
     spec_changes,
     wanted_of,
 )
+from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 
 
 class Pair(NamedTuple):
@@ -163,35 +165,35 @@ class Jobs(Reconciler):
         if is_true(workload.status.conditions, "Finished"):
             message = "Its Workload was declared finished; it holds no quota"
             stop = self._suspend(job, "Stopped", message) if ending is None else ()
-            return Plan([*stop, *_without_finalizer(pair.document)])
+            return Plan([*stop, *without_finalizer(WORKLOADS, pair.document, IN_USE)])
         draft = Draft(pair.document, workload, now)
         if ending is not None:
             return Plan(self._finish(pair, draft, *ending))
         if workload.metadata.deletion_timestamp is not None:
             return Plan(self._leave(pair))
         if not pair.wanted.queue and not holds_quota(workload):
-            return Plan(_delete(pair.document))
+            return Plan([deletion(WORKLOADS, pair.document)])
         draft.note_unsupported(pair.unsupported)
         writes: list[Write] = []
         if not may_run(workload):
             writes += self._stop(pair, draft)
         elif _is_resized(pair):
             message = "The Job no longer asks for what it was admitted with"
-            return Plan([*self._suspend(job, "Stopped", message), *_delete(pair.document)])
+            return Plan(
+                [*self._suspend(job, "Stopped", message), deletion(WORKLOADS, pair.document)]
+            )
         elif job.spec.suspend:
             writes += self._start(pair, draft, job_document)
-        return self._tell(pair, draft, writes, job_document, now)
+        return self._tell(pair, draft, writes, job_document)
 
-    def _tell(
-        self, pair: Pair, draft: Draft, writes: list[Write], job_document: Document, now: float
-    ) -> Plan:
+    def _tell(self, pair: Pair, draft: Draft, writes: list[Write], job_document: Document) -> Plan:
         """Bring the Workload up to date: its status, or if that is right, its spec."""
         job, workload = pair.job, pair.workload
         next_at: float | None = None
         if may_run(workload):
-            draft.note_readiness(job)
-            next_at = self._watch_time(pair, draft, now)
-        draft.note_reclaimable(job)
+            draft.note_readiness(are_ready=are_pods_ready(job))
+            next_at = draft.note_time()
+        draft.note_reclaimable({POD_SET_NAME: reclaimable_count(job, workload)})
         patch = draft.patch()
         if patch is not None:
             return Plan([*writes, patch], next_at)
@@ -267,13 +269,8 @@ class Jobs(Reconciler):
     def _follow(self, pair: Pair, document: Document) -> Sequence[Write]:
         """Let the Workload ask for what the Job asks for, as far as that may change now."""
         job, workload, wanted = pair.job, pair.workload, pair.wanted
-        time_is_up = find_condition(workload.status.conditions, TO_DEACTIVATE)
-        if (
-            workload.spec.active
-            and time_is_up is not None
-            and (time_is_up.status, time_is_up.reason) == ("True", TIME_IS_UP)
-        ):
-            return [_workload_patch(pair.document, {"spec": {"active": False}})]
+        if workload.spec.active and is_time_up(workload):
+            return [workload_patch(pair.document, {"spec": {"active": False}})]
         sayings: Sequence[Write] = ()
         if holds_quota(workload) and wanted.queue != workload.spec.queue_name:
             message = f"It stays in LocalQueue {workload.spec.queue_name} while it holds its quota"
@@ -287,18 +284,7 @@ class Jobs(Reconciler):
         spec = spec_changes(job, workload, wanted, known)
         if spec:
             patch["spec"] = spec
-        return [*sayings, _workload_patch(pair.document, patch)] if patch else sayings
-
-    def _watch_time(self, pair: Pair, draft: Draft, now: float) -> float | None:
-        """Note when its time is up; else return when that will be."""
-        limit_s = pair.workload.spec.maximum_execution_time_seconds
-        if limit_s is None:
-            return None
-        left_s = limit_s - spent_s(pair.workload, now)
-        if left_s > 0:
-            return now + left_s
-        draft.end_its_time(limit_s)
-        return None
+        return [*sayings, workload_patch(pair.document, patch)] if patch else sayings
 
     def _finish(self, pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:
         """The Job is over; so is the Workload, when no pod of it is left."""
@@ -312,7 +298,7 @@ class Jobs(Reconciler):
         self._to_say[id(patch)] = Say(
             about=_about(pair.job), reason="FinishedWorkload", message=said
         )
-        return [patch, *_without_finalizer(pair.document)]
+        return [patch, *without_finalizer(WORKLOADS, pair.document, IN_USE)]
 
     def _leave(self, pair: Pair) -> Sequence[Write]:
         """Somebody has deleted the Workload: stop its Job, and let it go when that has stopped."""
@@ -323,21 +309,25 @@ class Jobs(Reconciler):
             return ()
         if job.spec.suspend and is_dressed(job, pair.workload):
             return _restore(pair)
-        return _without_finalizer(pair.document)
+        return without_finalizer(WORKLOADS, pair.document, IN_USE)
 
     def _remove(self, key: Key, document: Document, view: Workload | None) -> Sequence[Write]:
         """A Workload too many: the Job has another one."""
         if not document["metadata"].get("deletionTimestamp"):
-            return _delete(document)
+            return [deletion(WORKLOADS, document)]
         holds = view is not None and holds_quota(view)
-        return () if holds and self._members.has_pods(key) else _without_finalizer(document)
+        return (
+            ()
+            if holds and self._members.has_pods(key)
+            else without_finalizer(WORKLOADS, document, IN_USE)
+        )
 
     def _let_go(self, key: Key, document: Document) -> Sequence[Write]:
         """A Workload whose Job is gone or goes: nothing holds it once its pods are gone."""
         is_leaving = bool(document["metadata"].get("deletionTimestamp"))
         if self._members.has_pods(key) or not (is_leaving or self._document(key) is None):
             return ()
-        return _without_finalizer(document)
+        return without_finalizer(WORKLOADS, document, IN_USE)
 
     # What there is
 
@@ -360,7 +350,7 @@ class Jobs(Reconciler):
         return False
 
     def _priority(self, key: Key, job: Job) -> Priority | Missing:
-        priority = self._classes.priority_of(job)
+        priority = self._classes.priority_of(job.metadata.labels, job.spec.template.spec)
         if isinstance(priority, Missing):
             self._lacking[key] = None
         return priority
@@ -409,34 +399,6 @@ def _job_patch(job: Job, spec: Document, *, is_exact: bool = False) -> Patch:
         metadata["resourceVersion"] = job.metadata.resource_version
     key = Key(job.metadata.namespace, job.metadata.name)
     return Patch(resource=JOBS, key=key, patch={"metadata": metadata, "spec": spec})
-
-
-def _workload_patch(document: Document, patch: Document) -> Patch:
-    metadata = document["metadata"]
-    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return Patch(
-        resource=WORKLOADS,
-        key=Key(metadata["namespace"], metadata["name"]),
-        patch={**patch, "metadata": {**patch.get("metadata", {}), **identity}},
-    )
-
-
-def _without_finalizer(document: Document) -> Sequence[Write]:
-    """Nothing of it is in use any more. Safe beside other writes: nobody else has this name."""
-    metadata = document["metadata"]
-    there = metadata.get("finalizers") or []
-    if IN_USE not in there:
-        return ()
-    left = [name for name in there if name != IN_USE]
-    patch = {"metadata": {"uid": metadata["uid"], "finalizers": left or None}}
-    key = Key(metadata["namespace"], metadata["name"])
-    return [Patch(resource=WORKLOADS, key=key, patch=patch)]
-
-
-def _delete(document: Document) -> Sequence[Write]:
-    metadata = document["metadata"]
-    key = Key(metadata["namespace"], metadata["name"])
-    return [Delete(resource=WORKLOADS, key=key, uid=metadata["uid"])]
 
 
 def _about(job: Job) -> Document:

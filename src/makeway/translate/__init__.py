@@ -23,6 +23,7 @@ from makeway.translate.queues import (
     removed,
 )
 from makeway.translate.workloads import (
+    LACKS_PODS,
     NO_TRANSFORMATIONS,
     PREEMPTOR,
     assignment_of,
@@ -35,6 +36,7 @@ from makeway.translate.workloads import (
 )
 
 __all__ = [
+    "LACKS_PODS",
     "NO_TRANSFORMATIONS",
     "PREEMPTOR",
     "QueueObject",

@@ -14,7 +14,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from makeway.api import batch, queueing
 from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload, PodGroup
-from makeway.api.labels import POD_SET, PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, WORKLOAD
+from makeway.api.labels import (
+    GROUP_FAST,
+    POD_SET,
+    PREEMPTION_MODE,
+    PREEMPTION_PRIORITY_CLASS,
+    WORKLOAD,
+)
 from makeway.api.meta import Condition, LabelSelector, ObjectMeta, is_true
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.engine import events as ev
@@ -388,7 +394,8 @@ def gangs_held(
 
     A gang is as many pods as were admitted, less those that ended well and are not replaced, so
     that what is left of it is not held to a number that never comes together again. Pods that run
-    count towards it: one that ended before its Job was through is replaced by itself.
+    count towards it: one that ended before its Job was through is replaced by itself. Pods of a
+    group that was admitted before all were there come one by one, and may wait for each other.
     """
     conditions, admission = view.status.conditions, view.status.admission
     is_held = is_true(conditions, "Admitted") and not is_true(conditions, "Evicted")
@@ -400,10 +407,11 @@ def gangs_held(
     priorities = priorities_of(of_pods, annotated, classes, view.spec.priority or 0, distance_max)
     asked = {pod_set.name: pod_set.count for pod_set in view.spec.pod_sets}
     given_back = {pods.name: pods.count for pods in view.status.reclaimable_pods}
+    is_loose = metadata.annotations.get(GROUP_FAST) == "true"
     return [
         Gang(
             key=pod_set_gang(key_of(view), PodSetName(assigned.name)),
-            min_count=_left(assigned, asked, given_back),
+            min_count=0 if is_loose else _left(assigned, asked, given_back),
             mode=mode_of(metadata.annotations),
             priority=priorities.scheduling,
             preemption_priority=priorities.preemption,

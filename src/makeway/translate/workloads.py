@@ -34,6 +34,8 @@ from makeway.placement.model import NAME_FIELD
 
 NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
+# Condition: pods of a group are gone, and whoever created them has to replace them.
+LACKS_PODS = "WaitingForReplacementPods"
 
 
 def key_of(view: queueing.Workload) -> WorkloadKey:
@@ -103,8 +105,16 @@ def _unit(resource: str) -> int:
     return 1000 if resource == "cpu" else 1
 
 
+def lacks_pods(view: queueing.Workload) -> bool:
+    """Whether there are no pods yet that quota could be for."""
+    conditions = view.status.conditions
+    return is_true(conditions, LACKS_PODS) and not is_true(conditions, "QuotaReserved")
+
+
 def defect_of(view: queueing.Workload) -> str | None:
-    """A container that asks for more than its own limit can never start."""
+    """A container that asks for more than its own limit can never start; nor can missing pods."""
+    if lacks_pods(view):
+        return "pods of its group are gone and have to be created again"
     for index, pod_set in enumerate(view.spec.pod_sets):
         spec = pod_set.template.spec
         for field, containers in (

@@ -26,7 +26,7 @@ from makeway.api.validation.names import check_metadata, check_name
 from makeway.api.validation.pods import (
     check_disruption_budget,
     check_job,
-    check_pod_spec,
+    check_pod,
     check_priority_class,
     check_taints,
 )
@@ -67,7 +67,7 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
         case Job():
             check_job(view, found)
         case Pod():
-            check_pod_spec(view.spec, found.at("spec"))
+            check_pod(view, found)
         case Node():
             check_taints(view.spec.taints, found.at("spec").at("taints"))
         case PriorityClass():

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from makeway.api.batch import (
     Job,
+    Pod,
     PodDisruptionBudget,
     PodSpec,
     PriorityClass,
@@ -14,7 +15,13 @@ from makeway.api.batch import (
     all_containers,
 )
 from makeway.api.errors import ABSENT
-from makeway.api.labels import MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
+from makeway.api.labels import (
+    GROUP_NAME,
+    GROUP_TOTAL,
+    MAX_EXEC_TIME,
+    MIN_PARALLELISM,
+    QUEUE_NAME,
+)
 from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.quantity import format_amount
 from makeway.api.validation.findings import Findings, check_unique
@@ -166,6 +173,31 @@ def check_job(job: Job, found: Findings) -> None:
         place, hint = template.at("restartPolicy"), "write Never or OnFailure"
         place.add("Always", "does not go with a Job, which has to end", hint)
     check_pod_spec(spec.template.spec, template)
+
+
+def check_pod(pod: Pod, found: Findings) -> None:
+    metadata, labels, annotations = (
+        found.at("metadata"),
+        pod.metadata.labels,
+        pod.metadata.annotations,
+    )
+    if QUEUE_NAME in labels:
+        check_name(labels[QUEUE_NAME], metadata.at("labels").at(QUEUE_NAME))
+    for place, keys in (("labels", labels), ("annotations", annotations)):
+        here = metadata.at(place)
+        if GROUP_NAME in keys:
+            check_name(keys[GROUP_NAME], here.at(GROUP_NAME))
+        if GROUP_TOTAL in keys and not 1 <= _number_in(keys[GROUP_TOTAL]) < 2**31:
+            hint = 'write how many pods the group has, in quotes, such as "2"'
+            here.at(GROUP_TOTAL).add(keys[GROUP_TOTAL], "is not a number of pods", hint)
+    both = {**labels, **annotations}
+    if GROUP_NAME in both and GROUP_TOTAL not in both:
+        hint = 'write how many pods the group has, in quotes, such as "2"'
+        metadata.at("annotations").at(GROUP_TOTAL).add(ABSENT, "is needed by a group", hint)
+    if GROUP_TOTAL in both and GROUP_NAME not in both:
+        hint = f"write the label {GROUP_NAME}, or leave both out"
+        metadata.at("labels").at(GROUP_NAME).add(ABSENT, "is needed by a number of pods", hint)
+    check_pod_spec(pod.spec, found.at("spec"))
 
 
 def _number_in(text: str) -> int:

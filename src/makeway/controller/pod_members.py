@@ -1,0 +1,229 @@
+"""Pods that wait in a queue without a Job: what counts of each, and who belongs together.
+
+A *unit* is what gets one Workload: a pod by itself, or all pods of a group. What counts of a pod is
+read once, when it changes, so that looking at a group of a thousand costs little each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from makeway.api.batch import Pod, PodSpec, pod_requests
+from makeway.api.codec import decode_as, encode
+from makeway.api.labels import (
+    ADMISSION_GATE,
+    GROUP_FAST,
+    GROUP_NAME,
+    GROUP_TOTAL,
+    IS_GROUP,
+    MANAGED,
+    POD_SET,
+    QUEUE_NAME,
+    RETRIABLE,
+)
+from makeway.client.client import Document, Resource
+from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.client.writes import Key
+
+STOPPING = "TerminationTarget"  # condition of a pod: why a queue ends it
+_GROUP = "group/"  # begins the key of a group, as no uid does
+_ROLE_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What counts of a pod."""
+
+    key: Key
+    uid: str
+    created_at: str  # sorts as it stands
+    queue: str  # empty: it names none
+    total: int | None  # pods in its group; None: it doesn't say so, or not as a number
+    is_fast: bool  # the first pod of its group speaks for all
+    is_final: bool  # no pod of its group is to be replaced
+    role: str  # equal for pods that are alike to the queues
+    defect: str  # why it can't be read; empty if it can
+    phase: str
+    is_managed: bool  # it was given to a queue when it was created
+    is_held: bool  # by our finalizer
+    is_gated: bool
+    has_node: bool
+    is_ready: bool
+    is_leaving: bool  # somebody has deleted it
+    is_forced: bool  # and waits for nobody
+    is_told: bool  # why it is ended
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was held back when it was created: else no queue can have a say."""
+        return self.is_managed or self.is_held or self.is_gated
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.phase == "Succeeded"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs, or could at any moment."""
+        is_stillborn = self.is_leaving and (self.is_forced or not self.has_node)
+        return not self.is_over and not self.is_gated and not is_stillborn
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is at an end, and not a good one."""
+        return self.phase == "Failed" or (
+            self.is_leaving and not self.is_active and not self.has_succeeded
+        )
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it is one of those that its group needs: it waits, runs, or has succeeded."""
+        return self.has_succeeded or not (self.is_lost or self.is_leaving)
+
+    @property
+    def rank(self) -> tuple[bool, bool, str, str]:
+        """Who comes first is kept when there are too many."""
+        return not self.has_succeeded, self.is_gated, self.created_at, self.key.name
+
+
+def member_of(key: Key, document: Document) -> Member:
+    metadata, status = document["metadata"], document.get("status") or {}
+    spec = document.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
+    true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    is_gated = ADMISSION_GATE in gates
+    role, defect = labels.get(POD_SET, ""), ""
+    if is_gated or not role:  # what an admission adds would make it another one
+        role, defect = _role_in(document)
+    return Member(
+        key=key,
+        uid=metadata["uid"],
+        created_at=metadata.get("creationTimestamp") or "",
+        queue=labels.get(QUEUE_NAME) or "",
+        total=_number(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)),
+        is_fast=annotations.get(GROUP_FAST) == "true",
+        is_final=annotations.get(RETRIABLE) == "false",
+        role=role,
+        defect=defect,
+        phase=status.get("phase") or "Pending",
+        is_managed=labels.get(MANAGED) == "true",
+        is_held=MANAGED in (metadata.get("finalizers") or ()),
+        is_gated=is_gated,
+        has_node=bool(spec.get("nodeName")),
+        is_ready="Ready" in true,
+        is_leaving=bool(metadata.get("deletionTimestamp")),
+        is_forced=metadata.get("deletionGracePeriodSeconds") == 0,
+        is_told=STOPPING in true,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    number = int(text) if text is not None and text.isdecimal() and len(text) < 10 else 0
+    return number or None
+
+
+def _role_in(document: Document) -> tuple[str, str]:
+    """The role of a pod that nothing was added to; or why it can't be read."""
+    read = decode_as(Pod, document)
+    if read.object is None:
+        return "", str(read.errors[0])
+    return role_of(read.object.spec), ""
+
+
+def role_of(spec: PodSpec) -> str:
+    """A short name for all pods that ask the queues for the same.
+
+    What else is in a pod may differ from one to the next: Kubernetes adds volumes to each.
+    """
+    shape = [
+        sorted(pod_requests(spec).items()),
+        sorted(spec.node_selector.items()),
+        encode(spec.affinity) if spec.affinity is not None else None,
+        [encode(toleration) for toleration in spec.tolerations],
+        [encode(constraint) for constraint in spec.topology_spread_constraints],
+        spec.priority_class_name,
+        spec.scheduler_name,
+    ]
+    text = json.dumps(shape, sort_keys=True)
+    # A pod set's name begins with a letter.
+    return "r" + hashlib.sha256(text.encode()).hexdigest()[: _ROLE_LENGTH - 1]
+
+
+def is_queued(document: Document) -> bool:
+    """Whether a queue has to do with a pod for itself, not through its Job."""
+    metadata = document["metadata"]
+    labels = metadata.get("labels") or {}
+    references = metadata.get("ownerReferences") or ()
+    owner = next((reference for reference in references if reference.get("controller")), None)
+    if owner is not None and (owner["apiVersion"], owner["kind"]) == (JOBS.api_version, JOBS.kind):
+        return False
+    is_managed = labels.get(MANAGED) == "true" or MANAGED in (metadata.get("finalizers") or ())
+    return is_managed or (owner is None and bool(labels.get(QUEUE_NAME)))
+
+
+def unit_of(resource: Resource, key: Key, document: Document) -> Key | None:
+    """The unit that a pod or Workload belongs to: by the name of the group, or the pod's uid."""
+    metadata = document["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    if resource == WORKLOADS:
+        if annotations.get(IS_GROUP) == "true":
+            return Key(key.namespace, _GROUP + key.name)
+        for reference in metadata.get("ownerReferences") or ():
+            if reference.get("controller") and reference["kind"] == PODS.kind:
+                return Key(key.namespace, reference["uid"])
+        return None
+    if not is_queued(document):
+        return None
+    group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)
+    return Key(key.namespace, _GROUP + group if group else metadata["uid"])
+
+
+def group_of(unit: Key) -> str:
+    """The name of a group; empty: the unit is a pod by itself."""
+    return unit.name.removeprefix(_GROUP) if unit.name.startswith(_GROUP) else ""
+
+
+class Units:
+    """Who belongs to which unit, also when its pods are gone."""
+
+    def __init__(self) -> None:
+        self._unit_of: dict[tuple[Resource, Key], Key] = {}
+        self._of: dict[tuple[Resource, Key], dict[Key, Member | None]] = {}  # by kind and unit
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> list[Key]:
+        """Take note of an object; returns the units to look at for it."""
+        before, after, member = self._unit_of.get((resource, key)), None, None
+        if document is not None:
+            after = unit_of(resource, key, document)
+        if after is not None and document is not None and resource == PODS:
+            member = member_of(key, document)
+            if before == after and self._of[resource, after][key] == member:
+                return []
+        if before is not None:
+            self._leave(resource, key, before)
+        if after is not None:
+            self._unit_of[resource, key] = after
+            self._of.setdefault((resource, after), {})[key] = member
+        return [unit for unit in (before, after) if unit is not None]
+
+    def members(self, unit: Key) -> tuple[Member, ...]:
+        """Its pods, the first come first."""
+        found = [member for member in self._of.get((PODS, unit), {}).values() if member]
+        return tuple(sorted(found, key=lambda member: (member.created_at, member.key.name)))
+
+    def workload(self, unit: Key) -> Key | None:
+        return min(self._of.get((WORKLOADS, unit), ()), default=None)
+
+    def _leave(self, resource: Resource, key: Key, unit: Key) -> None:
+        del self._unit_of[resource, key]
+        of_kind = self._of[resource, unit]
+        del of_kind[key]
+        if not of_kind:
+            del self._of[resource, unit]

@@ -1,0 +1,437 @@
+"""Keeps pods that wait in a queue without a Job and their Workloads in step.
+
+The same for our own server and for Kubernetes, and side by side with `Jobs`. A pod can't be stopped
+and started again: what holds it back is a scheduling gate that it was created with, and what stops
+it is its deletion. Who creates a pod gives it the gate, the label and the finalizer
+`kueue.x-k8s.io/managed` (our server does, on Kubernetes a policy); one that comes without is left
+alone. Some choices:
+
+- A pod by itself has one Workload, which goes with it. One that is evicted is gone: whoever creates
+  it anew stands in the queue anew.
+- Pods of a group have one Workload, made when all of them are there, with a pod set for pods that
+  ask for the same. Evicted, it gives its quota back when the last pod has stopped, and stays for
+  pods that take the place of those; it isn't admitted before they are there. The same for pods that
+  failed or were deleted: another may take their place, at once where the group holds quota.
+- A pod that has succeeded is kept by its finalizer until its group is through, for it is counted.
+- What is deleted as a whole goes as a whole: then no finalizer holds anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from makeway.api.batch import Pod
+from makeway.api.codec import decode_as, encode
+from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
+from makeway.api.meta import find_condition, is_true
+from makeway.api.queueing import PodSet, ResourceFlavor, Workload
+from makeway.client.client import ApiError, Document, Resource
+from makeway.client.parts import Done, Outcome, Plan, Reconciler
+from makeway.client.picture import Picture
+from makeway.client.resources import FLAVORS, PODS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
+from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write
+from makeway.controller.conditions import with_condition
+from makeway.controller.errands import status_patch
+from makeway.controller.job_priorities import Classes, Missing, Priority
+from makeway.controller.job_status import Draft, is_time_up
+from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
+from makeway.controller.job_workload import holds_quota, is_evicted, may_run
+from makeway.controller.pod_members import STOPPING, Member, Units, group_of
+from makeway.controller.pod_status import (
+    Unit,
+    are_ready,
+    ending_of,
+    excess_of,
+    is_gone,
+    note_lack,
+    reclaimable,
+    startable,
+)
+from makeway.controller.pod_workload import (
+    COPIED,
+    Composition,
+    annotations_of,
+    composed,
+    has_shape_of,
+    narrowed,
+    new_workload,
+    pod_set_of,
+    spec_changes,
+)
+from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
+
+
+class Pods(Reconciler):
+    resources: tuple[Resource, ...] = (
+        *(PODS, WORKLOADS, FLAVORS),
+        *(WORKLOAD_CLASSES, PRIORITY_CLASSES),
+    )
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
+        self._units, self._classes = Units(), Classes()
+        self._lacking: dict[Key, None] = {}  # units that name a class or flavor that isn't there
+        self._shut_out: dict[Key, Key] = {}  # Workloads that have the name of a group, and whose
+        # What was last remarked of a unit, by reason, lest it is repeated.
+        self._noted: dict[Key, dict[str, str]] = {}
+        self._to_say: dict[int, Say] = {}  # id of a write on its way -> what to say once done
+
+    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource in (PODS, WORKLOADS):
+            for unit in self._units.changed(resource, key, document):
+                self.mark(unit)
+            if resource == WORKLOADS and key in self._shut_out:
+                self.mark(self._shut_out.pop(key))
+            return
+        self._classes.changed(resource, key, document)
+        for unit in self._lacking:
+            self.mark(unit)
+        self._lacking.clear()
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        saying = self._to_say.pop(id(write), None)
+        sayings = super().settled(write, outcome, now)
+        if saying is not None and isinstance(outcome, Done):
+            return (*sayings, saying)
+        return sayings
+
+    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
+        what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
+        return self._note(key, self._units.members(key), "Refused", f"{what}: {error.message}")
+
+    def reconcile(self, key: Key, now: float) -> Plan:
+        group, everybody = group_of(key), self._units.members(key)
+        members = tuple(member for member in everybody if member.is_ours)
+        if not everybody:
+            self._noted.pop(key, None)
+        writes: list[Write] = [*self._pass_over(key, everybody)]
+        found = self._units.workload(key)
+        document = self._picture.get(WORKLOADS, found) if found is not None else None
+        if document is None:
+            return Plan([*writes, *self._first_sight(key, group, members, now)])
+        view = decode_as(Workload, document)
+        if view.object is None:
+            problem = str(view.errors[0])
+            return Plan([*writes, *self._note(key, members, "Unreadable", problem)])
+        plan = self._step(Unit(key, group, members, view.object, document), now)
+        return Plan([*writes, *plan.writes], plan.next_at)
+
+    def _step(self, unit: Unit, now: float) -> Plan:
+        workload = unit.workload
+        draft = Draft(unit.document, workload, now)
+        if is_true(workload.status.conditions, "Finished"):
+            return Plan(self._after_the_end(unit, now))
+        ending = ending_of(unit)
+        if ending is not None:
+            return Plan(self._finish(unit, draft, *ending))
+        if workload.metadata.deletion_timestamp is not None:
+            return Plan(self._leave(unit, now))
+        if is_gone(unit):
+            return Plan([*self._delete_workload(unit), *self._free(unit.members)])
+        has_queue = any(member.queue for member in unit.members)
+        if unit.members and not has_queue and not holds_quota(workload):
+            return Plan([deletion(WORKLOADS, unit.document)])
+        writes: list[Write] = [*self._tidy(unit)]
+        if may_run(workload):
+            writes += self._start(unit, draft)
+        else:
+            writes += self._stop(unit, draft, now)
+        return self._tell(unit, draft, writes)
+
+    def _tell(self, unit: Unit, draft: Draft, writes: list[Write]) -> Plan:
+        """Bring the Workload up to date: its status, or if that is right, its spec."""
+        next_at: float | None = None
+        for member in unit.members[:1]:
+            draft.note_unsupported(decode_as(Pod, self._document(member)).unsupported)
+        if may_run(unit.workload):
+            draft.note_readiness(are_ready=are_ready(unit))
+            next_at = draft.note_time()
+        draft.note_reclaimable(reclaimable(unit))
+        note_lack(unit, draft)
+        patch = draft.patch()
+        if patch is not None:
+            return Plan([*writes, patch], next_at)
+        return Plan([*writes, *self._follow(unit)], next_at)
+
+    # Pods without a Workload
+
+    def _pass_over(self, key: Key, members: Iterable[Member]) -> Sequence[Write]:
+        """Pods that name a queue and were not held back when they were created."""
+        loose = [m for m in members if not m.is_ours and not m.is_over and not m.has_node]
+        message = (
+            "The pod is not queued: it was created without the scheduling gate "
+            f"{ADMISSION_GATE}, and a gate can't be added later"
+        )
+        return self._note(key, loose[:1], "NotQueued", message)
+
+    def _first_sight(
+        self, key: Key, group: str, members: Sequence[Member], now: float
+    ) -> Sequence[Write]:
+        """Pods get a Workload when they are all there and wait."""
+        active = [member for member in members if member.is_active]
+        is_going = not active and all(member.is_leaving for member in members)
+        done = [m for m in members if m.is_lost or is_going or (m.is_over and not group)]
+        writes: list[Write] = [*self._free(done)]
+        for member in active:
+            message = "It runs without a Workload that holds quota for it"
+            writes += self._end(member, "NoWorkload", message, now)
+        waiting = [member for member in members if member.is_gated and not member.is_leaving]
+        if active or not waiting:
+            return writes
+        composition = composed(members, group)
+        writes += [write for member in composition.excess for write in self._delete(member)]
+        if composition.problem:
+            return [*writes, *self._note(key, waiting, "Misunderstood", composition.problem)]
+        if not composition.counts:
+            message = f"Waits until all {waiting[0].total} pods of group {group} are there"
+            return [*writes, *self._note(key, waiting, "WaitingForPods", message, "Normal")]
+        return [*writes, *self._create(key, group, waiting[0], composition)]
+
+    def _create(
+        self, key: Key, group: str, lead: Member, composition: Composition
+    ) -> Sequence[Write]:
+        if not lead.queue:
+            message = "The pod is held back, and names no queue that could admit it"
+            return self._note(key, [lead], "NotQueued", message)
+        taken = Key(key.namespace, group)
+        if group and self._picture.has(WORKLOADS, taken):
+            self._shut_out[taken] = key
+            message = f"There is another Workload with the name of group {group}"
+            return self._note(key, [lead], "NameTaken", message)
+        pod = self._pod(lead)
+        priority = self._priority(key, pod)
+        if isinstance(priority, Missing):
+            return self._note(key, [lead], "PriorityClassNotFound", str(priority))
+        document = new_workload(pod, group, self._pod_sets(composition, ()), priority)
+        create = Create(resource=WORKLOADS, document=document)
+        self._say_then(create, lead, "CreatedWorkload", f"Created Workload: {create.key}")
+        return [create]
+
+    # What is done to pods
+
+    def _start(self, unit: Unit, draft: Draft) -> Sequence[Write]:
+        writes: list[Write] = []
+        for name, members in startable(unit).items():
+            additions = self._additions(unit, name) if members else None
+            if isinstance(additions, Missing):
+                self._lacking[unit.key] = None
+                message = f"Can't start: {additions}"
+                return self._note(unit.key, unit.members, "FlavorNotFound", message)
+            if isinstance(additions, Clash):
+                draft.finish("FailedToStart", additions.message)
+                return self._note(unit.key, unit.members, "FailedToStart", additions.message)
+            if additions is not None:
+                writes += [w for member in members for w in self._ungate(unit, member, additions)]
+        strangers = [m for m in unit.members if m.is_gated and m.role not in unit.counts]
+        if unit.group and strangers:
+            message = f"It is unlike every pod that group {unit.group} was admitted with"
+            writes += self._note(unit.key, strangers, "NotAdmitted", message)
+        return writes
+
+    def _additions(self, unit: Unit, pod_set: str) -> Additions | Clash | Missing:
+        workload = narrowed(unit.workload, pod_set)
+        flavors: list[ResourceFlavor] = []
+        for name in flavors_of(workload):
+            found = self._picture.get(FLAVORS, Key("", name))
+            flavor = decode_as(ResourceFlavor, found).object if found is not None else None
+            if flavor is None:
+                return Missing(FLAVORS.kind, name)
+            flavors.append(flavor)
+        additions = additions_of(workload, flavors)
+        if isinstance(additions, Additions):
+            additions.labels[POD_SET] = pod_set
+        return additions
+
+    def _ungate(self, unit: Unit, member: Member, additions: Additions) -> Sequence[Write]:
+        document = self._document(member)
+        spec = document["spec"]
+        gates = [gate for gate in spec["schedulingGates"] if gate["name"] != ADMISSION_GATE]
+        changes: Document = {"schedulingGates": gates or None}
+        if additions.node_selector:
+            changes["nodeSelector"] = additions.node_selector
+        there = spec.get("tolerations") or []
+        more = [encode(toleration) for toleration in additions.tolerations]
+        if any(toleration not in there for toleration in more):
+            changes["tolerations"] = [*there, *(item for item in more if item not in there)]
+        metadata = {
+            "uid": member.uid,
+            "resourceVersion": document["metadata"]["resourceVersion"],
+            "labels": additions.labels,
+            "annotations": additions.annotations,
+        }
+        patch = Patch(resource=PODS, key=member.key, patch={"metadata": metadata, "spec": changes})
+        admission = unit.workload.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        self._say_then(patch, member, "Started", f"Admitted by ClusterQueue {queue}")
+        return [patch]
+
+    def _stop(self, unit: Unit, draft: Draft, now: float) -> Sequence[Write]:
+        """End what runs; and when the last has ended, give the quota back."""
+        if unit.active:
+            reason, message = _why_not(unit.workload)
+            return [w for m in unit.active for w in self._end(m, reason, message, now)]
+        if is_evicted(unit.workload) and holds_quota(unit.workload):
+            draft.release()
+        return ()
+
+    def _end(self, member: Member, reason: str, message: str, now: float) -> Sequence[Write]:
+        """First the pod says why, then it goes."""
+        if member.is_leaving:
+            return ()
+        document = self._document(member)
+        if member.is_told:
+            delete = deletion(PODS, document)
+            self._say_then(delete, member, "Stopped", message)
+            return [delete]
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        told = with_condition(conditions, STOPPING, "True", reason, message, now)
+        return [status_patch(PODS, document, {"conditions": told})]
+
+    def _tidy(self, unit: Unit) -> Sequence[Write]:
+        """Nobody needs pods beyond those that were asked for, nor holds those that are lost."""
+        excess: Sequence[Member] = excess_of(unit)
+        if not holds_quota(unit.workload):
+            excess = composed(unit.members, unit.group).excess
+        writes = [write for member in excess for write in self._delete(member)]
+        return [*writes, *self._free(member for member in unit.members if member.is_lost)]
+
+    def _delete(self, member: Member) -> Sequence[Write]:
+        """A pod too many."""
+        freed = () if member.is_active else self._free([member])
+        delete = deletion(PODS, self._document(member))
+        message = "Its group has as many pods as it should have without it"
+        self._say_then(delete, member, "ExcessPodDeleted", message)
+        return [*freed, delete]
+
+    def _free(self, members: Iterable[Member]) -> Sequence[Write]:
+        """Let go of pods that nothing depends on any more."""
+        return [
+            write
+            for member in members
+            if member.is_held
+            for write in without_finalizer(PODS, self._document(member), MANAGED, is_exact=True)
+        ]
+
+    # What is done to the Workload
+
+    def _follow(self, unit: Unit) -> Sequence[Write]:
+        """Let the Workload ask for what its pods ask for, as far as that may change now."""
+        workload = unit.workload
+        if workload.spec.active and is_time_up(workload):
+            return [workload_patch(unit.document, {"spec": {"active": False}})]
+        present = [m for m in unit.members if m.is_present and not m.defect]
+        if not present:
+            return ()
+        pod = self._pod(present[0])
+        priority = self._priority(unit.key, pod)
+        spec = spec_changes(pod, workload, None if isinstance(priority, Missing) else priority)
+        composition = composed(unit.members, unit.group)
+        may_change = not holds_quota(workload) and composition.is_whole
+        if may_change and not has_shape_of(workload, composition):
+            spec["podSets"] = self._pod_sets(composition, workload.spec.pod_sets)
+        there, wanted = workload.metadata.annotations, annotations_of(pod)
+        changed = [key for key in COPIED if there.get(key) != wanted.get(key)]
+        patch: Document = {"spec": spec} if spec else {}
+        if changed:
+            patch["metadata"] = {"annotations": {key: wanted.get(key) for key in changed}}
+        return [workload_patch(unit.document, patch)] if patch else ()
+
+    def _finish(self, unit: Unit, draft: Draft, reason: str, message: str) -> Sequence[Write]:
+        draft.finish(reason, message)
+        draft.note_reclaimable(reclaimable(unit))
+        patch = draft.patch()
+        assert patch is not None, "it was not finished before"
+        said = f"Workload '{patch.key}' is declared finished"
+        self._say_then(patch, unit.members[0], "FinishedWorkload", said)
+        return [patch, *without_finalizer(WORKLOADS, unit.document, IN_USE)]
+
+    def _after_the_end(self, unit: Unit, now: float) -> Sequence[Write]:
+        """Nothing is held any more; and pods that come under an old name are a new group."""
+        writes: list[Write] = [*without_finalizer(WORKLOADS, unit.document, IN_USE)]
+        for member in unit.active:
+            message = "Its Workload was declared finished; it holds no quota"
+            writes += self._end(member, "WorkloadFinished", message, now)
+        finished = find_condition(unit.workload.status.conditions, "Finished")
+        has_ended = finished is not None and finished.reason in ("Succeeded", "Failed")
+        is_new = has_ended and not any(m.is_over or m.is_active for m in unit.members)
+        if unit.group and (is_new or not unit.members):
+            return [*writes, deletion(WORKLOADS, unit.document)]
+        return [*writes, *self._free(m for m in unit.members if not m.is_active)]
+
+    def _leave(self, unit: Unit, now: float) -> Sequence[Write]:
+        """Somebody has deleted the Workload: end what runs, and let it go when that has ended."""
+        if not unit.active:
+            return without_finalizer(WORKLOADS, unit.document, IN_USE)
+        message = "Its Workload was deleted"
+        return [w for m in unit.active for w in self._end(m, "WorkloadDeleted", message, now)]
+
+    def _delete_workload(self, unit: Unit) -> Sequence[Write]:
+        free = without_finalizer(WORKLOADS, unit.document, IN_USE)
+        return [deletion(WORKLOADS, unit.document), *free]
+
+    # What there is
+
+    def _document(self, member: Member) -> Document:
+        document = self._picture.get(PODS, member.key)
+        assert document is not None, f"{member.key} is gone, and nobody said so"
+        return document
+
+    def _pod(self, member: Member) -> Pod:
+        view = decode_as(Pod, self._document(member))
+        assert view.object is not None, view.errors
+        return view.object
+
+    def _pod_sets(self, composition: Composition, known: Iterable[PodSet]) -> list[Document]:
+        """Pods that were started carry what an admission added; what they were is known."""
+        before = {pod_set.name: encode(pod_set) for pod_set in known}
+        return [
+            {**before[name], "count": composition.counts[name]}
+            if name in before and not model.is_gated
+            else pod_set_of(name, composition.counts[name], self._pod(model))
+            for name, model in sorted(composition.models.items())
+        ]
+
+    def _priority(self, key: Key, pod: Pod) -> Priority | Missing:
+        priority = self._classes.priority_of(pod.metadata.labels, pod.spec)
+        if isinstance(priority, Missing):
+            self._lacking[key] = None
+        return priority
+
+    def _say_then(self, write: ObjectWrite, member: Member, reason: str, message: str) -> None:
+        """Say it about a pod once the write is done."""
+        self._to_say[id(write)] = Say(about=_about(member), reason=reason, message=message)
+
+    def _note(
+        self,
+        key: Key,
+        members: Sequence[Member],
+        reason: str,
+        message: str,
+        type: str = "Warning",
+    ) -> Sequence[Say]:
+        """Say it about the first of these pods, but not again what was said."""
+        noted = self._noted.setdefault(key, {})
+        if not members or noted.get(reason) == message:
+            return ()
+        noted[reason] = message
+        return [Say(about=_about(members[0]), reason=reason, message=message, type=type)]
+
+
+def _why_not(workload: Workload) -> tuple[str, str]:
+    """Reason and message for ending pods whose Workload may not run."""
+    evicted = find_condition(workload.status.conditions, "Evicted")
+    if evicted is not None and evicted.status == "True":
+        return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
+    if not workload.spec.active:
+        return "WorkloadDeactivated", "The workload is deactivated"
+    return "NotAdmitted", f"LocalQueue {workload.spec.queue_name} has not admitted it"
+
+
+def _about(member: Member) -> Document:
+    metadata = {
+        "name": member.key.name,
+        "namespace": member.key.namespace,
+        "uid": member.uid,
+    }
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata}

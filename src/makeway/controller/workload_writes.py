@@ -1,0 +1,43 @@
+"""Writes that every part sends which keeps a user's object and its Workload in step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from makeway.client.client import Document, Resource
+from makeway.client.resources import WORKLOADS
+from makeway.client.writes import Delete, Patch, key_of
+
+
+def workload_patch(document: Document, patch: Document) -> Patch:
+    """Change a Workload, if it is still as we saw it."""
+    metadata = document["metadata"]
+    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    return Patch(
+        resource=WORKLOADS,
+        key=key_of(document),
+        patch={**patch, "metadata": {**patch.get("metadata", {}), **identity}},
+    )
+
+
+def without_finalizer(
+    resource: Resource, document: Document, finalizer: str, *, is_exact: bool = False
+) -> Sequence[Patch]:
+    """Nothing needs it any more; `is_exact`: only if the object is still as we saw it.
+
+    Without that it is safe beside our other writes to the same object, as long as nobody else puts
+    finalizers there.
+    """
+    metadata = document["metadata"]
+    there = metadata.get("finalizers") or []
+    if finalizer not in there:
+        return ()
+    left = [name for name in there if name != finalizer]
+    changes: Document = {"uid": metadata["uid"], "finalizers": left or None}
+    if is_exact:
+        changes = {**changes, "resourceVersion": metadata["resourceVersion"]}
+    return [Patch(resource=resource, key=key_of(document), patch={"metadata": changes})]
+
+
+def deletion(resource: Resource, document: Document) -> Delete:
+    return Delete(resource=resource, key=key_of(document), uid=document["metadata"]["uid"])

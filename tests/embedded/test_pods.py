@@ -1,0 +1,155 @@
+"""Pods without a Job on one machine: Kueue's own samples, as real processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.embedded.harness import Up, flavor, local_queue, queue, running, wait_until
+from tests.shared import shared_path
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
+
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: box}
+status: {capacity: {cpu: "64", memory: 64Gi}}
+"""
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    (tmp_path / "nodes.yaml").write_text(NODE)
+    with running(tmp_path / "data", "--nodes", str(tmp_path / "nodes.yaml")) as up:
+        objects = [flavor("default"), queue("team", "6"), local_queue("user-queue", "team")]
+        for document in objects:
+            up.kubectl("apply", "-f", "-", given=json.dumps(document))
+        yield up
+
+
+def sample(name: str) -> str:
+    return shared_path(f"samples/kueue/{name}.yaml").read_text()
+
+
+def listed(up: Up, kind: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(up.kubectl("get", kind, "-o", "json"))["items"]
+    return items
+
+
+def phases(up: Up) -> list[str]:
+    return sorted(pod["status"]["phase"] for pod in listed(up, "pods"))
+
+
+def finished(up: Up) -> list[str]:
+    return [
+        workload["metadata"]["name"]
+        for workload in listed(up, "workloads.kueue.x-k8s.io")
+        for condition in (workload.get("status") or {}).get("conditions") or ()
+        if (condition["type"], condition["status"]) == ("Finished", "True")
+    ]
+
+
+def test_pods_run_two_at_a_time_where_quota_is_for_two(up: Up) -> None:
+    for _ in range(3):
+        up.kubectl("create", "-f", "-", given=sample("kueue-pod"))
+
+    wait_until(lambda: phases(up) == ["Pending", "Running", "Running"])
+    [waiting] = [pod for pod in listed(up, "pods") if pod["status"]["phase"] == "Pending"]
+    assert waiting["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    wait_until(lambda: phases(up) == ["Succeeded"] * 3)
+    wait_until(lambda: len(finished(up)) == 3)
+    up.kubectl("delete", "pods", "--all", "--timeout=20s")
+    wait_until(lambda: not listed(up, "workloads.kueue.x-k8s.io"))
+
+
+def test_a_group_starts_together_and_finishes_as_one(up: Up) -> None:
+    leader, worker = sample("kueue-pod-group").strip("-\n").split("\n---\n")
+    up.kubectl("create", "-f", "-", given=leader)
+    assert not listed(up, "workloads.kueue.x-k8s.io")
+
+    up.kubectl("create", "-f", "-", given=worker)
+
+    wait_until(lambda: phases(up) == ["Running", "Running"])
+    wait_until(lambda: finished(up) == ["sample-group"])
+    assert all("finalizers" not in pod["metadata"] for pod in listed(up, "pods"))
+
+
+def test_a_running_group_that_is_deleted_frees_its_quota(up: Up) -> None:
+    up.kubectl("create", "-f", "-", given=sample("kueue-pod-group"))
+    wait_until(lambda: phases(up) == ["Running", "Running"])
+    up.kubectl("create", "-f", "-", given=sample("kueue-pod"))
+
+    group = "kueue.x-k8s.io/pod-group-name=sample-group"
+    up.kubectl("delete", "pods", "-l", group, "--grace-period=1", "--timeout=20s")
+
+    wait_until(lambda: phases(up) == ["Running"])
+    wait_until(lambda: "sample-group" not in str(listed(up, "workloads.kueue.x-k8s.io")))
+
+
+def named(name: str, script: str, **labels: str) -> str:
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sh", "-c", script],
+        "resources": {"requests": {"cpu": "4"}},
+    }
+    labels = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in labels.items()}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+    )
+
+
+def test_a_pod_makes_way_for_a_more_important_one(up: Up) -> None:
+    urgent = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 9}
+    urgent["metadata"] = {"name": "urgent"}
+    polite = queue("team", "6", preemption={"withinClusterQueue": "LowerPriority"})
+    for document in (urgent, polite):
+        up.kubectl("apply", "-f", "-", given=json.dumps(document))
+    up.kubectl("apply", "-f", "-", given=named("slow", "sleep 60", queue_name="user-queue"))
+    wait_until(lambda: phases(up) == ["Running"])
+
+    fast = named("fast", "true", queue_name="user-queue", priority_class="urgent")
+    up.kubectl("apply", "-f", "-", given=fast)
+
+    wait_until(lambda: phases(up) == ["Succeeded"])
+    assert len(listed(up, "workloads.kueue.x-k8s.io")) == 1
+
+
+@pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])
+def test_what_the_queue_has_set_survives_another_apply(up: Up, way: tuple[str, ...]) -> None:
+    waits = named("waits", "true", queue_name="nowhere")
+    runs = named("runs", "sleep 2", queue_name="user-queue")
+    for given in (waits, runs):
+        up.kubectl("apply", *way, "-f", "-", given=given)
+    wait_until(lambda: phases(up) == ["Pending", "Running"])
+
+    for given in (waits, runs):
+        up.kubectl("apply", *way, "-f", "-", given=given)
+
+    running_pod, waiting_pod = listed(up, "pods")
+    assert waiting_pod["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
+    assert "schedulingGates" not in running_pod["spec"]
+    for pod in (running_pod, waiting_pod):
+        assert pod["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
+        assert pod["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
+
+
+def test_pods_outlive_kill_9(up: Up) -> None:
+    up.kubectl("create", "-f", "-", given=sample("kueue-pod-group"))
+    wait_until(lambda: "Running" in phases(up))
+    up.kill()
+    up.start()
+
+    wait_until(lambda: finished(up) == ["sample-group"])
+    assert phases(up) == ["Succeeded", "Succeeded"]
