@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from makeway.client import (
+    ApiError,
     Changed,
     Client,
     Conflict,
@@ -139,6 +140,43 @@ def test_lists_are_read_page_by_page() -> None:
     assert found.resource_version == "7"
     assert script.calls[1].query["continue"] == "more"
     assert found.items[0]["kind"] == "Job"
+
+
+def test_a_list_whose_pages_are_no_longer_kept_is_read_anew_in_one_piece() -> None:
+    first = listing(7, "a")
+    first["metadata"]["continue"] = "more"
+    script = Script((200, first), (410, status(410, "Expired")), (200, listing(9, "a", "b")))
+    found = asyncio.run(Client(script).list(JOB, "default"))
+    assert [item["metadata"]["name"] for item in found.items] == ["a", "b"]
+    assert found.resource_version == "9"
+    assert script.calls[2].query == {}
+
+
+def test_what_a_budget_forbids_is_not_tried_again_by_itself() -> None:
+    details = {"causes": [{"reason": "DisruptionBudget"}]}
+    script = Script((429, {**status(429, "TooManyRequests"), "details": details}))
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(Client(script, sleep=Naps()).post(JOB, ("default", "p"), "eviction", {}))
+    assert caught.value.is_about_budget
+    assert len(script.calls) == 1
+
+
+def test_a_watch_begins_again_after_the_time_that_was_asked() -> None:
+    naps = Naps()
+    refused = (429, status(429, "TooManyRequests"))
+    script = Script((200, listing(5)), refused, (200, event("ADDED", "a", 6)))
+    reflector = Reflector(Client(script, sleep=Naps()), JOB, sleep=naps)
+    assert asyncio.run(take(reflector, 2)) == [("all",), ("ADDED", "a")]
+    assert naps.seconds == [3]
+
+
+def test_watches_that_end_without_a_word_are_begun_more_and_more_slowly() -> None:
+    naps = Naps()
+    script = Script((200, listing(5)), *[(200,)] * 6, (200, event("ADDED", "a", 6)))
+    reflector = Reflector(Client(script, sleep=Naps()), JOB, sleep=naps)
+    assert asyncio.run(take(reflector, 2)) == [("all",), ("ADDED", "a")]
+    assert len(naps.seconds) == 6
+    assert naps.seconds[-1] > 10 * naps.seconds[0]
 
 
 def test_the_reflector_goes_on_where_a_watch_ended() -> None:

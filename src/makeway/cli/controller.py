@@ -79,19 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     host, port = read_address(arguments.metrics_address)
-    access = find_access(arguments)
     from makeway.cluster import CannotControl
     from makeway.logs import set_up
 
     set_up(arguments.log_level, arguments.log_format)
+    access = find_access(arguments)
     settings = read_settings(arguments, access)
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         asyncio.run(_control(access, settings, host, port))
     except CannotControl as error:
         raise Trouble(f"{access.address}: {error}") from None
-    except OSError as error:
-        raise Trouble(f"--metrics-address {arguments.metrics_address}: {error}") from None
     return 0
 
 
@@ -147,6 +145,9 @@ async def _control(access: Access, settings: Settings, host: str, port: int) -> 
     window = Window(controller, host, port)
     try:
         bound = await window.open()
+    except OSError as error:
+        raise Trouble(f"--metrics-address {host}:{port}: {error.strerror}") from None
+    try:
         print(
             f"makeway controls {access.address}; health and metrics on {host}:{bound}", flush=True
         )

@@ -22,6 +22,7 @@ BACKOFF_S = 0.2
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 30.0
 CONFLICT_ATTEMPTS = 10
+WATCH_SILENCE_MAX_S = 150.0  # servers send a bookmark every minute
 # Answers that say: not now, nothing was done.
 _AGAIN = frozenset((429, 503))
 _AGAIN_IF_READING = frozenset((500, 502, 504))
@@ -36,6 +37,13 @@ class ApiError(Exception):
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
         self.details = dict(details or {})
+        self.retry_after_s: float | None = None  # as the server asked; None: it didn't
+
+    @property
+    def is_about_budget(self) -> bool:
+        """Whether a disruption budget forbids it: no matter of a busy server that soon passes."""
+        causes = self.details.get("causes") or ()
+        return self.code == 429 and any(c.get("reason") == "DisruptionBudget" for c in causes)
 
 
 class NotFound(ApiError):
@@ -85,6 +93,15 @@ class Resource:
 class Listing:
     items: list[Document]
     resource_version: str  # watch from here
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the objects of a list."""
+
+    items: list[Document]
+    resource_version: str  # of the whole list
+    is_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,23 +195,55 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing:
-        """Return all objects, page by page; the revision is that of the first page."""
-        query = _selectors(label_selector, field_selector) | {"limit": str(PAGE)}
+        """Return all objects; the revision is that of the first page."""
         items: list[Document] = []
-        revision = ""
+        async for page in self.pages(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector
+        ):
+            if page.is_first:
+                items = []
+            items += page.items
+        return Listing(items, page.resource_version)
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[Page]:
+        """Yield all objects page by page; a first page that is not the first one begins anew."""
+        path = resource.path(namespace)
+        query = _selectors(label_selector, field_selector)
+        try:
+            async for page in self._pages(path, query | {"limit": str(PAGE)}, resource):
+                yield page
+        except Gone:  # what the pages are of is no longer kept; in one piece that can't happen
+            async for page in self._pages(path, query, resource):
+                yield page
+
+    async def _pages(
+        self, path: str, query: Mapping[str, str], resource: Resource
+    ) -> AsyncIterator[Page]:
+        revision, following = "", ""
         while True:
-            call = Call(method="GET", path=resource.path(namespace), query=query)
-            page = await self._json(call)
-            items += page.get("items") or ()
+            asked = {**query, "continue": following} if following else query
+            page = await self._json(Call(method="GET", path=path, query=asked))
+            items = list(page.get("items") or ())
+            for item in items:
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+            is_first = not revision
             revision = revision or page["metadata"]["resourceVersion"]
-            following = page["metadata"].get("continue")
+            yield Page(items, revision, is_first)
+            following = page["metadata"].get("continue") or ""
             if not following:
-                break
-            query = query | {"continue": following}
-        for item in items:
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
-        return Listing(items, revision)
+                return
+
+    async def peek(self, resource: Resource) -> None:
+        """See whether a kind can be listed: NotFound if there is no such, 403 if we may not."""
+        await self._json(Call(method="GET", path=resource.path(), query={"limit": "1"}))
 
     async def table(
         self, resource: Resource, name: str = "", namespace: str = "", *, label_selector: str = ""
@@ -230,10 +279,16 @@ class Client:
         }
         if resource_version:
             query["resourceVersion"] = resource_version
-        call = Call(method="GET", path=resource.path(namespace), query=query, is_stream=True)
+        call = Call(
+            method="GET",
+            path=resource.path(namespace),
+            query=query,
+            is_stream=True,
+            silence_max_s=WATCH_SILENCE_MAX_S,
+        )
         async with self._transport.send(call) as answer:
             if answer.code != 200:
-                raise _error(answer.code, await answer.body())
+                raise _error(answer, await answer.body())
             async for line in _lines(answer):
                 event = orjson.loads(line)
                 if event["type"] == "ERROR":
@@ -248,7 +303,7 @@ class Client:
         call = Call(method="GET", path=path, query=query, is_stream=True)
         async with self._transport.send(call) as answer:
             if answer.code != 200:
-                raise _error(answer.code, await answer.body())
+                raise _error(answer, await answer.body())
             async for piece in answer.pieces:
                 yield piece
 
@@ -391,14 +446,16 @@ class Client:
                 self._note_warnings(answer)
                 decoded: Document = orjson.loads(body)
                 return decoded
+            refusal = _error(answer, body)
             is_again = answer.code in _AGAIN or (
                 call.method == "GET" and answer.code in _AGAIN_IF_READING
             )
-            if not is_again:
-                raise _error(answer.code, body)
+            if not is_again or refusal.is_about_budget:
+                raise refusal
             if attempt < self._attempts - 1:
-                await self._sleep(_retry_after(answer, delay_s))
-        raise Unavailable(str(_error(answer.code, body)))
+                asked_s = refusal.retry_after_s
+                await self._sleep(delay_s if asked_s is None else asked_s)
+        raise Unavailable(str(refusal))
 
     def _note_warnings(self, answer: Answer) -> None:
         text = answer.headers.get("warning")
@@ -414,19 +471,18 @@ def _selectors(labels: str, fields: str) -> dict[str, str]:
     return {key: value for key, value in query.items() if value}
 
 
-def _retry_after(answer: Answer, default_s: float) -> float:
-    text = answer.headers.get("retry-after", "")
-    return min(float(text), RETRY_AFTER_MAX_S) if text.isdecimal() else default_s
-
-
-def _error(code: int, body: bytes) -> ApiError:
+def _error(answer: Answer, body: bytes) -> ApiError:
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
         status = None
     if not isinstance(status, dict):
         status = {"message": body[:200].decode("utf-8", "replace")}
-    return _from_status(code, status)
+    error = _from_status(answer.code, status)
+    text = answer.headers.get("retry-after", "")
+    if text.isascii() and text.isdecimal():
+        error.retry_after_s = min(float(text), RETRY_AFTER_MAX_S)
+    return error
 
 
 def _from_status(code: int, status: Mapping[str, Any]) -> ApiError:

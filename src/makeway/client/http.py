@@ -4,63 +4,154 @@ It costs a third of a second to import, so nothing imports it before there is so
 """
 
 import contextlib
+import socket
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
 
+from makeway.client.credentials import Credential, CredentialError, Source
 from makeway.client.transport import Answer, Call, Unreachable
 
 CONNECTIONS_MAX = 128
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0  # between two pieces of an answer that is no stream
+# A peer that vanished without a word is noticed within half a minute, also in the midst of a watch.
+KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """How a server shows that it is the right one."""
+
+    ca: str = ""  # PEM; empty: the system's
+    is_insecure: bool = False  # any server will do
+    server_name: str = ""  # in its certificate; empty: as in the address
+
+    def context(self, credential: Credential) -> ssl.SSLContext:
+        tls = ssl.create_default_context(cadata=self.ca or None)
+        if self.is_insecure:
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+        if credential.certificate:
+            _load(tls, credential)
+        return tls
 
 
 class HttpTransport:
-    def __init__(self, address: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, address: str, *, source: Source, trust: Trust) -> None:
         self._address = address.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._tls = tls
+        self._source, self._trust = source, trust
         self._session: aiohttp.ClientSession | None = None
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS_MAX, ssl=self._tls if self._tls is not None else True
-            )
-            self._session = aiohttp.ClientSession(connector=connector, headers=self._headers)
-        return self._session
+        self._shown = Credential()  # whose certificate the session's connections have
 
     @contextlib.asynccontextmanager
     async def send(self, call: Call) -> AsyncIterator[Answer]:
+        try:
+            credential = await self._source.current()
+            answer = await self._request(call, credential)
+            # Who isn't let in has changed nothing, so even a write may be sent again.
+            if answer.status == 401 and self._source.refuse(credential):
+                answer.release()
+                answer = await self._request(call, await self._source.current())
+        except CredentialError as error:
+            raise Unreachable(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+        try:
+            pieces = _guarded(answer.content.iter_any())
+            yield Answer(code=answer.status, headers=_headers(answer), pieces=pieces)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            # What was read to its end goes back to the others; a stream that goes on is cut.
+            answer.release()
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _request(self, call: Call, credential: Credential) -> aiohttp.ClientResponse:
+        session = await self._opened(credential)
+        headers = dict(call.headers)
+        if credential.token:
+            headers["Authorization"] = f"Bearer {credential.token}"
         timeout = aiohttp.ClientTimeout(
             total=None,
             sock_connect=CONNECT_TIMEOUT_S,
-            sock_read=None if call.is_stream else ANSWER_TIMEOUT_S,
+            sock_read=call.silence_max_s if call.is_stream else ANSWER_TIMEOUT_S,
         )
-        try:
-            async with self._opened().request(
-                call.method,
-                self._address + quote(call.path),
-                params=dict(call.query),
-                headers=dict(call.headers),
-                data=call.body or None,
-                timeout=timeout,
-            ) as answer:
-                headers: dict[str, str] = {}
-                for name, value in answer.headers.items():
-                    key = name.lower()
-                    headers[key] = f"{headers[key]}, {value}" if key in headers else value
-                pieces = answer.content.iter_any()
-                yield Answer(code=answer.status, headers=headers, pieces=_guarded(pieces))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"{self._address}: {error or type(error).__name__}") from error
+        return await session.request(
+            call.method,
+            self._address + quote(call.path),
+            params=dict(call.query),
+            headers=headers,
+            data=call.body or None,
+            timeout=timeout,
+            server_hostname=self._trust.server_name or None,
+            allow_redirects=False,
+        )
 
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+    async def _opened(self, credential: Credential) -> aiohttp.ClientSession:
+        """Connections that show this certificate; those that show an older one are closed."""
+        if self._session is not None and self._shown.certificate != credential.certificate:
+            await self.close()
+        if self._session is None:
+            is_secure = self._address.startswith("https://")
+            connector = aiohttp.TCPConnector(
+                limit=CONNECTIONS_MAX,
+                ssl=self._trust.context(credential) if is_secure else True,
+                socket_factory=_socket,
+            )
+            self._session, self._shown = aiohttp.ClientSession(connector=connector), credential
+        return self._session
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"{self._address}: {error or type(error).__name__}")
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    for option in KEEP_ALIVE:
+        made.setsockopt(*option)
+    return made
+
+
+def _load(tls: ssl.SSLContext, credential: Credential) -> None:
+    """The library takes certificates from files only; these live no longer than the call."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pair.pem"
+        path.touch(mode=0o600)
+        path.write_text(f"{credential.certificate}\n{credential.key}\n")
+        try:
+            tls.load_cert_chain(path, password=_no_password)
+        except (ssl.SSLError, ValueError, OSError) as error:
+            raise CredentialError(f"the client certificate can't be used: {error}") from None
+
+
+def _no_password() -> str:
+    """Without this, OpenSSL would ask at the terminal."""
+    raise ValueError("its key is protected by a password")
+
+
+def _headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
 
 
 async def _guarded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -10,21 +10,23 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from makeway.client.client import ApiError, Client, Document, NotFound, Resource, Unavailable
 from makeway.client.events import EventRecorder
 from makeway.client.parts import Done, Failed, Outcome, Part
 from makeway.client.picture import Picture, revision_of
-from makeway.client.reflector import Changed, Reflector, Synced
+from makeway.client.reflector import Changed, Listed, Reflector, Synced
 from makeway.client.writes import Key, ObjectWrite, Say, Write, key_of, send
 
 log = logging.getLogger("makeway.loop")
 
 IN_FLIGHT_MAX = 64
-TAKEN_MAX = 500  # changes taken in before the parts are asked
+TAKEN_MAX = 100  # changes taken in before others get their turn and the parts are asked
 SAYINGS_MAX = 2_000  # events that wait to be written; more are dropped
+SAID_AT_ONCE_MAX = 32
+SAYING_PAUSE_S = 0.2  # between two such lots, while there are writes that matter
 
 Clock = Callable[[], float]
 
@@ -39,23 +41,32 @@ class Loop:
         clock: Clock,
         component: str = "makeway",
         in_flight_max: int = IN_FLIGHT_MAX,
+        absent: Collection[Resource] = (),
     ) -> None:
+        """`absent` are kinds that the server doesn't have, or doesn't let us list."""
         self._client, self._picture, self._parts = client, picture, tuple(parts)
         self._clock, self._now = clock, 0.0
+        self._ticks = 0.0  # of the event loop, when the clock was read last
         self._recorder = EventRecorder(client, component, clock)
         self._slots = asyncio.Semaphore(in_flight_max)
         self._hearers: dict[Resource, list[Part]] = {}
         for part in parts:
             for resource in part.resources:
-                self._hearers.setdefault(resource, []).append(part)
-        self._inbox: deque[tuple[Resource, Synced | Changed]] = deque()
+                if resource not in absent:
+                    self._hearers.setdefault(resource, []).append(part)
+        self._inbox: deque[tuple[Resource, Listed | Synced | Changed]] = deque()
+        self._has_room = asyncio.Event()  # in the inbox, for more of a list
+        self._listed: dict[Resource, set[Key]] = {}  # by a list that is under way
         self._unlisted = set(self._hearers)
         self._lines: dict[tuple[Resource, Key], deque[tuple[Part, ObjectWrite]]] = {}
         self._sayings: deque[Say] = deque(maxlen=SAYINGS_MAX)
+        self._are_said = True  # those that were taken out of it
         self._wake = asyncio.Event()
         self._says = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._died: asyncio.Future[None] | None = None
+        self._is_finishing = False
+        self._is_quiet = asyncio.Event()  # nothing is on its way, nor will be; when finishing
         self.listed_at: dict[Resource, float] = {}  # the last time
         self.failures: Counter[int] = Counter()  # of writes, by HTTP status; 0: no answer
 
@@ -88,6 +99,18 @@ class Loop:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def finish(self, within_s: float) -> None:
+        """Decide nothing any more, and wait until what was decided is written and told."""
+        self._is_finishing = True
+        self._note_quiet()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._is_quiet.wait()
+
+    def _note_quiet(self) -> None:
+        if self._is_finishing and not self._lines and not self._sayings and self._are_said:
+            self._is_quiet.set()
+
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -103,30 +126,54 @@ class Loop:
     # Hearing
 
     async def _keep_up(self, resource: Resource) -> None:
-        async for change in Reflector(self._client, resource).changes():
-            self._inbox.append((resource, change))
-            self._wake.set()
+        async for change in Reflector(self._client, resource).pieces():
+            if isinstance(change, Listed):
+                await self._put_list(resource, change)
+            else:
+                self._inbox.append((resource, change))
+                self._wake.set()
+
+    async def _put_list(self, resource: Resource, listed: Listed) -> None:
+        """Decoded documents take much memory, so nobody asks for more before these are taken in."""
+        for start in range(0, max(1, len(listed.items)), TAKEN_MAX):
+            some = Listed(listed.items[start : start + TAKEN_MAX], listed.is_first and not start)
+            self._inbox.append((resource, some))
+        self._wake.set()
+        self._has_room.clear()
+        await self._has_room.wait()
 
     def _take_in(self) -> None:
-        for _ in range(min(len(self._inbox), TAKEN_MAX)):
+        left = TAKEN_MAX
+        while self._inbox and left > 0:
             resource, change = self._inbox.popleft()
-            if isinstance(change, Synced):
-                self._take_all(resource, change)
+            left -= len(change.items) if isinstance(change, Listed) else 1
+            if isinstance(change, Listed):
+                self._take_listed(resource, change)
+            elif isinstance(change, Synced):
+                self._end_list(resource, change)
             elif change.type == "DELETED":
-                key = key_of(change.object)
-                if self._picture.lose(resource, key, revision_of(change.object)):
-                    self._tell(resource, key, None)
+                self._lose(resource, key_of(change.object), revision_of(change.object))
             else:
                 self._take(resource, change.object)
+        if not self._inbox:
+            self._has_room.set()
 
-    def _take_all(self, resource: Resource, listing: Synced) -> None:
-        for document in listing.items:
+    def _take_listed(self, resource: Resource, listed: Listed) -> None:
+        if listed.is_first:
+            self._listed[resource] = set()
+        for document in listed.items:
+            self._listed[resource].add(key_of(document))
             self._take(resource, document)
-        for key in self._picture.missing_from(resource, map(key_of, listing.items)):
-            if self._picture.lose(resource, key, listing.revision):
-                self._tell(resource, key, None)
+
+    def _end_list(self, resource: Resource, synced: Synced) -> None:
+        for key in self._picture.missing_from(resource, self._listed.pop(resource, ())):
+            self._lose(resource, key, synced.revision)
         self._unlisted.discard(resource)
         self.listed_at[resource] = self._time()
+
+    def _lose(self, resource: Resource, key: Key, revision: int) -> None:
+        if self._picture.lose(resource, key, revision):
+            self._tell(resource, key, None)
 
     def _take(self, resource: Resource, document: Document) -> None:
         if self._picture.take(resource, document):
@@ -143,10 +190,8 @@ class Loop:
         while True:
             await self._wait(due)
             self._take_in()
-            if self._unlisted:
-                due = None
-                continue
-            due = self._ask()
+            await asyncio.sleep(0)
+            due = None if self._unlisted or self._is_finishing else self._ask()
             if self._inbox:
                 due = self._now
             # Whoever shares the process gets its turn, however much there is to do.
@@ -167,8 +212,10 @@ class Loop:
         self._wake.clear()
 
     def _time(self) -> float:
-        """The clock, but for steps back: a deadline that was met stays met."""
-        self._now = max(self._now, self._clock())
+        """The clock, but for steps back: time goes on from where it was, so that deadlines come."""
+        wall, ticks = self._clock(), asyncio.get_running_loop().time()
+        self._now = wall if wall >= self._now else self._now + ticks - self._ticks
+        self._ticks = ticks
         return self._now
 
     def _ask(self) -> float | None:
@@ -208,6 +255,7 @@ class Loop:
             for saying in part.settled(write, outcome, self._time()):
                 self._line_up(part, saying)
             self._wake.set()
+            self._note_quiet()
             if self._lines.get(where) is not line:
                 return
 
@@ -223,14 +271,31 @@ class Loop:
         return Done(document)
 
     async def _speak(self) -> None:
+        """Events come after the writes that matter, and several share a flush of the server."""
         while True:
             await self._says.wait()
             self._says.clear()
             while self._sayings:
-                saying = self._sayings.popleft()
-                try:
-                    await self._recorder.record(
-                        saying.about, saying.type, saying.reason, saying.message
-                    )
-                except (ApiError, NotFound, Unavailable) as error:
-                    log.warning("event=%s error=%s", saying.reason, error)
+                self._are_said = False
+                await asyncio.gather(*map(self._say, self._next_sayings()))
+                self._are_said = True
+                self._note_quiet()
+                if self._lines:
+                    await asyncio.sleep(SAYING_PAUSE_S)
+
+    def _next_sayings(self) -> list[Say]:
+        """Some of those that wait; what is said twice is counted, so one after the other."""
+        some: dict[tuple[str, str, str], Say] = {}
+        while self._sayings and len(some) < SAID_AT_ONCE_MAX:
+            saying = self._sayings[0]
+            what = (saying.about["metadata"]["uid"], saying.reason, saying.message)
+            if what in some:
+                break
+            some[what] = self._sayings.popleft()
+        return list(some.values())
+
+    async def _say(self, saying: Say) -> None:
+        try:
+            await self._recorder.record(saying.about, saying.type, saying.reason, saying.message)
+        except (ApiError, NotFound, Unavailable) as error:
+            log.warning("event=%s error=%s", saying.reason, error)

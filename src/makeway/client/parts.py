@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
@@ -100,8 +101,8 @@ class Reconciler(ABC):
     def act(self, now: float) -> Plan:
         self._ring(now)
         writes: list[Write] = []
-        ready = [key for key in self._due if key not in self._busy][:AT_ONCE_MAX]
-        for key in ready:
+        ready = (key for key in self._due if key not in self._busy)
+        for key in list(islice(ready, AT_ONCE_MAX)):
             del self._due[key]
             plan = self.reconcile(key, now)
             if plan.next_at is not None:

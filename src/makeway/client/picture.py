@@ -65,7 +65,9 @@ class Picture:
             self._disown(known.owner, resource, key)
         if owner:
             self._owned.setdefault(owner, {})[resource, key] = None
-        self._kept[resource][key] = _Kept(revision, owner, orjson.dumps(document))
+        # The encoder's own result holds on to several times its size.
+        body = bytes(memoryview(orjson.dumps(document)))
+        self._kept[resource][key] = _Kept(revision, owner, body)
         return True
 
     def lose(self, resource: Resource, key: Key, revision: int) -> bool:

@@ -6,6 +6,7 @@ list ──► watch ──► ended, or connection lost: watch again from the l
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,13 +17,24 @@ from makeway.client.transport import Unreachable
 
 Document = dict[str, Any]
 
+log = logging.getLogger("makeway.reflector")
+
 BACKOFF_S = 0.1
 BACKOFF_MAX_S = 10.0
+TOLD_FROM = 3  # failures in a row; a connection or two that break are nothing to tell of
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Some of what there is; the rest follows, and after it `Synced`."""
+
+    items: list[Document]
+    is_first: bool  # nothing that was listed before counts
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Everything there is; whatever is not among it is gone."""
+    """Everything there is; whatever is not among it, or was `Listed` before, is gone."""
 
     items: list[Document]
     revision: int
@@ -52,20 +64,36 @@ class Reflector:
 
     async def changes(self) -> AsyncIterator[Synced | Changed]:
         """Yield for ever: first everything, then each change; everything anew after a gap."""
+        items: list[Document] = []
+        async for change in self.pieces():
+            if isinstance(change, Listed):
+                if change.is_first:
+                    items = []
+                items += change.items
+            elif isinstance(change, Synced):
+                yield Synced(items, change.revision)
+                items = []
+            else:
+                yield change
+
+    async def pieces(self) -> AsyncIterator[Listed | Synced | Changed]:
+        """The same for whoever need not have everything at once: many objects take much memory."""
         while True:
             try:
-                listing = await self._client.list(
+                async for page in self._client.pages(
                     self._resource,
                     self._namespace,
                     label_selector=self._labels,
                     field_selector=self._fields,
-                )
-            except (ApiError, Unavailable):
-                await self._back_off()
+                ):
+                    yield Listed(page.items, page.is_first)
+                    revision = page.resource_version
+            except (ApiError, Unavailable) as error:
+                await self._back_off(error)
                 continue
-            yield Synced(listing.items, int(listing.resource_version))
-            revision = listing.resource_version
+            yield Synced([], int(revision))
             while revision:
+                has_heard = False
                 try:
                     async for event in self._client.watch(
                         self._resource,
@@ -74,16 +102,27 @@ class Reflector:
                         label_selector=self._labels,
                         field_selector=self._fields,
                     ):
-                        self._failures = 0
+                        self._failures, has_heard = 0, True
                         revision = event.object["metadata"]["resourceVersion"]
                         if event.type != "BOOKMARK":
                             yield Changed(event.type, event.object)
-                except Gone:
+                    if not has_heard:
+                        await self._back_off(Unreachable("the watch ended without a word"))
+                except Gone as error:
                     revision = ""
-                except (ApiError, Unreachable):
-                    await self._back_off()
+                    if not has_heard:
+                        await self._back_off(error)
+                except (ApiError, Unreachable) as error:
+                    await self._back_off(error)
 
-    async def _back_off(self) -> None:
+    async def _back_off(self, error: Exception) -> None:
         delay_s = min(BACKOFF_S * 2 ** min(self._failures, 10), BACKOFF_MAX_S)
         self._failures += 1
-        await self._sleep(delay_s * (0.5 + random.random() / 2))
+        asked_s = error.retry_after_s if isinstance(error, ApiError) else None
+        wait_s = max(delay_s * (0.5 + random.random() / 2), asked_s or 0.0)
+        if self._failures >= TOLD_FROM:
+            log.warning(
+                "kind=%s attempts=%d again_s=%.1f error=%s",
+                *(self._resource.plural, self._failures, wait_s, error),
+            )
+        await self._sleep(wait_s)

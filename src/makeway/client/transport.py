@@ -18,6 +18,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     is_stream: bool = False  # the answer may go on for a long time
+    silence_max_s: float | None = None  # after which a stream counts as broken; None: never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,16 @@ class _Member(NamedTuple):
 
 class GangStatuses(Reconciler):
     def __init__(
-        self, picture: Picture, resource: Resource, *, distance_max: int | None = None
+        self,
+        picture: Picture,
+        resource: Resource,
+        *,
+        schedulers: frozenset[str] | None = None,
+        distance_max: int | None = None,
     ) -> None:
+        """`schedulers` are the names whose pods are ours to tell about; None: all pods are."""
         super().__init__()
+        self._schedulers = schedulers
         self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
         self._picture, self._resource, self._distance_max = picture, resource, distance_max
         self._members: dict[Key, _Member] = {}
@@ -78,6 +85,8 @@ class GangStatuses(Reconciler):
         if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
             return None
         spec, group = view.spec, view.spec.scheduling_group
+        if self._schedulers is not None and spec.scheduler_name not in self._schedulers:
+            return None
         if self._resource == GANG_WORKLOADS:
             name = "" if spec.workload_ref is None else spec.workload_ref.name
         else:

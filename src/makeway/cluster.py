@@ -1,0 +1,227 @@
+"""A controller for a cluster, wired by hand: the client, the parts that decide, and who leads.
+
+The same parts as in `embedded.py`, but for those whose work Kubernetes does itself: its Job
+controller makes pods, its kubelets run them, its disruption controller counts budgets. Of several
+replicas one leads and the others stand by; who leads holds a Lease, and loses its right to write
+before another one can get it. A term of leading begins with nothing but the server's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from makeway.api.configuration import Configuration
+from makeway.client.client import ApiError, Client, NotFound, Resource, Unavailable
+from makeway.client.election import Election
+from makeway.client.loop import Loop
+from makeway.client.parts import Part
+from makeway.client.picture import Picture
+from makeway.client.resources import BUDGETS, GANG_WORKLOADS, POD_GROUPS
+from makeway.client.transport import Answer, Call, Transport, Unreachable
+from makeway.client.writes import Key
+from makeway.controller.admission import Admission
+from makeway.controller.gangs import GangStatuses
+from makeway.controller.jobs import Jobs
+from makeway.controller.metrics import Metrics
+from makeway.controller.placing import Placing
+from makeway.controller.queue_status import QueueStatus
+from makeway.controller.series import Family, Type
+from makeway.controller.visibility import Visibility
+
+log = logging.getLogger("makeway.cluster")
+
+MANAGER = "makeway-controller"
+SCHEDULER = "makeway"  # the schedulerName of pods that we place
+# A real server is busy with far fewer writes than ours; more at once only make watches lag.
+IN_FLIGHT_MAX = 24
+FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
+GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS)
+OPTIONAL = (*GANG_KINDS, BUDGETS)  # kinds that a server may lack, or keep from us
+LEADER = Family("makeway_leader", Type.GAUGE, "1 if this replica leads, 0 if it stands by.", ())
+
+Clock = Callable[[], float]
+
+
+class CannotControl(Exception):
+    """The server lacks what we need, or doesn't let us; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    configuration: Configuration = field(default_factory=Configuration)
+    scheduler: str = SCHEDULER
+    lease: Key | None = None  # None: there is no other replica
+    identity: str = ""  # of this replica, in the Lease
+
+
+class Controller:
+    """Leads when it may, and stands by when it may not."""
+
+    def __init__(
+        self, connect: Callable[[], Transport], settings: Settings, clock: Clock = time.time
+    ) -> None:
+        self._settings, self._clock = settings, clock
+        self._election: Election | None = None
+        if settings.lease is not None:
+            # Connections of its own: a renewal must not wait behind other requests.
+            self._voter = Client(connect(), manager=MANAGER, attempts=1)
+            self._election = Election(self._voter, settings.lease, settings.identity, clock=clock)
+        self._client = Client(Fenced(connect(), self._may_write), manager=MANAGER)
+        self._absent: frozenset[Resource] = frozenset()
+        self._term: Term | None = None  # None: we stand by
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; CannotControl if the server won't do for it."""
+        try:
+            self._absent = await absent_kinds(self._client, self._settings)
+            while not stop.is_set():
+                if await self._wait_to_lead(stop):
+                    await self._lead(stop)
+        finally:
+            if self._election is not None:
+                await self._election.release()
+                await self._voter.close()
+            await self._client.close()
+
+    async def _wait_to_lead(self, stop: asyncio.Event) -> bool:
+        if self._election is None:
+            return True
+        await _until_first(self._election.acquire(), stop.wait())
+        return self._election.is_leader and not stop.is_set()
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """One term: until told to stop, or until we may no longer."""
+        self._term = term = Term(self._client, self._settings, self._absent, self._clock)
+        log.info("term=begins absent=%s", ",".join(sorted(k.plural for k in self._absent)) or "-")
+        try:
+            keep = stop.wait() if self._election is None else self._election.keep()
+            await _until_first(self._work(term, stop), keep)
+        finally:
+            self._term = None
+        log.info("term=ends")
+
+    async def _work(self, term: Term, stop: asyncio.Event) -> None:
+        await _until_first(term.loop.run(), self._finish(term, stop))
+
+    async def _finish(self, term: Term, stop: asyncio.Event) -> None:
+        await stop.wait()
+        await term.loop.finish(FINISH_MAX_S)
+
+    def _may_write(self) -> bool:
+        return self._election is None or self._election.is_leader
+
+    # What it tells of itself
+
+    @property
+    def unready(self) -> str:
+        is_behind = self._term is not None and not self._term.loop.is_synced
+        return "not everything has been listed yet" if is_behind else ""
+
+    @property
+    def visibility(self) -> Visibility | None:
+        return None if self._term is None else self._term.visibility
+
+    def metrics(self) -> str:
+        term = self._term
+        leader = LEADER.header() + LEADER.line(()) % int(term is not None)
+        return leader if term is None else leader + term.metrics.text()
+
+
+class Term:
+    """What works while we lead; the next time it is made anew."""
+
+    def __init__(
+        self, client: Client, settings: Settings, absent: frozenset[Resource], clock: Clock
+    ) -> None:
+        picture = Picture()
+        admission, parts = parts_for(picture, settings, absent)
+        self.loop = Loop(
+            client,
+            picture,
+            parts,
+            clock=clock,
+            component=MANAGER,
+            in_flight_max=IN_FLIGHT_MAX,
+            absent=absent,
+        )
+        role = "standalone" if settings.lease is None else "leader"
+        self.metrics = Metrics(admission.engine, picture, clock, role=role)
+        self.metrics.loops["controller"] = self.loop
+        admission.observer = self.metrics
+        self.visibility = Visibility(admission.engine, picture, clock)
+
+
+def parts_for(
+    picture: Picture, settings: Settings, absent: Collection[Resource]
+) -> tuple[Admission, list[Part]]:
+    admission = Admission(picture, settings.configuration)
+    gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
+    schedulers = frozenset((settings.scheduler,))
+    parts: list[Part] = [
+        admission,
+        Jobs(picture),
+        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
+        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
+        QueueStatus(picture, admission.engine),
+    ]
+    return admission, parts
+
+
+async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource]:
+    """The kinds to do without, as the server is now; it is not asked again.
+
+    CannotControl if it lacks one that there is no doing without.
+    """
+    _, parts = parts_for(Picture(), settings, ())
+    absent: set[Resource] = set()
+    for resource in sorted({r for part in parts for r in part.resources}, key=Resource.path):
+        try:
+            await client.peek(resource)
+        except Unavailable as error:
+            raise CannotControl(f"no answer: {error}") from None
+        except ApiError as error:
+            if resource not in OPTIONAL or error.code not in (403, 404):
+                raise CannotControl(_lack(resource, error)) from None
+            log.info("kind=%s absent=%s", resource.path(), error)
+            absent.add(resource)
+    return frozenset(absent)
+
+
+def _lack(resource: Resource, error: ApiError) -> str:
+    if isinstance(error, NotFound):
+        hint = "; are the CRDs of deploy/crds installed?" if "kueue" in resource.group else ""
+        return f"the server has no {resource.kind} of {resource.api_version}{hint}"
+    return f"{resource.plural} can't be listed: {error}"
+
+
+class Fenced:
+    """Sends writes only while we lead: who was held up must not write when another leads."""
+
+    def __init__(self, transport: Transport, may_write: Callable[[], bool]) -> None:
+        self._transport, self._may_write = transport, may_write
+
+    def send(self, call: Call) -> AbstractAsyncContextManager[Answer]:
+        if call.method != "GET" and not self._may_write():
+            raise Unreachable("not sent: this replica no longer leads")
+        return self._transport.send(call)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+async def _until_first(*works: Awaitable[object]) -> None:
+    """Run all until one ends; the others are cancelled, and its failure is ours."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,129 @@
+"""What a controller in a cluster tells over HTTP: that it lives, what it counts, and why who waits.
+
+Plain HTTP without any right to show: whoever reaches the address may read. It is meant for probes,
+for Prometheus, and for `kubectl port-forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+
+from makeway.controller.visibility import PENDING_MAX, Visibility
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SHUTDOWN_TIMEOUT_S = 2.0
+NUMBER_MAX_DIGITS = 9
+_VISIBILITY = "/apis/visibility.kueue.x-k8s.io/{version:v1beta1|v1beta2}"
+
+Found = Mapping[str, Any] | None
+
+
+class Told(Protocol):
+    """Who knows the answers."""
+
+    @property
+    def unready(self) -> str:
+        """Why it can't do its work yet; empty if it can, or stands by to do it."""
+
+    @property
+    def visibility(self) -> Visibility | None:
+        """None while another replica leads."""
+
+    def metrics(self) -> str: ...
+
+
+class Window:
+    def __init__(self, told: Told, host: str, port: int) -> None:
+        self._told, self._host, self._port = told, host, port
+        self._runner: web.AppRunner | None = None
+
+    async def open(self) -> int:
+        """Listen, and return the port; OSError if that can't be."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/livez", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._metrics),
+                web.get("/explain/{namespace}/{name}", self._explain),
+                web.get(f"{_VISIBILITY}/clusterqueues/{{name}}/pendingworkloads", self._queue),
+                web.get(
+                    f"{_VISIBILITY}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads",
+                    self._local_queue,
+                ),
+            ]
+        )
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        unready = self._told.unready
+        return web.Response(text=unready or "ok", status=503 if unready else 200)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body = self._told.metrics().encode()
+        return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        named = request.match_info
+        return self._answer(lambda v: v.explain(named["namespace"], named["name"]))
+
+    async def _queue(self, request: web.Request) -> web.Response:
+        name, part = request.match_info["name"], _part(request)
+        return self._answer(lambda v: v.pending_in_queue(name, *part))
+
+    async def _local_queue(self, request: web.Request) -> web.Response:
+        named, part = request.match_info, _part(request)
+        namespace, name = named["namespace"], named["name"]
+        return self._answer(lambda v: v.pending_in_local_queue(namespace, name, *part))
+
+    def _answer(self, ask: Callable[[Visibility], Found]) -> web.Response:
+        visibility = self._told.visibility
+        if visibility is None:
+            return _refusal(503, "ServiceUnavailable", "this replica stands by; another one leads")
+        found = ask(visibility)
+        if found is None:
+            return _refusal(404, "NotFound", "there is no such workload or queue")
+        return _json(found, 200)
+
+
+def _part(request: web.Request) -> tuple[int, int]:
+    """Which of those who wait are asked for: how many to leave out, and how many to show."""
+    return _number(request, "offset", 0), _number(request, "limit", PENDING_MAX)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= NUMBER_MAX_DIGITS):
+        message = f"{name}={text[:20]}: write a number"
+        raise web.HTTPBadRequest(text=message)
+    return int(text)
+
+
+def _refusal(code: int, reason: str, message: str) -> web.Response:
+    status = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure"}
+    return _json({**status, "message": message, "reason": reason, "code": code}, code)
+
+
+def _json(document: Mapping[str, Any], code: int) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(document), status=code, content_type="application/json", charset="utf-8"
+    )
