@@ -121,6 +121,10 @@ def pod(name: str = "p", **spec: Any) -> Document:
     }
 
 
+def binding(name: str, node: str) -> Document:
+    return {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+
+
 def cluster_queue(name: str = "vision", **spec: Any) -> Document:
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

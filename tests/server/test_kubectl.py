@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from makeway.server.kinds import RESOURCES
-from tests.server.harness import Kubectl, Process, process
+from tests.kube.served import Served, embedded_server
+from tests.server.harness import Kubectl
 from tests.shared import shared_path
 
 JOB = """
@@ -73,13 +74,13 @@ EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with process(tmp_path_factory.mktemp("data")) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with embedded_server(tmp_path_factory.mktemp("data")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def kubectl(server: Process, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+def kubectl(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     return Kubectl(server.kubeconfig, tmp_path_factory.mktemp("home"))
 
 
@@ -272,7 +273,7 @@ def test_deleting(kubectl: Kubectl) -> None:
     assert waiting.wait(20) == 0
 
 
-def test_events_and_logs(kubectl: Kubectl, server: Process) -> None:
+def test_events_and_logs(kubectl: Kubectl, server: Served) -> None:
     kubectl.run("create", "-f", "-", text=JOB.replace("NAME", "told"))
     uid = kubectl.run("get", "job", "told", "-o", "jsonpath={.metadata.uid}")
     event = f"""

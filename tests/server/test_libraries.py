@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import Process, cluster_queue, job, process
+from tests.kube.served import Served, embedded_server
+from tests.server.harness import cluster_queue, job
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}
 
@@ -25,12 +26,12 @@ def library(name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with process(tmp_path_factory.mktemp("data")) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with embedded_server(tmp_path_factory.mktemp("data")) as started:
         yield started
 
 
-def test_the_official_client(server: Process) -> None:
+def test_the_official_client(server: Served) -> None:
     kubernetes = library("kubernetes")
     api = kubernetes.config.new_client_from_config(str(server.kubeconfig))
     batch = kubernetes.client.BatchV1Api(api)
@@ -60,7 +61,7 @@ def test_the_official_client(server: Process) -> None:
     assert caught.value.status == 404
 
 
-def test_the_official_dynamic_client(server: Process) -> None:
+def test_the_official_dynamic_client(server: Served) -> None:
     kubernetes = library("kubernetes")
     dynamic = library("kubernetes.dynamic")
     api = kubernetes.config.new_client_from_config(str(server.kubeconfig))
@@ -72,7 +73,7 @@ def test_the_official_dynamic_client(server: Process) -> None:
     queues.delete(name="dynamic")
 
 
-def test_kubernetes_asyncio(server: Process) -> None:
+def test_kubernetes_asyncio(server: Served) -> None:
     library("kubernetes_asyncio")
     kubernetes_asyncio = library("kubernetes_asyncio")
 
@@ -103,7 +104,7 @@ def test_kubernetes_asyncio(server: Process) -> None:
     asyncio.run(story())
 
 
-def test_lightkube(server: Process) -> None:
+def test_lightkube(server: Served) -> None:
     library("lightkube")
     resources = library("lightkube.resources.batch_v1")
     generic = library("lightkube.generic_resource")
@@ -127,7 +128,7 @@ def test_lightkube(server: Process) -> None:
     client.delete(resources.Job, "light", namespace="default")
 
 
-def test_kr8s(server: Process) -> None:
+def test_kr8s(server: Served) -> None:
     kr8s = library("kr8s")
     objects = library("kr8s.objects")
     api = kr8s.api(kubeconfig=str(server.kubeconfig))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from heapq import nlargest
 from typing import NamedTuple
 
 from makeway.engine.cycle import TreeCycle
@@ -21,7 +22,7 @@ from makeway.engine.decisions import (
     Shortfall,
     VictimRule,
 )
-from makeway.engine.entry import Entry, Phase
+from makeway.engine.entry import Entry, Phase, QueueOrder
 from makeway.engine.flavors import Mode, Nomination
 from makeway.engine.head import Head
 from makeway.engine.model import (
@@ -176,6 +177,7 @@ class Explanation:
     is_preemptor: bool = False
 
 
+FIRST: QueueOrder = (-(2**63), 0, 0.0, "", 0)  # before everybody
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
@@ -217,8 +219,7 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     if queue is None:
         obstacles: tuple[Obstacle, ...] = (why_in_no_queue(state, entry),)
         return Explanation(workload=key, phase=entry.phase, queue=None, obstacles=obstacles)
-    line = waiting_line(state, queue)
-    position = line.index(entry)
+    before = _before(state, queue, entry)
     obstacles = tuple(_before_quota(state, entry, queue))
     found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
     head = Head(entry, queue, found)
@@ -226,15 +227,15 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     held_for = TreeCycle(state, queue.tree, now).rival_of(head) if is_free else None
     if held_for is not None:
         obstacles = (*obstacles, HeldForPreemptor(held_for))
-    if queue.spec.strategy is Strategy.STRICT_FIFO and position:
-        obstacles = (*obstacles, BehindHead(line[0].workload.key))
+    if queue.spec.strategy is Strategy.STRICT_FIFO and before:
+        obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
     return Explanation(
         workload=key,
         phase=entry.phase,
         queue=queue.spec.name,
         obstacles=(*obstacles, *head.reasons),
-        position=position,
-        ahead=tuple(other.workload.key for other in line[max(0, position - SHOWN) : position]),
+        position=len(before),
+        ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
         holders=tuple(_holders(head)[:SHOWN]),
         helps=tuple(_helps(head)),
@@ -245,13 +246,23 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
 
 def waiting_line(state: ClusterState, queue: QueueState) -> list[Entry]:
     """Everybody who waits in a queue, in its order, parked or not."""
-    everybody = [*queue.pending.active(), *queue.pending.parked()]
-    line = sorted(everybody, key=state.order_of)
+    return [entry for _, entry in sorted(_in_line(state, queue))]
+
+
+def _before(state: ClusterState, queue: QueueState, entry: Entry) -> list[tuple[QueueOrder, Entry]]:
+    """Who waits before it, in no order: a long line is not sorted for the sake of one."""
+    own = next(order for order, other in _in_line(state, queue) if other is entry)
+    return [item for item in _in_line(state, queue) if item[0] < own]
+
+
+def _in_line(state: ClusterState, queue: QueueState) -> Iterator[tuple[QueueOrder, Entry]]:
+    """Everybody who waits in a queue, each with what orders them; no two orders are equal."""
     pinned = queue.pending.pinned
-    if pinned is not None and pinned in line:
-        line.remove(pinned)
-        line.insert(0, pinned)
-    return line
+    for entry in (*queue.pending.active(), *queue.pending.parked()):
+        if entry is pinned:
+            yield FIRST, entry
+        else:
+            yield (state.order_of(entry) if entry.place is None else entry.place[0]), entry
 
 
 def _queue_of(state: ClusterState, entry: Entry) -> QueueState | None:

@@ -99,10 +99,20 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
     if before.fungibility.fallbacks != spec.fungibility.fallbacks:
         for entry in waiting:
             state.reshape(entry)
-    if (before.namespaces, before.stop_policy) != (spec.namespaces, spec.stop_policy):
+    if before.namespaces != spec.namespaces:
         state.line_up_again(waiting)
+    elif before.stop_policy != spec.stop_policy:
+        state.line_up_again(entry for entry in waiting if _minds_stops(entry))
     for order in queue.holders:
         state.attention[order[5].workload.key] = order[5]
+
+
+def _minds_stops(entry: Entry) -> bool:
+    """Whether a stopped queue means more to who waits than that nobody is admitted."""
+    was_stopped = entry.eviction is not None and (
+        entry.eviction.reason is EvictionReason.QUEUE_STOPPED
+    )
+    return was_stopped or entry.is_preemptor
 
 
 def on_queue_removed(state: ClusterState, event: ev.QueueRemoved) -> None:

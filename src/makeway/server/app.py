@@ -5,6 +5,7 @@ import logging
 import random
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,14 +14,14 @@ from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
-from makeway.server.kinds import BY_PATH, NAMESPACES, PODS
+from makeway.server.kinds import BUDGETS, BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.server.logs import Logs, NoLogs
 from makeway.server.messages import JSON, Request, Response, decode, encode, parse, problem
-from makeway.server.objects import DeleteOptions, Options, Outcome, Target
+from makeway.server.objects import Binding, DeleteOptions, Options, Outcome, Target
 from makeway.server.protobuf import PROTOBUF, decode_protobuf
 from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
-from makeway.server.verbs import Verbs
+from makeway.server.verbs import APPLY_PATCH, MERGE_PATCH, Verbs
 from makeway.store import Store
 
 log = logging.getLogger("makeway.server")
@@ -29,6 +30,10 @@ VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
 IN_FLIGHT_MAX = 400  # requests that are being answered, without watches and logs
 _OPEN_PATHS = ("healthz", "livez", "readyz", "version")
 _SEGMENT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
+PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -117,7 +122,8 @@ class App:
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if request.method != "GET":
-            raise errors.no_such_path() if segments[:1] != ["api"] else errors.method_not_allowed()
+            is_known = segments[:1] in (["api"], ["apis"])
+            raise errors.method_not_allowed() if is_known else errors.no_such_path()
         match segments:
             case []:
                 return _json({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
@@ -227,7 +233,7 @@ class App:
                     raise errors.method_not_allowed()
                 outcome = await self.verbs.create(target, self._body(request), _options(request))
                 return self._answer(request, target, outcome)
-            case "DELETE":
+            case "DELETE" if "deletecollection" in resource.verbs:
                 return await self._delete_all(request, target)
             case _:
                 raise errors.method_not_allowed()
@@ -242,14 +248,29 @@ class App:
             case "PATCH":
                 outcome = await self._patch(request, target)
             case "DELETE":
-                outcome = await self.verbs.delete(target, self._delete_options(request))
-                if outcome.is_gone:
-                    return self._deleted(target, outcome)
+                return await self._delete(request, target)
             case _:
                 raise errors.method_not_allowed()
         return self._answer(request, target, outcome)
 
+    async def _delete(self, request: Request, target: Target) -> Response:
+        options, warnings = self._delete_options(request), tuple[str, ...]()
+        if target.resource is JOBS and not options.propagation:
+            options, warnings = replace(options, propagation="Orphan"), (PODS_STAY,)
+        try:
+            outcome = await self.verbs.delete(target, options)
+        except ApiError as error:
+            return replace(problem(error), headers=_warned(warnings))
+        # A pod is always shown as it was when it went.
+        if outcome.is_gone and target.resource is not PODS:
+            return replace(self._deleted(target, outcome), headers=_warned(warnings))
+        return self._answer(request, target, replace(outcome, warnings=warnings))
+
     async def _patch(self, request: Request, target: Target) -> Outcome:
+        if request.content_type != APPLY_PATCH and request.query.get("force"):
+            why = "Forbidden: may not be specified for non-apply patch"
+            raise errors.bad_option("PatchOptions", "force", "FieldValueForbidden", why)
+        self.verbs.check_patch_type(target.resource, request.content_type)
         patch = parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, _options(request))
 
@@ -271,12 +292,8 @@ class App:
                 finalizers = (spec or {}).get("finalizers") or []
                 outcome = await self.verbs.finalize(target, [str(name) for name in finalizers])
             case "binding", "POST":
-                body = self._body(request)
-                node = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
-                if not isinstance(node, str) or not node:
-                    raise bad_request("target.name: Required value: the node of the pod")
-                await self.verbs.bind(target, node)
-                return _json(_success(), 201)
+                await self.verbs.bind(target, _binding(self._body(request), target.name))
+                return _json(_created(), 201)
             case "eviction", "POST":
                 return await self._evict(request, target)
             case "log", "GET":
@@ -299,26 +316,43 @@ class App:
         body = self._body(request) if request.body else {}
         asked = body.get("deleteOptions") if isinstance(body, dict) else None
         options = _delete_options(request, asked if isinstance(asked, dict) else {})
-        self._check_budgets(target)
+        if self.store.latest(target.key) is None:
+            raise errors.not_found(PODS, target.name)
+        if isinstance(body, dict) and _name_of(body) not in ("", target.name):
+            raise bad_request("name in URL does not match name in Eviction object")
+        budgets = self._budgets_of(target)
         await self.verbs.delete(target, options)
-        return _json(_success(), 201)
+        if not options.is_dry_run:
+            for budget in budgets:
+                await self._use_budget(budget)
+        return _json(_created(), 201)
 
-    def _check_budgets(self, target: Target) -> None:
-        """Refuse an eviction that a disruption budget forbids, as far as its status knows."""
+    async def _use_budget(self, budget: Mapping[str, Any]) -> None:
+        """Count an eviction until the budget's controller counts again."""
+        metadata, left = budget["metadata"], budget["status"]["disruptionsAllowed"] - 1
+        target = Target(BUDGETS, "v1", metadata["namespace"], metadata["name"], "status")
+        patch = {"status": {"disruptionsAllowed": left}}
+        await self.verbs.patch(target, MERGE_PATCH, patch, Options())
+
+    def _budgets_of(self, target: Target) -> list[Mapping[str, Any]]:
+        """The budgets that an eviction uses up; refused if one forbids it, as its status says."""
         record = self.store.latest(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
         pod = decode(record.body)
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            return
+        if (pod.get("status") or {}).get("phase") in ("Pending", "Succeeded", "Failed"):
+            return []  # nothing runs that could be disrupted
+        used = list[Mapping[str, Any]]()
         labels = pod["metadata"].get("labels") or {}
         for found in self.store.scan("poddisruptionbudgets.policy", target.namespace):
             budget = decode(found.body)
             wanted = ((budget.get("spec") or {}).get("selector") or {}).get("matchLabels")
-            allowed = (budget.get("status") or {}).get("disruptionsAllowed", 0)
-            if wanted and all(labels.get(k) == v for k, v in wanted.items()) and allowed <= 0:
-                message = "Cannot evict pod as it would violate the pod's disruption budget."
-                raise errors.too_many_requests(message)
+            if not wanted or any(labels.get(k) != v for k, v in wanted.items()):
+                continue
+            if (budget.get("status") or {}).get("disruptionsAllowed", 0) <= 0:
+                raise errors.budget_spent(budget)
+            used.append(budget)
+        return used
 
     async def _log(self, request: Request, target: Target) -> Response:
         record = self.store.get(target.key)
@@ -348,8 +382,8 @@ class App:
                 return parse(request.body, request.content_type)
             case "application/vnd.kubernetes.protobuf":
                 return decode_protobuf(request.body)
-            case other:
-                raise errors.unsupported_media_type(other, [JSON, "application/yaml", PROTOBUF])
+            case _:
+                raise errors.unsupported_media_type([JSON, "application/yaml", PROTOBUF])
 
     def _delete_options(self, request: Request) -> DeleteOptions:
         body = self._body(request) if request.body.strip() else {}
@@ -359,11 +393,10 @@ class App:
 
     def _answer(self, request: Request, target: Target, outcome: Outcome) -> Response:
         view = view_of(request, target.resource, target.version)
-        headers = tuple(("Warning", f'299 - "{_quoted(text)}"') for text in outcome.warnings[:20])
         return Response(
             code=201 if outcome.is_new else 200,
             body=view.one(outcome.body, self.clock()),
-            headers=headers,
+            headers=_warned(outcome.warnings),
         )
 
     def _deleted(self, target: Target, outcome: Outcome) -> Response:
@@ -420,6 +453,39 @@ def _success(details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return status
 
 
+def _created() -> dict[str, Any]:
+    return {**_success(), "code": 201}
+
+
+def _name_of(body: Mapping[str, Any]) -> str:
+    metadata = body.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _binding(body: Any, pod: str) -> Binding:
+    """What is to be bound to which node; refused if it is about another pod or no node."""
+    asked = body.get("target") if isinstance(body, dict) else None
+    if not isinstance(asked, dict) or not isinstance(asked.get("name", ""), str):
+        raise bad_request("target is not an object with a name")
+    if not asked.get("name"):
+        raise bad_request("target.name: Required value")
+    if asked.get("kind") not in (None, "", "Node"):
+        raise bad_request(f"target.kind: Unsupported value: {str(asked['kind'])[:50]!r}")
+    if _name_of(body) != pod:
+        raise bad_request("name in URL does not match name in Binding object")
+    metadata = body["metadata"]
+    return Binding(
+        node=asked["name"],
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        metadata=metadata,
+    )
+
+
+def _warned(warnings: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(("Warning", f'299 - "{_quoted(text)}"') for text in warnings[:20])
+
+
 def _quoted(text: str) -> str:
     """Text for a Warning header: one line of ASCII."""
     plain = text.encode("ascii", "backslashreplace").decode().replace("\\", "\\\\")
@@ -429,12 +495,13 @@ def _quoted(text: str) -> str:
 def _options(request: Request) -> Options:
     validation = request.query.get("fieldValidation", "") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):
-        raise _bad_option("fieldValidation", validation, '"Ignore", "Strict", "Warn"')
+        words = '"Ignore", "Strict", "Warn"'
+        raise _unsupported(_OPTIONS[request.method], "fieldValidation", validation, words)
     manager = request.query.get("fieldManager", "")
     if not manager and request.method != "PATCH":
         manager = request.headers.get("user-agent", "").partition("/")[0]
     return Options(
-        is_dry_run=_is_dry_run(request.query.get("dryRun", "")),
+        is_dry_run=_is_dry_run(request.query.get("dryRun", ""), _OPTIONS[request.method]),
         field_validation=validation,
         manager=manager[:128] or "unknown",
         is_forced=request.flag("force"),
@@ -442,14 +509,23 @@ def _options(request: Request) -> Options:
     )
 
 
-def _bad_option(name: str, value: str, supported: str) -> ApiError:
-    message = f'{name}: Unsupported value: "{value[:50]}": supported values: {supported}'
-    return ApiError(422, "Invalid", message)
+# What Kubernetes calls the options of a request, by method.
+_OPTIONS = {
+    "POST": "CreateOptions",
+    "PUT": "UpdateOptions",
+    "PATCH": "PatchOptions",
+    "DELETE": "DeleteOptions",
+}
 
 
-def _is_dry_run(text: str) -> bool:
+def _unsupported(options: str, field: str, value: str, supported: str) -> ApiError:
+    why = f'Unsupported value: "{value[:50]}": supported values: {supported}'
+    return errors.bad_option(options, field, "FieldValueNotSupported", why)
+
+
+def _is_dry_run(text: str, options: str) -> bool:
     if text not in ("", "All"):
-        raise _bad_option("dryRun", text, '"All"')
+        raise _unsupported(options, "dryRun", text, '"All"')
     return text == "All"
 
 
@@ -457,22 +533,27 @@ def _delete_options(request: Request, body: Mapping[str, Any]) -> DeleteOptions:
     dry_run = body.get("dryRun") or ([request.query["dryRun"]] if "dryRun" in request.query else [])
     if not isinstance(dry_run, list):
         raise bad_request("dryRun is not a list")
+    if body.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise bad_request(f"{str(body['kind'])[:50]} is not DeleteOptions")
     propagation = body.get("propagationPolicy") or request.query.get("propagationPolicy", "")
-    if body.get("orphanDependents") is True or request.flag("orphanDependents"):
-        propagation = "Orphan"
     if propagation not in ("", "Background", "Foreground", "Orphan"):
         supported = '"Foreground", "Background", "Orphan"'
-        raise _bad_option("propagationPolicy", str(propagation), supported)
+        raise _unsupported("DeleteOptions", "propagationPolicy", str(propagation), supported)
+    if body.get("orphanDependents") is True or request.flag("orphanDependents"):
+        if propagation:
+            why = "Invalid value: orphanDependents and propagationPolicy cannot both be set"
+            raise errors.bad_option("DeleteOptions", "propagationPolicy", "FieldValueInvalid", why)
+        propagation = "Orphan"
     grace_s = body.get("gracePeriodSeconds")
     if grace_s is None:
         grace_s = request.number("gracePeriodSeconds")
-    if grace_s is not None and (not isinstance(grace_s, int) or grace_s < 0):
+    if grace_s is not None and not isinstance(grace_s, int):
         raise bad_request("gracePeriodSeconds is not a whole number")
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions is not an object")
     return DeleteOptions(
-        is_dry_run=any(_is_dry_run(str(text)) for text in dry_run),
+        is_dry_run=any(_is_dry_run(str(text), "DeleteOptions") for text in dry_run),
         propagation=propagation,
         grace_s=grace_s,
         uid=str(preconditions.get("uid") or ""),

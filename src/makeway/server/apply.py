@@ -305,7 +305,8 @@ def apply(
     result: Any = _merge(live, applied, shape)
     before = next((m.fields for m in managers if m.identity == mine.identity), frozenset())
     still_owned = frozenset().union(wanted, *(other.fields for other in others))
-    dropped = sorted(before - still_owned, key=len, reverse=True)
+    # Shortest first: an item that goes takes its fields along, and is found by its keys till then.
+    dropped = sorted(before - still_owned, key=len)
     for path in dropped:
         if not any(owned[: len(path)] == path for owned in still_owned):
             result = _remove(result, shape, path)

@@ -14,7 +14,7 @@ from makeway.api.times import TimeError, parse_time
 from makeway.server.errors import ApiError
 from makeway.server.kinds import BY_KIND, BY_STORE_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
 from makeway.server.messages import decode
-from makeway.server.objects import DeleteOptions, Options, Target
+from makeway.server.objects import DeleteOptions, Options, Target, may_go
 from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
 
@@ -32,6 +32,7 @@ class Collector:
         self._dependents: dict[str, set[Key]] = {}  # uid of an owner -> who names it
         self._owners: dict[Key, tuple[str, ...]] = {}  # the inverse
         self._due: dict[Key, None] = {}  # in order, each once
+        self._stranded: set[Key] = set()  # nothing holds them, and they were still there
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stops: list[Callable[[], None]] = []
@@ -118,6 +119,8 @@ class Collector:
         self._wake.set()
 
     async def _look_after(self, key: Key) -> None:
+        was_stranded = key in self._stranded
+        self._stranded.discard(key)
         record = self.store.latest(key)
         if record is None:
             return
@@ -128,6 +131,9 @@ class Collector:
         metadata = document["metadata"]
         target = _target(resource, key)
         if metadata.get("deletionTimestamp"):
+            if may_go(resource, document):
+                await self._end(target, metadata["uid"], was_stranded=was_stranded)
+                return
             if resource is NAMESPACES:
                 await self._empty_namespace(target, document)
             finalizers = metadata.get("finalizers") or ()
@@ -137,6 +143,14 @@ class Collector:
                 await self._orphan_dependents(target, metadata)
         elif metadata.get("ownerReferences") and self._is_orphan(key, metadata):
             await self._delete(target, metadata["uid"], "Background")
+
+    async def _end(self, target: Target, uid: str, *, was_stranded: bool) -> None:
+        """A pod leaves in two writes; should the second one fail, nobody else would send it."""
+        if was_stranded:
+            await self._delete(target, uid, "")
+        else:
+            self._stranded.add(target.key)
+            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, target.key)
 
     def _is_orphan(self, key: Key, metadata: dict[str, Any]) -> bool:
         """Whether all owners are known kinds, and gone."""

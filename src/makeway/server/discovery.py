@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from makeway.server.kinds import (
-    ALL_VERBS,
     NAMESPACES,
     PODS,
     QUEUE_WORKLOADS,
@@ -110,7 +109,7 @@ def _aggregated_resource(resource: Resource, version: str) -> dict[str, Any]:
         "responseKind": _kind(resource.group, version, resource.kind),
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": list(ALL_VERBS),
+        "verbs": list(resource.verbs),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
@@ -161,7 +160,7 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             "singularName": resource.singular,
             "namespaced": resource.is_namespaced,
             "kind": resource.kind,
-            "verbs": list(ALL_VERBS),
+            "verbs": list(resource.verbs),
         }
         if resource.short_names:
             entry["shortNames"] = list(resource.short_names)

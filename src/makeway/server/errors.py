@@ -26,7 +26,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if self.details:
+        if self.details is not None:
             status["details"] = dict(self.details)
         return {**status, "code": self.code}
 
@@ -34,6 +34,15 @@ class ApiError(Exception):
 def _of(resource: Resource, name: str) -> dict[str, Any]:
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}
+
+
+class DecodingError(ApiError):
+    """What was sent is not an object of that kind: a wrong type, an unknown field."""
+
+
+def cannot_handle(kind: str, version: str, why: str) -> DecodingError:
+    message = f'{kind} in version "{version}" cannot be handled as a {kind}: {why}'
+    return DecodingError(400, "BadRequest", message)
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
@@ -61,6 +70,11 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED) -> ApiError:
     return ApiError(409, "Conflict", message, _of(resource, name))
 
 
+def binding_conflict(pod: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on pods/binding "{pod}": {why}'
+    return ApiError(409, "Conflict", message, {"name": pod, "kind": "pods/binding"})
+
+
 def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
@@ -68,6 +82,31 @@ def bad_request(message: str) -> ApiError:
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     message = f'{resource.store_kind} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _of(resource, name))
+
+
+def terminating(resource: Resource, name: str, namespace: str, why: str) -> ApiError:
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    message = f'{resource.store_kind} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, {**_of(resource, name), "causes": [cause]})
+
+
+def bad_patch(resource: Resource, name: str, why: str) -> ApiError:
+    """A patch that makes something of an object which is none of its kind."""
+    cause = {"reason": "FieldValueInvalid", "message": why, "field": "patch"}
+    message = f'{resource.store_kind} "{name}" is invalid: patch: {why}'
+    return ApiError(422, "Invalid", message, {"causes": [cause]})
+
+
+def revision_required(resource: Resource, name: str) -> ApiError:
+    """Custom kinds are replaced only by who has seen them."""
+    why = "Invalid value: 0: must be specified for an update"
+    cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion"}
+    message = f'{resource.store_kind} "{name}" is invalid: metadata.resourceVersion: {why}'
+    return ApiError(422, "Invalid", message, {**_of(resource, name), "causes": [cause]})
 
 
 def unauthorized() -> ApiError:
@@ -79,12 +118,32 @@ def method_not_allowed() -> ApiError:
     return ApiError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(sent: str, accepted: Sequence[str]) -> ApiError:
+def not_acceptable(accepted: Sequence[str]) -> ApiError:
+    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    return ApiError(406, "NotAcceptable", message, {})
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
     message = (
-        f"the body of the request was in an unknown format ({sent}) - accepted media types "
-        f"include: {', '.join(accepted)}"
+        "the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(accepted)}"
     )
-    return ApiError(415, "UnsupportedMediaType", message)
+    return ApiError(415, "UnsupportedMediaType", message, {})
+
+
+def precondition_failed(resource: Resource, name: str, why: str) -> ApiError:
+    """A conflict of a delete, which Kubernetes words by kind."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
+    return ApiError(409, "Conflict", message, {**_of(resource, name), "kind": resource.kind})
+
+
+def bad_option(options: str, field: str, sort: str, why: str) -> ApiError:
+    """An option of a request that makes no sense; `options` is the kind, such as DeleteOptions."""
+    cause = {"reason": sort, "message": why, "field": field}
+    details = {"group": "meta.k8s.io", "kind": options, "causes": [cause]}
+    message = f'{options}.meta.k8s.io "" is invalid: {field}: {why}'
+    return ApiError(422, "Invalid", message, details)
 
 
 def too_large(limit_bytes: int) -> ApiError:
@@ -100,12 +159,24 @@ def too_many_requests(message: str) -> ApiError:
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": RETRY_AFTER_S})
 
 
+def budget_spent(budget: Mapping[str, Any]) -> ApiError:
+    status = budget.get("status") or {}
+    why = (
+        f"The disruption budget {budget['metadata']['name']} needs "
+        f"{status.get('desiredHealthy', 0)} healthy pods and has "
+        f"{status.get('currentHealthy', 0)} currently"
+    )
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    causes = [{"reason": "DisruptionBudget", "message": why}]
+    return ApiError(429, "TooManyRequests", message, {"causes": causes})
+
+
 def too_large_revision(asked: int, current: int) -> ApiError:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         {"causes": [cause], "retryAfterSeconds": RETRY_AFTER_S},
     )
 

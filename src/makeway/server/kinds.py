@@ -33,6 +33,12 @@ class Resource:
     keeps_status_on_create: bool = False
 
     @property
+    def verbs(self) -> tuple[str, ...]:
+        """What can be asked of it; namespaces go one by one, since so much goes with each."""
+        is_namespace = (self.group, self.kind) == ("", "Namespace")
+        return tuple(v for v in ALL_VERBS if v != "deletecollection" or not is_namespace)
+
+    @property
     def singular(self) -> str:
         return self.kind.lower()
 
@@ -201,8 +207,10 @@ BY_STORE_KIND: Mapping[str, Resource] = {resource.store_kind: resource for resou
 BY_KIND: Mapping[tuple[str, str], Resource] = {
     (resource.group, resource.kind): resource for resource in RESOURCES
 }
+BUDGETS = BY_STORE_KIND["poddisruptionbudgets.policy"]
 EVENTS = BY_STORE_KIND["events"]
 JOBS = BY_STORE_KIND["jobs.batch"]
 NAMESPACES = BY_STORE_KIND["namespaces"]
 PODS = BY_STORE_KIND["pods"]
+PRIORITY_CLASSES = BY_STORE_KIND["priorityclasses.scheduling.k8s.io"]
 QUEUE_WORKLOADS = BY_STORE_KIND["workloads.kueue.x-k8s.io"]

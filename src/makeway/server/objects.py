@@ -9,17 +9,18 @@ from typing import Any
 
 from makeway.api import versions
 from makeway.api.codec import decode as decode_view
-from makeway.api.errors import FieldError
+from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import take_in
 from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
 from makeway.api.validation import validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
 from makeway.server import errors, rules
+from makeway.server.completion import complete_spec
 from makeway.server.errors import bad_request
-from makeway.server.kinds import NAMESPACES, PODS, Resource
+from makeway.server.kinds import JOBS, NAMESPACES, PODS, Resource
 from makeway.server.messages import decode, encode
-from makeway.server.schemas import fit, shape_of
+from makeway.server.schemas import Misfit, fit_to, shape_of
 from makeway.store import Key
 
 Document = dict[str, Any]
@@ -53,6 +54,16 @@ class DeleteOptions:
     grace_s: int | None = None  # None: what the object says
     uid: str = ""
     resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A node for a pod, and what else the pod gets with it."""
+
+    node: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    metadata: Mapping[str, Any]  # may ask for a certain pod, by uid or revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +147,16 @@ def checked(
         raise errors.invalid(resource, target.name, converted.errors)
     hub: Document = dict(converted.document)
     hub["metadata"] = dict(hub["metadata"])
-    unknown = fit(hub, shape_of(resource.schema), resource.kind, target.version)
+    unknown = fit(hub, target)
     if converted.renamed:
         unknown = [_as_written(path, converted) for path in unknown]
-    warnings = unknown_fields(unknown, options)
+    warnings = unknown_fields(target, unknown, options)
     if old is None:
         rules.complete_new(resource, hub, priority_classes)
+    complete_spec(resource, hub)
+    found = _check_metadata(resource, hub["metadata"])
+    if found:
+        raise errors.invalid(resource, target.name, found)
     if (resource.group, resource.kind) in KINDS or (
         resource.group,
         resource.kind,
@@ -154,11 +169,42 @@ def checked(
         assert intake.document is not None
         warnings += tuple(str(part) for part in intake.unsupported)
         complete: Document = dict(intake.document)
+        if resource is JOBS:
+            complete["spec"] = _without_pod_defaults(complete["spec"], hub["spec"])
         return complete, warnings
     found = _check_names(hub["metadata"])
     if found:
         raise errors.invalid(resource, target.name, found)
     return hub, warnings
+
+
+def _without_pod_defaults(spec: Document, written: Mapping[str, Any]) -> Document:
+    """A job without what only a pod gets, when its priority is looked up."""
+    template = spec["template"]
+    if "preemptionPolicy" in written["template"].get("spec", {}):
+        return spec
+    kept = {key: value for key, value in template["spec"].items() if key != "preemptionPolicy"}
+    return {**spec, "template": {**template, "spec": kept}}
+
+
+_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")  # those without a domain
+
+
+def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[FieldError]:
+    """Rules that hold for all kinds alike, besides those of spelling."""
+    found = []
+    owners = metadata.get("ownerReferences") or ()
+    if sum(1 for owner in owners if owner.get("controller")) > 1:
+        problem = "has two controllers; only one reference can have controller set to true"
+        found.append(
+            FieldError(path="metadata.ownerReferences", value=ABSENT, problem=problem, hint="")
+        )
+    for index, name in enumerate(metadata.get("finalizers") or ()):
+        if resource.is_built_in and "/" not in name and name not in _FINALIZERS:
+            path = f"metadata.finalizers[{index}]"
+            hint = "write a name with a domain, such as example.com/hold"
+            found.append(FieldError(path=path, value=name, problem="has no domain", hint=hint))
+    return found
 
 
 def _checked_status(
@@ -171,8 +217,8 @@ def _checked_status(
     """
     resource = target.resource
     part = {"status": wanted["status"]}
-    unknown = fit(part, shape_of(resource.schema), resource.kind, target.version)
-    warnings = unknown_fields(unknown, options)
+    unknown = fit(part, target)
+    warnings = unknown_fields(target, unknown, options)
     new = {**wanted, "status": part.get("status", {})}
     if (resource.group, resource.kind) in KINDS and not options.is_trusted:
         decoded = decode_view(new)
@@ -184,10 +230,41 @@ def _checked_status(
     return new, warnings
 
 
-def unknown_fields(unknown: list[str], options: Options) -> tuple[str, ...]:
+def fit(document: Document, target: Target) -> list[str]:
+    """Take out what the schema does not know, and return where that was; wrong types are refused.
+
+    Kubernetes decodes its own kinds into types, and checks custom ones like any other rule.
+    """
+    resource = target.resource
+    try:
+        unknown = fit_to(document, shape_of(resource.schema), is_checked=not resource.is_built_in)
+    except Misfit as error:
+        if resource.is_built_in or error.path.startswith(".metadata"):
+            why = error.as_decoded(resource.kind)
+            raise errors.cannot_handle(resource.kind, target.version, why) from None
+        wrong = FieldError(
+            path=error.path.removeprefix("."), value=error.value, problem=error.problem, hint=""
+        )
+        raise errors.invalid(resource, target.name, [wrong]) from None
+    return unknown
+
+
+def check_finalizers(target: Target, new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+    """Who leaves is held by nobody new."""
+    if not old.get("deletionTimestamp"):
+        return
+    more = [name for name in new.get("finalizers") or () if name not in old.get("finalizers", ())]
+    if more:
+        problem = f"no new finalizers can be added if the object is being deleted: {more}"
+        found = FieldError(path="metadata.finalizers", value=ABSENT, problem=problem, hint="")
+        raise errors.invalid(target.resource, target.name, [found])
+
+
+def unknown_fields(target: Target, unknown: list[str], options: Options) -> tuple[str, ...]:
     texts = [f'unknown field "{path.removeprefix(".")}"' for path in unknown]
     if texts and options.field_validation == "Strict":
-        raise bad_request(f"strict decoding error: {', '.join(texts)}")
+        why = f"strict decoding error: {', '.join(texts)}"
+        raise errors.cannot_handle(target.resource.kind, target.version, why)
     return tuple(texts) if options.field_validation == "Warn" else ()
 
 
@@ -213,8 +290,9 @@ def copied(document: Document) -> Document:
 
 
 def encoded(document: Document, revision: int) -> bytes:
+    """The document as it is kept; the encoder's own result holds on to several times its size."""
     document["metadata"]["resourceVersion"] = str(revision)
-    return encode(document)
+    return bytes(memoryview(encode(document)))
 
 
 def carried_metadata(new: Mapping[str, Any], old: Mapping[str, Any]) -> Document:
@@ -247,7 +325,7 @@ def grace_s(resource: Resource, document: Mapping[str, Any], asked_s: int | None
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     if asked_s is not None:
-        return asked_s
+        return asked_s if asked_s >= 0 else 1
     default_s = spec.get("terminationGracePeriodSeconds")
     return 30 if default_s is None else int(default_s)
 

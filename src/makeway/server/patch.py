@@ -228,8 +228,11 @@ def _strategic(target: dict[str, Any], patch: dict[str, Any], shape: Shape) -> d
             result[key] = _plain(value)
     for key, order in patch.items():
         name = key.removeprefix(_ORDER)
-        if key.startswith(_ORDER) and name not in patch and isinstance(result.get(name), list):
-            result[name] = _ordered(result[name], order, _inner(shape, name).merge_key)
+        items = result.get(name)
+        if not key.startswith(_ORDER) or name in patch:
+            continue
+        if isinstance(order, list) and isinstance(items, list):
+            result[name] = _ordered(items, order, _inner(shape, name).merge_key, items)
     return result
 
 
@@ -243,7 +246,7 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
     key = shape.merge_key
     if not key:
         merged = before + [item for item in patch if item not in before]
-        return _ordered(merged, order, "")
+        return _ordered(merged, order if isinstance(order, list) else patch, "", before)
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         kept = [i for i in patch if not (isinstance(i, dict) and i.get(_DIRECTIVE) == "replace")]
         return [_plain(item) for item in kept]
@@ -266,23 +269,33 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
             result.append(_strategic({}, item, shape.item or ANY))
         else:
             result[place] = _strategic(result[place], item, shape.item or ANY)
-    return _ordered(result, order, key)
+    return _ordered(result, order if isinstance(order, list) else patch, key, before)
 
 
-def _ordered(items: list[Any], order: Any, key: str | None) -> list[Any]:
-    """Bring the items that the order names into its order, at the places which they hold."""
-    if not isinstance(order, list):
-        return items
+def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[Any]) -> list[Any]:
+    """Merge the items that the order names, in its order, with the others, as Kubernetes does.
+
+    The others keep their places relative to those that were there before; who is new goes ahead.
+    """
 
     def name(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    wanted = [name(item) for item in order]
-    named = sorted(
-        (item for item in items if name(item) in wanted), key=lambda item: wanted.index(name(item))
-    )
-    rest = iter(named)
-    return [next(rest) if name(item) in wanted else item for item in items]
+    wanted, known = [name(item) for item in order], [name(item) for item in before]
+    named = [
+        i for n in dict.fromkeys(map(_hashable, wanted)) for i in items if _hashable(name(i)) == n
+    ]
+    others = [item for item in items if name(item) not in wanted]
+    merged = list[Any]()
+    while named and others:
+        left, right = name(others[0]), name(named[0])
+        is_before = left in known and right in known and known.index(left) < known.index(right)
+        merged.append(others.pop(0) if is_before else named.pop(0))
+    return [*merged, *others, *named]
+
+
+def _hashable(value: Any) -> str:
+    return repr(value)
 
 
 def _plain(value: Json) -> Json:

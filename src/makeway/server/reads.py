@@ -82,7 +82,9 @@ def view_of(request: Request, resource: Resource, version: str) -> View:
             continue
         shown_as, meta_version = words.get("as"), words.get("v", "v1")
         if shown_as == "Table" and meta_version in ("v1", "v1beta1"):
-            include = request.query.get("includeObject", "Metadata")
+            include = request.query.get("includeObject", "") or "Metadata"
+            if include not in ("None", "Metadata", "Object"):
+                raise bad_request(f'unrecognized includeObject value: "{include[:50]}"')
             return View(
                 resource=resource,
                 version=version,
@@ -92,8 +94,8 @@ def view_of(request: Request, resource: Resource, version: str) -> View:
         if shown_as in ("PartialObjectMetadata", "PartialObjectMetadataList"):
             return View(resource=resource, version=version, only_metadata=True)
         if shown_as is None:
-            break
-    return View(resource=resource, version=version)
+            return View(resource=resource, version=version)
+    raise errors.not_acceptable(["application/json"])
 
 
 class Reads:
@@ -113,6 +115,7 @@ class Reads:
 
     async def listing(self, request: Request, view: View, namespace: str) -> Response:
         self._check_not_future(request)
+        _check_match(request)
         limit = request.number("limit") or None
         revision, after = self.store.revision, None
         if token := request.query.get("continue"):
@@ -156,7 +159,7 @@ class Reads:
             records = self.store.scan(kind, namespace, after, None if limit is None else limit + 1)
             if limit is None or len(records) <= limit:
                 return records, None
-            rest = len(self.store.scan(kind, namespace, after)) - limit
+            rest = self.store.count(kind, namespace, after) - limit
             return records[:limit], rest
         records = []
         for count, record in enumerate(self.store.scan(kind, namespace, after)):
@@ -169,18 +172,8 @@ class Reads:
         return records, None
 
     async def _encoded(self, view: View, records: list[Record], metadata: dict[str, Any]) -> bytes:
-        resource = view.resource
         if view.table_version:
-            documents = [decode(record.body) for record in records]
-            shown = table(
-                resource.store_kind,
-                documents,
-                self.clock(),
-                metadata=metadata,
-                include_object=view.include_object,
-                api_version=f"meta.k8s.io/{view.table_version}",
-            )
-            return encode(shown)
+            return await self._table(view, records, metadata)
         if view.is_plain:
             items = [record.body for record in records]
         else:
@@ -190,6 +183,22 @@ class Reads:
                     await asyncio.sleep(0)
                 items.append(encode(view.document(record.body)))
         return _head(view, metadata) + b",".join(items) + b"]}"
+
+    async def _table(self, view: View, records: list[Record], metadata: dict[str, Any]) -> bytes:
+        head, rows = b"", list[bytes]()
+        for start in range(0, max(1, len(records)), YIELD_EVERY):
+            shown = table(
+                view.resource.store_kind,
+                [decode(record.body) for record in records[start : start + YIELD_EVERY]],
+                self.clock(),
+                metadata=metadata,
+                include_object=view.include_object,
+                api_version=f"meta.k8s.io/{view.table_version}",
+            )
+            head = head or encode({**shown, "rows": []})[:-2]
+            rows.append(encode(shown["rows"])[1:-1])
+            await asyncio.sleep(0)
+        return head + b",".join(rows) + b"]}"
 
     def _check_not_future(self, request: Request) -> None:
         asked = request.number("resourceVersion")
@@ -206,6 +215,7 @@ class Reads:
         if since is not None and since > self.store.revision:
             raise errors.too_large_revision(since, self.store.revision)
         wants_initial = request.flag("sendInitialEvents")
+        _check_initial(request, wants_initial=wants_initial)
         asked_s = request.number("timeoutSeconds")
         timeout_s = WATCH_TIMEOUT_S if not asked_s else min(float(asked_s), WATCH_TIMEOUT_S)
         wants_bookmarks = request.flag("allowWatchBookmarks")
@@ -291,6 +301,35 @@ class Matcher:
         return all(test(document) for test in self._tests)
 
 
+def _check_match(request: Request) -> None:
+    """Refuse what asks for a revision in a way that makes no sense."""
+    field, match = "resourceVersionMatch", request.query.get("resourceVersionMatch", "")
+    revision = request.query.get("resourceVersion", "")
+    if "sendInitialEvents" in request.query:
+        raise _forbidden_option("sendInitialEvents", "is forbidden for list")
+    if match and not revision:
+        raise _forbidden_option(field, "is forbidden unless resourceVersion is provided")
+    if match not in ("", "Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{match[:50]}": supported values: "Exact", "NotOlderThan"'
+        raise errors.bad_option("ListOptions", field, "FieldValueNotSupported", why)
+    if request.query.get("continue") and revision not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def _check_initial(request: Request, *, wants_initial: bool) -> None:
+    field, match = "resourceVersionMatch", request.query.get("resourceVersionMatch", "")
+    if match and "sendInitialEvents" not in request.query:
+        raise _forbidden_option(
+            field, "is forbidden for watch unless sendInitialEvents is provided"
+        )
+    if wants_initial and match != "NotOlderThan":
+        raise _forbidden_option(field, "sendInitialEvents requires NotOlderThan")
+
+
+def _forbidden_option(field: str, why: str) -> ApiError:
+    return errors.bad_option("ListOptions", field, "FieldValueForbidden", f"Forbidden: {why}")
+
+
 def _matcher(request: Request, resource: Resource) -> Matcher:
     labels = label_selector(request.query.get("labelSelector", ""))
     fields, name = field_selector(request.query.get("fieldSelector", ""), resource.store_kind)
@@ -311,6 +350,13 @@ def _read_continue(token: str) -> tuple[int, tuple[str, str]]:
     except (ValueError, KeyError, TypeError, binascii.Error):
         pass
     raise bad_request("continue key is not valid")
+
+
+def _at_revision(before: bytes, after: bytes) -> bytes:
+    """How an object looked when it still was in a selection, with the revision at which it left."""
+    left = decode(before)
+    left["metadata"]["resourceVersion"] = decode(after)["metadata"]["resourceVersion"]
+    return encode(left)
 
 
 _ADDED, _MODIFIED, _DELETED = b"ADDED", b"MODIFIED", b"DELETED"
@@ -427,6 +473,9 @@ class _Watch:
         if is_now:
             return self._written(_ADDED, body)
         if was:
+            if not event.is_deletion:
+                assert before is not None
+                body = _at_revision(before.body, body)
             return self._written(_DELETED, body)
         return None
 

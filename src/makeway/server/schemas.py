@@ -20,7 +20,6 @@ from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
 from makeway.api.meta import LabelSelector, ObjectMeta
 from makeway.api.schema import Mark
-from makeway.server.errors import ApiError, bad_request
 from makeway.server.kinds import BY_KIND, Resource
 
 REFERENCE = "#/components/schemas/"
@@ -190,10 +189,11 @@ def _marked(mark: Mark) -> dict[str, Any]:
 class Shape:
     """What may stand at one place of a document."""
 
-    __slots__ = ("fields", "is_set", "item", "keys", "kind", "merge_key", "name", "values")
+    __slots__ = ("fields", "is_set", "item", "keys", "kind", "merge_key", "name", "plain", "values")
 
     def __init__(self) -> None:
         self.kind = "any"  # object, array, string, integer, number, boolean, or any
+        self.plain: tuple[type, ...] = ()  # types of values that need no second look
         self.name = ""  # of the schema, for messages
         self.fields: dict[str, Shape] | None = None  # None: any key
         self.values: Shape | None = None  # of a map
@@ -234,6 +234,8 @@ def _shape(schema: Mapping[str, Any]) -> Shape:
 
 def _fill(shape: Shape, schema: Mapping[str, Any]) -> None:
     shape.kind = schema.get("type", "any")
+    if shape.kind not in ("any", "object", "array"):
+        shape.plain = _TYPES[shape.kind]
     if shape.kind == "object":
         if schema.get("x-kubernetes-preserve-unknown-fields"):
             shape.kind = "any"
@@ -269,38 +271,40 @@ _WORDS = {
 }
 
 
-def fit(document: dict[str, Any], shape: Shape, kind: str, version: str) -> list[str]:
+def fit_to(document: dict[str, Any], shape: Shape, *, is_checked: bool) -> list[str]:
     """Take out of a document what its schema does not know, in place; return the paths of that.
 
-    Nulls count as absent. A value of a wrong type is refused.
+    Nulls count as absent. Misfit is raised for a value of a wrong type, and, if that is checked,
+    for an item that stands twice in a list with keys.
     """
     unknown: list[str] = []
-    try:
-        _fit(document, shape, "", unknown)
-    except _WrongType as error:
-        raise _cannot_unmarshal(error, kind, version) from None
+    _fit(document, shape, "", unknown, is_checked)
     return unknown
 
 
-class _WrongType(Exception):
-    def __init__(self, value: Any, path: str, expected: str) -> None:
+class Misfit(Exception):
+    def __init__(self, value: Any, path: str, problem: str, expected: str = "") -> None:
         super().__init__(path)
-        self.value, self.path, self.expected = value, path, expected
+        self.value, self.path, self.problem, self.expected = value, path, problem, expected
+
+    def as_decoded(self, kind: str) -> str:
+        """The words of a decoder."""
+        found = _WORDS.get(type(self.value), "value")
+        return (
+            f"json: cannot unmarshal {found} into Go struct field {kind}{self.path} "
+            f"of type {self.expected}"
+        )
 
 
-def _cannot_unmarshal(error: _WrongType, kind: str, version: str) -> ApiError:
-    found = _WORDS.get(type(error.value), "value")
-    return bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {kind}: json: cannot unmarshal '
-        f"{found} into Go struct field {kind}{error.path} of type {error.expected}"
-    )
+def _wrong_type(value: Any, path: str, expected: str) -> Misfit:
+    return Misfit(value, path, f"is not of type {expected}", expected)
 
 
-def _fit(value: Any, shape: Shape, path: str, unknown: list[str]) -> None:
+def _fit(value: Any, shape: Shape, path: str, unknown: list[str], is_checked: bool) -> None:
     kind = shape.kind
     if kind == "object":
         if type(value) is not dict:
-            raise _WrongType(value, path, "object")
+            raise _wrong_type(value, path, "object")
         fields = shape.fields
         if fields is not None:
             for key in [k for k, v in value.items() if v is None or k not in fields]:
@@ -308,18 +312,33 @@ def _fit(value: Any, shape: Shape, path: str, unknown: list[str]) -> None:
                     unknown.append(f"{path}.{key}")
                 del value[key]
             for key, item in value.items():
-                _fit(item, fields[key], f"{path}.{key}", unknown)
+                inner = fields[key]
+                if type(item) not in inner.plain and inner.kind != "any":
+                    _fit(item, inner, f"{path}.{key}", unknown, is_checked)
         elif shape.values is not None:
             for key in [k for k, v in value.items() if v is None]:
                 del value[key]
             for key, item in value.items():
-                _fit(item, shape.values, f"{path}.{key}", unknown)
+                if type(item) not in shape.values.plain:
+                    _fit(item, shape.values, f"{path}.{key}", unknown, is_checked)
     elif kind == "array":
         if type(value) is not list:
-            raise _WrongType(value, path, "array")
-        inner = shape.item
-        if inner is not None and inner.kind != "any":
+            raise _wrong_type(value, path, "array")
+        each = shape.item
+        if each is not None and each.kind != "any":
             for index, item in enumerate(value):
-                _fit(item, inner, f"{path}[{index}]", unknown)
+                if type(item) not in each.plain:
+                    _fit(item, each, f"{path}[{index}]", unknown, is_checked)
+        if is_checked and shape.keys:
+            _check_keys(value, shape, path)
     elif kind != "any" and type(value) not in _TYPES[kind]:
-        raise _WrongType(value, path, kind)
+        raise _wrong_type(value, path, kind)
+
+
+def _check_keys(items: list[Any], shape: Shape, path: str) -> None:
+    seen = set[tuple[Any, ...]]()
+    for index, item in enumerate(items):
+        key = tuple(str(item.get(name)) for name in shape.keys)
+        if key in seen:
+            raise Misfit(", ".join(key), f"{path}[{index}]", "stands here twice")
+        seen.add(key)

@@ -118,7 +118,7 @@ def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | 
         field, is_equal, value = found[1], found[2] != "!=", found[3].strip()
         known = ("metadata.name", "metadata.namespace", *_FIELDS.get(store_kind, ()))
         if field not in known:
-            raise _bad_field(f'field label not supported: "{field}"')
+            raise _bad_field(f"field label not supported: {field}")
         if field == "metadata.name" and is_equal:
             only_name = value
         tests.append((tuple(field.split(".")), is_equal, value))
@@ -146,6 +146,8 @@ def _at(document: Document, path: tuple[str, ...]) -> str:
         if not isinstance(value, Mapping):
             return ""
         value = value.get(step)
+    if value is None and path == ("status", "succeeded"):
+        return "0"
     if value is None:
         return "false" if path == ("spec", "unschedulable") else ""
     if isinstance(value, bool):

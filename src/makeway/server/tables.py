@@ -96,6 +96,7 @@ def _age(document: Document, now: float) -> str:
 
 NAME = Column("Name", _field("metadata", "name"))
 AGE = Column("Age", _age)
+AGE_OF_CUSTOM = Column("Age", _age, "date")  # of a kind that is described by printer columns
 
 
 def _job_status(document: Document, _: float) -> str:
@@ -149,7 +150,8 @@ def _selector(*path: str) -> Cell:
 def _pod_ready(document: Document, _: float) -> str:
     wanted = len(at(document, "spec", "containers") or ())
     statuses = at(document, "status", "containerStatuses") or ()
-    return f"{sum(1 for s in statuses if s.get('ready'))}/{wanted}"
+    is_up = [s.get("ready") and at(s, "state", "running") is not None for s in statuses]
+    return f"{sum(map(bool, is_up))}/{wanted}"
 
 
 def _pod_status(document: Document, _: float) -> str:
@@ -187,12 +189,40 @@ def _node_roles(document: Document, _: float) -> str:
     )
 
 
+def _node_address(type_: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        for address in at(document, "status", "addresses") or ():
+            if address.get("type") == type_:
+                return str(address.get("address", ""))
+        return "<none>"
+
+    return cell
+
+
+def _node_info(name: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        return str(at(document, "status", "nodeInfo", name) or "<unknown>")
+
+    return cell
+
+
+def _event_first(document: Document, now: float) -> str:
+    for name in ("firstTimestamp", "eventTime"):
+        if document.get(name):
+            return since(document[name], now)
+    return "<unknown>"
+
+
+def _event_part(document: Document, _: float) -> str:
+    return str(at(document, "involvedObject", "fieldPath") or "")
+
+
 def _event_last(document: Document, now: float) -> str:
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
         found = at(document, *path)
         if found:
             return since(found, now)
-    return _age(document, now)
+    return "<unknown>"
 
 
 def _event_object(document: Document, _: float) -> str:
@@ -205,7 +235,11 @@ def _holder(document: Document, _: float) -> str:
 
 
 def _or_na(*path: str) -> Cell:
-    return _field(*path, default="N/A")
+    def cell(document: Document, _: float) -> str:
+        value = at(document, *path)
+        return "N/A" if value is None else str(value)
+
+    return cell
 
 
 def _node_labels(document: Document, _: float) -> str:
@@ -221,6 +255,11 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Roles", _node_roles),
         AGE,
         Column("Version", _field("status", "nodeInfo", "kubeletVersion", default="")),
+        Column("Internal-IP", _node_address("InternalIP"), priority=1),
+        Column("External-IP", _node_address("ExternalIP"), priority=1),
+        Column("OS-Image", _node_info("osImage"), priority=1),
+        Column("Kernel-Version", _node_info("kernelVersion"), priority=1),
+        Column("Container-Runtime", _node_info("containerRuntimeVersion"), priority=1),
     ),
     "pods": (
         NAME,
@@ -233,15 +272,18 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column(
             "Nominated Node", _field("status", "nominatedNodeName", default="<none>"), priority=1
         ),
+        Column("Readiness Gates", lambda _document, _now: "<none>", priority=1),
     ),
     "events": (
         Column("Last Seen", _event_last),
         Column("Type", _field("type", default="")),
         Column("Reason", _field("reason", default="")),
         Column("Object", _event_object),
+        Column("Subobject", _event_part, priority=1),
         Column("Source", _field("source", "component", default=""), priority=1),
         Column("Message", _field("message", default="")),
-        Column("Count", _field("count", default=1), "integer", priority=1),
+        Column("First Seen", _event_first, priority=1),
+        Column("Count", _field("count", default=1), priority=1),
         Column("Name", _field("metadata", "name"), priority=1),
     ),
     "jobs.batch": (
@@ -266,7 +308,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Reserved in", _field("status", "admission", "clusterQueue")),
         Column("Admitted", _condition("Admitted")),
         Column("Finished", _condition("Finished")),
-        AGE,
+        AGE_OF_CUSTOM,
     ),
     "clusterqueues.kueue.x-k8s.io": (
         NAME,
@@ -288,14 +330,14 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "resourceflavors.kueue.x-k8s.io": (
         NAME,
         Column("Node Labels", _node_labels, priority=1),
-        AGE,
+        AGE_OF_CUSTOM,
     ),
-    "cohorts.kueue.x-k8s.io": (NAME, Column("Parent", _field("spec", "parentName")), AGE),
+    "cohorts.kueue.x-k8s.io": (NAME, Column("Parent", _field("spec", "parentName")), AGE_OF_CUSTOM),
     "admissionchecks.kueue.x-k8s.io": (
         NAME,
         Column("Controller", _field("spec", "controllerName")),
         Column("Active", _condition("Active")),
-        AGE,
+        AGE_OF_CUSTOM,
     ),
     "priorityclasses.scheduling.k8s.io": (
         NAME,

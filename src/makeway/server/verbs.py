@@ -22,11 +22,12 @@ from makeway.api.times import format_time
 from makeway.api.validation import validate_set
 from makeway.server import apply, errors, rules
 from makeway.server.commits import Committer
-from makeway.server.errors import bad_request
-from makeway.server.kinds import NAMESPACES, Resource
+from makeway.server.errors import DecodingError, bad_request
+from makeway.server.kinds import NAMESPACES, PODS, Resource
 from makeway.server.messages import decode
 from makeway.server.objects import (
     OF_THE_SERVER,
+    Binding,
     DeleteOptions,
     Document,
     Options,
@@ -34,16 +35,18 @@ from makeway.server.objects import (
     Target,
     addressed,
     carried_metadata,
+    check_finalizers,
     checked,
     copied,
     encoded,
+    fit,
     grace_s,
     may_go,
     spec_differs,
     unknown_fields,
 )
 from makeway.server.patch import json_patch, merge_patch, strategic_patch
-from makeway.server.schemas import fit, shape_of
+from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -95,7 +98,7 @@ class Verbs:
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
-        if resource.group or resource.kind == "Pod":
+        if (resource.group or resource.kind == "Pod") and resource.kind != "Lease":
             metadata["generation"] = 1
         if resource.has_status and not resource.keeps_status_on_create:
             wanted.pop("status", None)
@@ -132,7 +135,7 @@ class Verbs:
                 f"unable to create new content in namespace {target.namespace} "
                 "because it is being terminated"
             )
-            raise errors.forbidden(target.resource, target.name, why)
+            raise errors.terminating(target.resource, target.name, target.namespace, why)
 
     # Replace and patch
 
@@ -144,13 +147,16 @@ class Verbs:
                 f"the name of the object ({written_name}) does not match the name on the URL "
                 f"({target.name})"
             )
+        if not target.resource.is_built_in and not wanted["metadata"].get("resourceVersion"):
+            self._latest(target)
+            raise errors.revision_required(target.resource, target.name)
         return await self._change(target, lambda _: copied(wanted), options)
 
     async def patch(
         self, target: Target, content_type: str, patch: Any, options: Options
     ) -> Outcome:
+        """Change an object by a patch of a type that `check_patch_type` has let pass."""
         resource = target.resource
-        accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if resource.is_built_in else [])]
         match content_type:
             case "application/merge-patch+json":
                 edit: Callable[[Document], Any] = lambda old: merge_patch(old, patch)  # noqa: E731
@@ -161,9 +167,18 @@ class Verbs:
                 edit = lambda old: strategic_patch(old, patch, shape)  # noqa: E731
             case "application/apply-patch+yaml":
                 return await self._apply(target, patch, options)
-            case other:
-                raise errors.unsupported_media_type(other, [*accepted, APPLY_PATCH])
-        return await self._change(target, edit, options)
+            case _:
+                raise AssertionError(content_type)
+        try:
+            return await self._change(target, edit, options)
+        except DecodingError as error:
+            raise errors.bad_patch(resource, target.name, error.message) from None
+
+    def check_patch_type(self, resource: Resource, content_type: str) -> None:
+        strategic = [STRATEGIC_PATCH] if resource.is_built_in else []
+        accepted = [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
+        if content_type not in accepted:
+            raise errors.unsupported_media_type(accepted)
 
     async def _change(
         self, target: Target, edit: Callable[[Document], Any], options: Options
@@ -171,6 +186,11 @@ class Verbs:
         """Read, edit, write; without a resourceVersion in the edit, the last write wins."""
         record, old = self._latest(target)
         wanted = addressed(target, edit(self._shown(target, decode(record.body))))
+        if wanted["metadata"].get("name") != target.name:
+            raise bad_request(
+                f"the name of the object ({wanted['metadata'].get('name')}) does not match the "
+                f"name on the URL ({target.name})"
+            )
         self._check_precondition(target, wanted["metadata"], old)
         hub = versions.to_hub(wanted)
         if hub.errors:
@@ -213,6 +233,9 @@ class Verbs:
         resource = target.resource
         if target.subresource == "status":
             metadata = dict(old["metadata"])
+            if resource.is_built_in:
+                # Only custom kinds keep all of their metadata out of reach of the status.
+                metadata = carried_metadata(wanted["metadata"], metadata)
             if wanted["metadata"].get("managedFields") is not None:
                 metadata["managedFields"] = wanted["metadata"]["managedFields"]
             new = {**old, "metadata": metadata, "status": wanted.get("status") or {}}
@@ -223,6 +246,7 @@ class Verbs:
             if "status" in old:
                 new["status"] = old["status"]
         new["metadata"] = carried_metadata(wanted["metadata"], old["metadata"])
+        check_finalizers(target, new["metadata"], old["metadata"])
         if resource is NAMESPACES:
             new["spec"] = old.get("spec", {})  # only its own finalize subresource changes it
         new, warnings = checked(target, new, old, options, self._priority_classes)
@@ -262,12 +286,18 @@ class Verbs:
         is_deletion = bool(metadata.get("deletionTimestamp")) and may_go(target.resource, new)
         if options.is_dry_run:
             return Outcome(encoded(new, record.revision), warnings=warnings)
-        written = await self._write(target.key, record.revision, new, is_deletion=is_deletion)
-        return Outcome(written.body, warnings=warnings, is_gone=is_deletion)
+        # What watchers see of a deletion is what there was before it.
+        left = decode(record.body) if is_deletion else new
+        written = await self._write(target.key, record.revision, left, is_deletion=is_deletion)
+        body = encoded(new, written.revision) if is_deletion else written.body
+        return Outcome(body, warnings=warnings, is_gone=is_deletion)
 
     # Apply
 
     async def _apply(self, target: Target, document: Any, options: Options) -> Outcome:
+        for name in ("apiVersion", "kind"):
+            if isinstance(document, dict) and not document.get(name):
+                raise bad_request(f"{name} is missing; what is applied has to say what it is")
         wanted = addressed(target, document)
         metadata = wanted["metadata"]
         if metadata.setdefault("name", target.name) != target.name:
@@ -278,15 +308,14 @@ class Verbs:
         if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         if options.manager == "unknown":
-            raise bad_request("PatchOptions.meta.k8s.io: fieldManager: Required value: is required")
+            why = "Required value: is required for apply patch"
+            raise errors.bad_option("PatchOptions", "fieldManager", "FieldValueRequired", why)
         converted = versions.to_hub(wanted)
         if converted.errors:
             raise errors.invalid(target.resource, target.name, converted.errors)
         applied = dict(converted.document)
-        unknown = fit(
-            applied, shape_of(target.resource.schema), target.resource.kind, target.version
-        )
-        warnings = unknown_fields(unknown, options)
+        unknown = fit(applied, target)
+        warnings = unknown_fields(target, unknown, options)
         manager = self._manager(target, options, apply.APPLY)
         if self.store.latest(target.key) is None:
             return await self._create_applied(target, applied, manager, options)
@@ -305,8 +334,10 @@ class Verbs:
         if target.subresource:
             raise errors.not_found(target.resource, target.name)
         if applied["metadata"].get("uid"):
+            uid = applied["metadata"]["uid"]
             why = (
-                "uid mismatch: the provided object specified uid, and no existing object was found"
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object "
+                "was found"
             )
             raise errors.conflict(target.resource, target.name, why)
         self._check_namespace(target)
@@ -325,22 +356,31 @@ class Verbs:
             return Outcome(encoded(marked, record.revision), is_gone=is_gone)
         if not is_gone and marked == document:
             return Outcome(record.body)
+        if is_gone and target.resource is PODS and marked != document:
+            # Watchers see a pod leave before it is gone, however short its time is.
+            await self._write(target.key, record.revision, marked)
+            record, document = self._latest(target)
         left = document if is_gone else marked
         written = await self._write(target.key, record.revision, left, is_deletion=is_gone)
         return Outcome(written.body, is_gone=is_gone)
 
     def _check_delete(self, target: Target, document: Document, options: DeleteOptions) -> None:
         metadata = document["metadata"]
-        for word, asked, found in (
-            ("UID", options.uid, metadata["uid"]),
-            ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
+        for word, asked, found, perhaps in (
+            ("UID", options.uid, metadata["uid"], "deleted and then recreated"),
+            (
+                "ResourceVersion",
+                options.resource_version,
+                metadata["resourceVersion"],
+                "modified",
+            ),
         ):
             if asked and asked != found:
                 why = (
-                    f"Precondition failed: {word} in precondition: {asked}, "
-                    f"{word} in object meta: {found}"
+                    f"the {word} in the precondition ({asked}) does not match the {word} in "
+                    f"record ({found}). The object might have been {perhaps}"
                 )
-                raise errors.conflict(target.resource, target.name, why)
+                raise errors.precondition_failed(target.resource, target.name, why)
         if target.resource is NAMESPACES and target.name in ("default", "kube-system"):
             raise errors.forbidden(
                 target.resource, target.name, "this namespace may not be deleted"
@@ -366,11 +406,11 @@ class Verbs:
             metadata.pop("finalizers", None)
         left_s = metadata.get("deletionGracePeriodSeconds")
         wanted_s = grace_s(resource, document, options.grace_s)
+        if "deletionTimestamp" not in metadata and "generation" in metadata:
+            metadata["generation"] += 1
         if "deletionTimestamp" not in metadata or (left_s is not None and wanted_s < left_s):
             metadata["deletionTimestamp"] = format_time(int(self.clock()) + wanted_s)
             metadata["deletionGracePeriodSeconds"] = wanted_s
-            if "generation" in metadata:
-                metadata["generation"] += 1
         if resource is NAMESPACES:
             marked["status"] = {**(document.get("status") or {}), "phase": "Terminating"}
         return marked
@@ -381,20 +421,32 @@ class Verbs:
         new["spec"] = {"finalizers": finalizers} if finalizers else {}
         return await self._settle(target, record, new, Options(), ())
 
-    async def bind(self, target: Target, node: str) -> Outcome:
+    async def bind(self, target: Target, binding: Binding) -> Outcome:
         """Give a pod its node, which nobody may change later."""
         record, new = self._latest(target)
-        if new["metadata"].get("deletionTimestamp"):
+        self._check_precondition(target, binding.metadata, new)
+        spec, metadata = new["spec"], new["metadata"]
+        if metadata.get("deletionTimestamp"):
             why = f"pod {target.name} is being deleted, cannot be assigned to a host"
-            raise errors.conflict(target.resource, target.name, why)
-        if new["spec"].get("nodeName"):
-            why = f'pod {target.name} is already assigned to node "{new["spec"]["nodeName"]}"'
-            raise errors.conflict(target.resource, target.name, why)
-        new["spec"]["nodeName"] = node
+            raise errors.binding_conflict(target.name, why)
+        if spec.get("nodeName"):
+            why = f'pod {target.name} is already assigned to node "{spec["nodeName"]}"'
+            raise errors.binding_conflict(target.name, why)
+        if spec.get("schedulingGates"):
+            why = f"pod {target.name} has non-empty .spec.schedulingGates"
+            raise errors.binding_conflict(target.name, why)
+        spec["nodeName"] = binding.node
+        for part in ("labels", "annotations"):
+            if more := getattr(binding, part):
+                metadata[part] = {**(metadata.get(part) or {}), **more}
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [c for c in conditions if c.get("type") != "PodScheduled"]
         conditions.append(
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": self._now(),
+            }
         )
         return await self._settle(target, record, new, Options(), ())
 

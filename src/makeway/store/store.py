@@ -108,9 +108,6 @@ class Store:
     def get(self, key: Key) -> Record | None:
         return self._documents.get(key.kind, {}).get(key[1:])
 
-    def count(self, kind: str) -> int:
-        return len(self._documents.get(kind, ()))
-
     def scan(
         self, kind: str, namespace: str = "", after: Place | None = None, limit: int | None = None
     ) -> list[Record]:
@@ -118,16 +115,25 @@ class Store:
 
         The empty namespace stands for all of them.
         """
+        start, end = self._span(kind, namespace, after)
+        if limit is not None:
+            end = min(end, start + limit)
+        documents = self._documents.get(kind, {})
+        return [documents[place] for place in self._order.get(kind, [])[start:end]]
+
+    def count(self, kind: str, namespace: str = "", after: Place | None = None) -> int:
+        """How many `scan` would return, without a look at them."""
+        start, end = self._span(kind, namespace, after)
+        return max(0, end - start)
+
+    def _span(self, kind: str, namespace: str, after: Place | None) -> tuple[int, int]:
         places = self._order.get(kind, [])
         start = 0 if after is None else bisect_right(places, after)
         end = len(places)
         if namespace:
             start = max(start, bisect_left(places, (namespace, "")))
             end = bisect_left(places, (namespace + "\0", ""))
-        if limit is not None:
-            end = min(end, start + limit)
-        documents = self._documents.get(kind, {})
-        return [documents[place] for place in places[start:end]]
+        return start, end
 
     def events_since(self, revision: int, kind: str) -> list[Event]:
         """Return what happened to a kind after `revision`; Compacted if that is not kept."""
