@@ -19,6 +19,8 @@ from makeway.deploy.objects import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets
 
+pytestmark = pytest.mark.kube
+
 Document = dict[str, Any]
 POLICIES = Resource(
     "admissionregistration.k8s.io/v1",
@@ -35,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     plane = BarePlane(tmp_path_factory.mktemp("kube"), BOOKKEEPING)
     try:
         cluster = Cluster(plane)
-        cluster.makeway("install", "--apply", "--gate-pods")
+        cluster.makeway("install", "--apply")
         cluster.until("policies are in force", lambda: _is_in_force(cluster))
         yield cluster
     finally:
@@ -73,7 +75,7 @@ def test_every_object_is_there_afterwards(cluster: Cluster) -> None:
 def test_a_second_time_changes_nothing(cluster: Cluster) -> None:
     before = cluster.do(lambda client: client.get(POLICIES, "makeway-suspend-queued-jobs"))
 
-    cluster.makeway("install", "--apply", "--gate-pods")
+    cluster.makeway("install", "--apply")
 
     after = cluster.do(lambda client: client.get(POLICIES, "makeway-suspend-queued-jobs"))
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
@@ -149,7 +151,7 @@ def test_a_job_that_has_left_its_queue_is_its_users_again(cluster: Cluster) -> N
     assert started["spec"]["suspend"] is False
 
 
-def test_a_pod_without_a_job_is_gated_where_that_was_wanted(cluster: Cluster) -> None:
+def test_a_pod_without_a_job_is_gated_and_stays_so(cluster: Cluster) -> None:
     made = cluster.create(_pod("alone"))
 
     assert made["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
@@ -157,6 +159,9 @@ def test_a_pod_without_a_job_is_gated_where_that_was_wanted(cluster: Cluster) ->
     assert made["metadata"]["finalizers"] == ["kueue.x-k8s.io/managed"]
     with pytest.raises(ApiError, match="released by its queue"):
         cluster.patch("Pod", "alone", {"spec": {"schedulingGates": None}})
+    with pytest.raises(ApiError, match="released by its queue"):  # the first step to it
+        cluster.patch("Pod", "alone", {"metadata": {"labels": {"kueue.x-k8s.io/managed": None}}})
+    cluster.patch("Pod", "alone", {"metadata": {"labels": {"mine": "yes"}}})  # all else is free
     of_a_job = cluster.create(_pod("member", ownerReferences=_owner("Job")), dry_run=True)
     assert "schedulingGates" not in of_a_job["spec"]
 

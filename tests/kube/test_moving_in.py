@@ -16,6 +16,8 @@ from tests.kube import kueue_house as kueue
 from tests.kube.installing import BarePlane, Cluster, conditions_of, job
 from tests.kube.plane import require_assets
 
+pytestmark = pytest.mark.kube
+
 
 class Moved:
     """Moved in at the second attempt; what there was before, and what was said.
@@ -173,7 +175,39 @@ def test_what_runs_goes_on_and_its_quota_counts(moved: Moved, tmp_path: Path) ->
         cluster.until_condition(kueue.PENDING, "Finished")
 
 
-def _counts(cluster: Cluster) -> tuple[int, int]:
+def test_pods_that_run_in_queues_go_on_and_may_be_replaced(moved: Moved, tmp_path: Path) -> None:
+    cluster, names = moved.cluster, ("solo", "pair-a", "pair-b", "served")
+    before = {name: cluster.get("Pod", name)["metadata"]["resourceVersion"] for name in names}
+    with cluster.controller(tmp_path):
+        cluster.until("the queue counts them", lambda: _counts(cluster, "pods") == (2, 0))
+        cluster.create(kueue.pod("newcomer"))
+        newcomer = cluster.workload_of("newcomer")  # by now all others were looked at
+        cluster.until("the queue counts it too", lambda: _counts(cluster, "pods") == (2, 1))
+
+        after = {name: cluster.get("Pod", name)["metadata"]["resourceVersion"] for name in names}
+        assert after == before
+        for workload in (kueue.SOLO, kueue.PAIR):
+            conditions = conditions_of(cluster.get("Workload", workload))
+            assert conditions["Admitted"] == conditions["PodsReady"] == "True"
+            assert "WaitingForReplacementPods" not in conditions
+
+        failed = {"status": {"phase": "Failed"}}
+        cluster.patch("Pod", "pair-a", failed, subresource="status")
+        cluster.until_condition(kueue.PAIR, "WaitingForReplacementPods")
+        cluster.create(kueue.pod("pair-c", pod_group_name=kueue.PAIR))
+        cluster.until("it starts", lambda: "schedulingGates" not in _spec(cluster, "pair-c"))
+        assert _spec(cluster, "pair-c")["nodeSelector"] == {"kind": "a100"}
+        cluster.patch("Pod", "solo", {"status": {"phase": "Succeeded"}}, subresource="status")
+        cluster.until_condition(kueue.SOLO, "Finished")
+        cluster.until_condition(newcomer, "Admitted")
+
+
+def _spec(cluster: Cluster, pod: str) -> Document:
+    spec: Document = cluster.get("Pod", pod)["spec"]
+    return spec
+
+
+def _counts(cluster: Cluster, queue: str = "vision") -> tuple[int, int]:
     """Admitted and pending workloads, as the queue tells."""
-    status = cluster.get("ClusterQueue", "vision").get("status") or {}
+    status = cluster.get("ClusterQueue", queue).get("status") or {}
     return status.get("admittedWorkloads", 0), status.get("pendingWorkloads", 0)

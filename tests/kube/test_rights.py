@@ -19,6 +19,8 @@ from makeway.deploy.rights import CLUSTER_RULES, lease_rules
 from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
 from tests.kube.plane import require_assets
 
+pytestmark = pytest.mark.kube
+
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", False)
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -66,8 +68,12 @@ class Right(NamedTuple):
 
 # The old shape of gangs: who has it gives this right by hand, and else is taken to have none.
 NOT_GIVEN = Right("scheduling.k8s.io", "workloads", "list")
-# Not a request of its own: asked by the server when a Workload names the Job that waits for it.
-ASKED_WITHIN = Right("batch", "jobs/finalizers", "update")
+# Not requests of their own: asked by the server when a Workload names the Job or pod that waits for
+# it.
+ASKED_WITHIN = {
+    Right("batch", "jobs/finalizers", "update"),
+    Right("", "pods/finalizers", "update"),
+}
 
 
 class Request(NamedTuple):
@@ -105,6 +111,7 @@ def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list
         play_placing(cluster, "bare", is_covered=False)
         play_placing(cluster, "covered", is_covered=True)
         play_gang(cluster)
+        play_queued_pods(cluster)
     return read_requests(cluster.plane.kubeconfig.parent / "audit.log")
 
 
@@ -197,6 +204,25 @@ def play_gang(cluster: Cluster) -> None:
     cluster.until("the gang tells how it fares", is_told)
 
 
+def play_queued_pods(cluster: Cluster) -> None:
+    """A pod that is queued for itself runs, makes way for an urgent one, and is gone."""
+    for name in ("humble", "urgent"):
+        queued = pod(name, "queued", schedulerName="nobody")
+        queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
+        if name == "urgent":
+            queued["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "urgent"
+        cluster.create(queued)
+        cluster.until_condition(cluster.workload_of(f"queued-{name}"), "Admitted")
+        _until_released(cluster, f"queued-{name}")
+    assert not cluster.is_there(PODS, "queued-humble")
+
+
+def _until_released(cluster: Cluster, name: str) -> None:
+    cluster.until(
+        f"{name} is released", lambda: "schedulingGates" not in cluster.get("Pod", name)["spec"]
+    )
+
+
 def add_node(cluster: Cluster, name: str, cpu: int) -> None:
     metadata = {"name": name, "labels": {"place": name}}
     cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
@@ -262,15 +288,18 @@ def test_no_right_is_there_that_is_never_used(requests: list[Request]) -> None:
     given = rights_of(CLUSTER_RULES) | rights_of(lease_rules(LEASE))
     used = {request.right for request in requests if not request.is_forbidden}
 
-    assert given - used == {ASKED_WITHIN}
+    assert given - used == ASKED_WITHIN
 
 
-def test_without_the_right_to_hold_jobs_some_servers_refuse_workloads(
-    cluster: Cluster, requests: list[Request]
+@pytest.mark.parametrize("right", sorted(ASKED_WITHIN))
+def test_without_the_right_to_hold_owners_some_servers_refuse_workloads(
+    cluster: Cluster, requests: list[Request], right: Right
 ) -> None:
-    made = cluster.create(job("owner", queue=""))
-    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "controller": True}
-    reference |= {"uid": made["metadata"]["uid"], "blockOwnerDeletion": True}
+    owner = job("owner", queue="") if right.group else pod("pod", "owner")
+    made = cluster.create(owner)
+    reference = {"name": made["metadata"]["name"], "uid": made["metadata"]["uid"]}
+    reference |= {"apiVersion": owner["apiVersion"], "kind": owner["kind"]}
+    reference |= {"controller": True, "blockOwnerDeletion": True}
     workload = {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -279,7 +308,7 @@ def test_without_the_right_to_hold_jobs_some_servers_refuse_workloads(
     }
     token = cluster.token()
     cluster.create(workload, token=token, dry_run=True)
-    rules = [rule for rule in CLUSTER_RULES if rule["resources"] != ["jobs/finalizers"]]
+    rules = [rule for rule in CLUSTER_RULES if rule["resources"] != [right.resource]]
 
     cluster.do(lambda client: client.patch(CLUSTER_ROLES, NAME, patch={"rules": rules}))
 
