@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-kube check format bench conformance docs clean simulate-faults test-crashes
+.PHONY: demo test test-kube check format bench bench-load bench-many bench-kube conformance docs clean simulate-faults test-crashes
 
 demo: $(RUNTIME)
 	@$(BIN)/python -m makeway.cli.main demo
@@ -42,6 +42,18 @@ test-crashes: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# The whole of `makeway up`, from a second process and by the clock: a quiet machine is needed.
+bench-load: $(STAMP)
+	@$(BIN)/python -m benchmarks.bench_load $(ARGS)
+
+bench-many: $(STAMP)
+	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
+
+# On a real API server; building that takes a while the first time.
+bench-kube: $(STAMP)
+	@$(BIN)/python tools/kube_assets.py
+	@$(BIN)/python -m benchmarks.bench_kube $(ARGS)
 
 # Writes the pages that are generated; `make check` fails when one of them is stale.
 docs: $(STAMP)

@@ -19,7 +19,7 @@ import pytest
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
-from makeway.client import Client
+from makeway.client import Client, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
 from makeway.embedded import client_in_process
 from makeway.server.app import App
@@ -98,8 +98,16 @@ class Desk:
         return self._in_loop(self.client.get(WORKLOADS, name, "default"))
 
     def get(self, kind: str, name: str) -> Document:
-        resource = {"LocalQueue": LOCAL_QUEUES, "ClusterQueue": QUEUES}[kind]
+        resource = {"LocalQueue": LOCAL_QUEUES, "ClusterQueue": QUEUES, "Pod": PODS}[kind]
         return self._in_loop(self.client.get(resource, name, "default"))
+
+    def has(self, resource: Resource, name: str) -> bool:
+        """Whether it is there, and stays."""
+        found = self._in_loop(self.client.list(resource, "default")).items
+        return any(
+            item["metadata"]["name"] == name and "deletionTimestamp" not in item["metadata"]
+            for item in found
+        )
 
     def enqueue(self, job: str, *conditions: Document, priority: int = 0) -> str:
         """Make the Workload of a Job, as the controller does; returns its name."""
@@ -121,6 +129,48 @@ class Desk:
         self._in_loop(self._create(workload))
         self.stands(name, *conditions)
         return name
+
+    def enqueue_pod(self, pod: str, *conditions: Document) -> str:
+        """Make the Workload of a pod that has no Job; returns its name."""
+        owner = self.get("Pod", pod)
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": pod, "controller": True}
+        reference["uid"] = owner["metadata"]["uid"]
+        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner)
+        self.stands(f"pod-{pod}", *conditions)
+        return f"pod-{pod}"
+
+    def enqueue_group(self, group: str, pod: str, *conditions: Document) -> None:
+        """Make the Workload of a group of pods, of which `pod` is one."""
+        annotations = {"kueue.x-k8s.io/is-group-workload": "true"}
+        self._enqueue(group, {"annotations": annotations}, self.get("Pod", pod))
+        self.stands(group, *conditions)
+
+    def _enqueue(self, name: str, metadata: Document, pod: Document) -> None:
+        workload = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": name, **metadata},
+            "spec": {
+                "queueName": pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod["spec"]}}],
+            },
+        }
+        workload["spec"]["podSets"][0]["template"]["spec"].pop("schedulingGates", None)
+        self._in_loop(self._create(workload))
+
+    def pod_status(self, pod: str, **status: Any) -> None:
+        self._patch_status(PODS, pod, {"status": status})
+
+    def release(self, pod: str) -> None:
+        """Take its gate away, as its queue does."""
+        patch = {"spec": {"schedulingGates": None}}
+        self._in_loop(self.client.patch(PODS, pod, "default", patch=patch))
+
+    def printed(self, pod: str, text: str) -> None:
+        """What a pod has printed so far."""
+        folder = self.folder / "logs" / self.get("Pod", pod)["metadata"]["uid"]
+        folder.mkdir(parents=True)
+        (folder / "main.log").write_text(text)
 
     def stands(self, workload: str, *conditions: Document, **status: Any) -> None:
         """Write a Workload's status."""

@@ -44,6 +44,21 @@ def test_a_new_admission_starts_with_pods_not_ready() -> None:
     assert lab.condition("PodsReady") == ("False", "WaitForStart")
 
 
+def test_pods_that_succeeded_in_an_earlier_admission_do_not_make_new_ones_ready() -> None:
+    lab = running(completions=6)
+    lab.report(ready=2, succeeded=2)
+    lab.evict()
+    lab.stop_pods("train-0", "train-1")
+    lab.settle(lab.now + 100)
+    lab.admit()
+    lab.report(active=2, succeeded=2)
+    assert lab.condition("PodsReady") == ("False", "WaitForStart")
+
+    lab.report(active=2, ready=2, succeeded=2)
+
+    assert lab.condition("PodsReady") == ("True", "Started")
+
+
 def test_readiness_left_over_from_an_earlier_admission_does_not_count() -> None:
     lab = Lab()
     lab.submit()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.api.labels import ADMISSION_GATE, IN_USE, JOB_UID, MANAGED, POD_SET, WORKLOAD
-from makeway.client.client import ApiError
+from makeway.api.labels import ADMISSION_GATE, IN_USE, JOB_UID, MANAGED, POD_SET, PREBUILT, WORKLOAD
+from makeway.client.client import ApiError, Document
 from makeway.client.resources import FLAVORS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.client.writes import Delete, Key, Patch
 from makeway.controller.pods import Pods
@@ -263,6 +263,32 @@ def test_a_running_pod_whose_workload_was_deleted_is_ended_first() -> None:
 
     assert not lab.has_workload
     assert not lab.has_pod("solo")
+
+
+@pytest.mark.parametrize(
+    "whose",
+    [
+        {"ownerReferences": [{"kind": "StatefulSet", "apiVersion": "apps/v1", "controller": True}]},
+        {"labels": {PREBUILT: "made-by-hand"}},
+    ],
+    ids=["owned", "prebuilt"],
+)
+def test_a_pod_for_which_another_object_answers_is_not_ended(whose: Document) -> None:
+    """Kueue admits such pods with Workloads that are not made for them alone."""
+    lab = PodLab()
+    taken_over = pod("taken-over", nodeName="box", schedulingGates=None)
+    metadata = taken_over["metadata"]
+    metadata |= {**whose, "labels": {**metadata["labels"], **whose.get("labels", {})}}
+    for reference in metadata.get("ownerReferences", ()):
+        reference |= {"name": "serving", "uid": "uid-of-serving"}
+    lab.put(PODS, taken_over)
+    lab.settle()
+    assert lab.sent == []
+
+    lab.remove("taken-over")
+
+    lab.report("taken-over", phase="Failed")
+    assert not lab.has_pod("taken-over")  # nor is it held
 
 
 def test_a_pod_that_runs_without_quota_is_ended() -> None:

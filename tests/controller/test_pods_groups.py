@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from makeway.api.codec import decode_as
-from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRIABLE
+from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRIABLE, ROLE_HASH
 from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
@@ -468,3 +468,54 @@ def test_a_group_comes_through_whatever_goes_wrong_at_each_step(
 
     assert lab.condition("Finished") == ("True", "Succeeded")
     assert not lab.pod("three")["metadata"].get("finalizers")
+
+
+# Moving in
+
+
+def admitted_by_kueue() -> PodLab:
+    """Two pods that run; their pod set has a name that only Kueue can make."""
+    lab = PodLab()
+    for name in ("one", "two"):
+        lab.put(PODS, member(name, 2, annotations={ROLE_HASH: "5d2c7a91"}, schedulingGates=None))
+    spec = {key: value for key, value in member("any", 2)["spec"].items() if key == "containers"}
+    pod_set = {"name": "5d2c7a91", "count": 2, "template": {"spec": spec}}
+    metadata = {"name": "ring", "namespace": "lab", "annotations": {IS_GROUP: "true"}}
+    whole = {"queueName": "main", "active": True, "priority": 0, "podSets": [pod_set]}
+    lab.put(WORKLOADS, {"metadata": metadata, "spec": whole})
+    lab.reserve()
+    lab.say("Admitted", "True", "Admitted")
+    lab.run("one", "two")
+    return lab
+
+
+def test_a_group_that_kueue_has_admitted_goes_on() -> None:
+    lab = admitted_by_kueue()
+
+    assert lab.condition("PodsReady")[0] == "True"
+    assert lab.condition(LACK) == ("", "")
+    assert {write.resource for write in lab.sent} == {WORKLOADS}
+
+
+def test_a_pod_takes_a_place_in_such_a_group_if_it_asks_for_the_same() -> None:
+    lab = admitted_by_kueue()
+    lab.end("one", "Failed")
+    assert lab.condition(LACK)[0] == "True"
+
+    put(lab, member("bigger", 2, cpu="9"))
+    put(lab, member("three", 2))
+
+    assert lab.is_gated("bigger")
+    assert "NotAdmitted" in lab.reasons_said()
+    assert not lab.is_gated("three")
+    assert lab.pod("three")["metadata"]["labels"][POD_SET] == "5d2c7a91"
+    assert lab.condition(LACK)[0] == "False"
+
+
+def test_a_pod_that_waits_is_not_believed_which_pod_set_it_is_of() -> None:
+    lab = admitted_by_kueue()
+    lab.end("one", "Failed")
+
+    put(lab, member("bigger", 2, cpu="9", annotations={ROLE_HASH: "5d2c7a91"}))
+
+    assert lab.is_gated("bigger")

@@ -29,6 +29,7 @@ KINDS = {
     "WorkloadPriorityClass": ("workloadpriorityclasses", "Cluster"),
 }
 RUNNING, PENDING = "job-running-0a1b2", "job-pending-3c4d5"
+SOLO, PAIR, ROLE = "pod-solo-6e7f8", "pair", "5d2c7a91"  # pod sets of a group are named by a hash
 SPOILED, CLASS_SOURCE = "spoiled", f"{GROUP}/workloadpriorityclass"
 
 
@@ -74,10 +75,13 @@ def build(cluster: Cluster) -> None:
         cluster.do(lambda client, kind=kind: _store_in_new(client, kind))  # type: ignore[misc]
     create_when_served(cluster, flavor())
     create_when_served(cluster, queue(NEW, "vision", {"cohortName": "lab"}))
-    create_when_served(cluster, thing(NEW, "LocalQueue", "team", {"clusterQueue": "vision"}))
+    create_when_served(cluster, queue(NEW, "pods", {}))
+    for name, of in (("team", "vision"), ("pods", "pods")):
+        create_when_served(cluster, thing(NEW, "LocalQueue", name, {"clusterQueue": of}))
     _admitted(cluster)
     _pending(cluster)
     _of_another_kind(cluster)
+    _running_pods(cluster)
     for document in (*_programs(), *_webhooks()):
         cluster.create(document)
 
@@ -121,7 +125,7 @@ def flavor() -> Document:
 
 
 def queue(version: str, name: str, more: Document) -> Document:
-    quota = {"name": "cpu", "nominalQuota": "2" if name == "vision" else "0"}
+    quota = {"name": "cpu", "nominalQuota": {"vision": "2", "pods": "3"}.get(name, "0")}
     group = {
         "coveredResources": ["cpu"],
         "flavors": [{"name": "a100", "resources": [quota]}],
@@ -193,6 +197,87 @@ def _of_another_kind(cluster: Cluster) -> None:
         "podSets": [{"name": "main", "count": 1, "template": _template()}],
     }
     create_when_served(cluster, thing(NEW, "Workload", "of-a-set", spec, ownerReferences=[owner]))
+
+
+def pod(name: str, **labels: str) -> Document:
+    """As its user writes it; `pod_group_name` and the like are labels of Kueue's."""
+    named = {"queue-name": "pods", **{k.replace("_", "-"): text for k, text in labels.items()}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {f"{GROUP}/{key}": text for key, text in named.items()},
+            "annotations": {f"{GROUP}/pod-group-total-count": "2"},
+        },
+        "spec": job("any")["spec"]["template"]["spec"],
+    }
+
+
+def _running_pods(cluster: Cluster) -> None:
+    """Admitted by Kueue: one for itself, two as a group, one that names its Workload."""
+    cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "played"}})
+    _start(cluster, pod("solo", podset="main"))
+    solo = cluster.get("Pod", "solo")
+    controls = {"controller": True, "blockOwnerDeletion": True}
+    _pod_workload(cluster, SOLO, "main", [_reference(solo) | controls])
+    owners = []
+    for name in ("pair-a", "pair-b"):
+        member = pod(name, pod_group_name=PAIR)
+        member["metadata"]["annotations"][f"{GROUP}/role-hash"] = ROLE
+        _start(cluster, member)
+        owners.append(_reference(cluster.get("Pod", name)))
+    _pod_workload(cluster, PAIR, ROLE, owners, {f"{GROUP}/is-group-workload": "true"})
+    _start(cluster, pod("served", prebuilt_workload_name="of-a-set"))
+
+
+def _start(cluster: Cluster, document: Document) -> None:
+    """What Kueue and a node do to a pod until it runs."""
+    metadata, spec = document["metadata"], document["spec"]
+    metadata["labels"][f"{GROUP}/managed"] = "true"
+    metadata["finalizers"] = [f"{GROUP}/managed"]
+    placed = {"nodeName": "played", "nodeSelector": {"kind": "a100"}}
+    cluster.create({**document, "spec": {**spec, **placed}})
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    cluster.patch("Pod", metadata["name"], {"status": status}, subresource="status")
+
+
+def _reference(document: Document) -> Document:
+    metadata = document["metadata"]
+    kind = {"apiVersion": "v1", "kind": "Pod"}
+    return {**kind, "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def _pod_workload(
+    cluster: Cluster,
+    name: str,
+    pod_set: str,
+    owners: list[Document],
+    annotations: Document | None = None,
+) -> None:
+    template = {"spec": pod("any")["spec"]}
+    spec = {
+        "active": True,
+        "queueName": "pods",
+        "priority": 0,
+        "podSets": [{"name": pod_set, "count": len(owners), "template": template}],
+    }
+    metadata = {"ownerReferences": owners, "annotations": annotations, "finalizers": [IN_USE]}
+    create_when_served(cluster, thing(NEW, "Workload", name, spec, **metadata))
+    assigned = {
+        "name": pod_set,
+        "count": len(owners),
+        "flavors": {"cpu": "a100"},
+        "resourceUsage": {"cpu": str(len(owners))},
+    }
+    status = {
+        "admission": {"clusterQueue": "pods", "podSetAssignments": [assigned]},
+        "conditions": [
+            _condition("QuotaReserved", "True", "QuotaReserved"),
+            _condition("Admitted", "True", "Admitted"),
+        ],
+    }
+    cluster.patch("Workload", name, {"status": status}, subresource="status")
 
 
 def _with_workload(cluster: Cluster, owner: Document, name: str, status: Document) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from makeway.api.manifests import write_yaml
-from makeway.cli.uninstall import FREE_WORKLOADS
+from makeway.cli.uninstall import LET_GO
 from makeway.client import ApiError, Resource
-from makeway.client.resources import JOBS, WORKLOADS
+from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.deploy.objects import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets
@@ -180,26 +180,37 @@ def held_workload(cluster: Cluster, name: str) -> None:
     assert cluster.is_there(WORKLOADS, name)
 
 
-def test_the_words_by_which_workloads_are_freed_are_true(cluster: Cluster) -> None:
+def held_pod(cluster: Cluster, name: str) -> None:
+    """A queued pod that was deleted, likewise."""
+    cluster.create(_pod(name))
+    cluster.delete("Pod", name)
+    assert cluster.is_there(PODS, name)
+
+
+def test_the_words_by_which_workloads_and_pods_are_freed_are_true(cluster: Cluster) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl")
     held_workload(cluster, "waits")
-    _, _, script = FREE_WORKLOADS.partition("or:\n")
+    held_pod(cluster, "waits")
+    _, _, script = LET_GO.partition("or:\n")
 
     variables = {**os.environ, "KUBECONFIG": str(cluster.plane.kubeconfig)}
     subprocess.run(["sh", "-c", script], env=variables, check=True, capture_output=True)
 
     assert not cluster.is_there(WORKLOADS, "waits")
+    assert not cluster.is_there(PODS, "waits")
 
 
 def test_uninstalling_lets_everything_go_and_stops_nothing(cluster: Cluster) -> None:
     cluster.create(job("runs"))
     cluster.patch("Job", "runs", {"spec": {"suspend": False}}, token=cluster.token())
     held_workload(cluster, "held")
+    held_pod(cluster, "held")
 
     cluster.makeway("uninstall", "--apply")
 
     assert not cluster.is_there(WORKLOADS, "held")
+    assert not cluster.is_there(PODS, "held")
     assert not cluster.is_there(POLICIES, "makeway-suspend-queued-jobs", "")
     runs = cluster.get("Job", "runs")
     assert runs["spec"]["suspend"] is False

@@ -18,6 +18,9 @@ GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"  # so many they are
 GROUP_FAST = "kueue.x-k8s.io/pod-group-fast-admission"  # annotation: the first speaks for all
 RETRIABLE = "kueue.x-k8s.io/retriable-in-group"  # annotation: "false" if none is to be replaced
 IS_GROUP = "kueue.x-k8s.io/is-group-workload"  # annotation of a queue Workload: of such pods
+# Annotation of a pod: the pod set of its group's Workload, as Kueue names it.
+ROLE_HASH = "kueue.x-k8s.io/role-hash"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"  # label: a Workload that somebody else has made
 MANAGED = "kueue.x-k8s.io/managed"  # label and finalizer: a queue decides about this pod
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # scheduling gate: until it is admitted
 PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
@@ -41,6 +44,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "kueue.x-k8s.io/admission-gated-by": "admission held back by an annotation",
     "kueue.x-k8s.io/workload-allowed-resource-flavors": "flavors allowed by an annotation",
     "kueue.x-k8s.io/priority-boost": "priority raised by an annotation",
-    "kueue.x-k8s.io/prebuilt-workload-name": "workloads built by the user",
+    PREBUILT: "workloads built by the user",
     "kueue.x-k8s.io/pod-group-serving": "pod groups that serve and never end",
 }

@@ -7,11 +7,11 @@ import sys
 
 from makeway.cli import connect
 from makeway.cli.command import Command, Refusal, Trouble
-from makeway.cli.reading import is_so, name_of, namespace_of
-from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.reading import Document, is_so, name_of, namespace_of
+from makeway.cli.references import HELP, Target, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
-from makeway.client import Client, NotFound
-from makeway.client.resources import JOBS, WORKLOADS
+from makeway.client import Client, NotFound, Resource
+from makeway.client.resources import JOBS, PODS, WORKLOADS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,12 +47,20 @@ async def _targets(
     client: Client, namespace: str, arguments: argparse.Namespace
 ) -> tuple[list[Target], int]:
     if arguments.all:
-        jobs = (await client.list(JOBS, namespace)).items
-        return [target for job in jobs if not _has_ended(target := Target(job, None))], 0
+        jobs = [Target(job, None) for job in (await client.list(JOBS, namespace)).items]
+        workloads = (await client.list(WORKLOADS, namespace)).items
+        units = units_of(await managed_pods(client, namespace), workloads)
+        pods = [unit for unit in units if unit.pods or unit.group]
+        return [target for target in (*jobs, *pods) if not _has_ended(target)], 0
     targets, code = [], 0
     for word in arguments.jobs:
         try:
             target = await find_target(client, namespace, word)
+            if target.part:
+                raise Refusal(
+                    f"pod {target.part} belongs to {target.text}; cancel that, or write "
+                    f"`makeway delete pod {target.part}`"
+                )
         except Refusal as refusal:
             print(f"makeway: {refusal}", file=sys.stderr)
             code = connect.EXIT_REFUSED
@@ -78,15 +86,30 @@ def _agrees(targets: list[Target]) -> bool:
 
 
 async def _cancel(client: Client, target: Target) -> None:
-    document, resource = (
-        (target.job, JOBS) if target.job is not None else (target.workload or {}, WORKLOADS)
-    )
+    are_there = [
+        await _delete(client, resource, document) for resource, document in _parts_of(target)
+    ]
+    word = "cancelled" if any(are_there) else "is gone already"
+    print(f"{target.text} {word}", flush=True)
+
+
+def _parts_of(target: Target) -> list[tuple[Resource, Document]]:
+    """What to delete. A pod's Workload goes with it; a group's would wait for other pods."""
+    if target.job is not None:
+        return [(JOBS, target.job)]
+    pods = [(PODS, pod) for pod in target.pods]
+    if target.workload is not None and (target.group or not pods):
+        return [*pods, (WORKLOADS, target.workload)]
+    return pods
+
+
+async def _delete(client: Client, resource: Resource, document: Document) -> bool:
+    """False if it is gone."""
     try:
         await client.delete(resource, name_of(document), namespace_of(document))
     except NotFound:
-        print(f"{target.text} is gone already", flush=True)
-        return
-    print(f"{target.text} cancelled", flush=True)
+        return False
+    return True
 
 
 COMMAND = Command(
@@ -95,7 +118,8 @@ COMMAND = Command(
     description="""\
 Delete jobs that run or wait, with their pods; the processes get SIGTERM and some time
 to end. On a terminal it asks first. A job that has ended is left alone, so that
-`makeway history` still has it; `makeway delete job` removes that, too.
+`makeway history` still has it; `makeway delete job` removes that, too. A group of
+pods is cancelled as a whole.
 """,
     examples="""\
 examples:

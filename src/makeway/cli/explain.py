@@ -21,12 +21,13 @@ from makeway.cli.reading import (
 )
 from makeway.cli.references import HELP, Target, find_target
 from makeway.cli.spans import span_text
-from makeway.cli.standing import standing_of
+from makeway.cli.standing import standing_of, standing_without_job
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client, NotFound
 from makeway.client.resources import EVENTS, WORKLOADS
 
 EVENTS_SHOWN = 5
+PODS_ASKED_MAX = 8  # of a group; what is said about all is said about its first pods
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
 
@@ -55,8 +56,9 @@ async def explanation_of(client: Client, target: Target) -> Document:
     """The server's own explanation where it has one, else what the objects tell."""
     events = await _events(client, target)
     if target.workload is None:
-        assert target.job is not None
-        return _document(target.job, [*_without_workload(target.job), *_event_lines(events)])
+        lines = _without_workload(target.job) if target.job is not None else _pod_lines(target)
+        about = target.job if target.job is not None else target.pods[0]
+        return _document(about, [*lines, *_event_lines(events)])
     try:
         # A subresource is addressed like a part of the name.
         name = f"{name_of(target.workload)}/explanation"
@@ -90,14 +92,22 @@ def _without_workload(job: Document) -> list[str]:
     return [f"{name_of(job)} shall go to LocalQueue {queue}; no Workload was made for it yet"]
 
 
+def _pod_lines(target: Target) -> list[str]:
+    """Pods that have no Workload yet."""
+    standing = standing_without_job(target.pods, None, time.time())
+    return [f"{target.text} shall go to LocalQueue {standing.queue}; {standing.reason}"]
+
+
 def _standing_lines(target: Target) -> list[str]:
     """How it stands by its conditions, for servers that explain nothing themselves."""
     workload = target.workload or {}
     lines = []
     if target.job is not None:
         standing = standing_of(target.job, workload, time.time())
-        reason = f": {standing.reason}" if standing.reason else ""
-        lines.append(f"{name_of(target.job)} is {standing.status}{reason}")
+    else:
+        standing = standing_without_job(target.pods, workload, time.time())
+    reason = f": {standing.reason}" if standing.reason else ""
+    lines.append(f"{standing.name} is {standing.status}{reason}")
     for type_ in _CONDITIONS:
         found = condition(workload, type_)
         if found is not None:
@@ -125,9 +135,9 @@ def _condition_line(found: Document) -> str:
 
 
 async def _events(client: Client, target: Target) -> list[Document]:
-    """The latest about the Job and its Workload, oldest first."""
+    """The latest about the Job or pods and their Workload, oldest first."""
     found: list[Document] = []
-    for document in (target.job, target.workload):
+    for document in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):
         if document is not None:
             selector = f"involvedObject.uid={uid_of(document)}"
             listing = await client.list(EVENTS, target.namespace, field_selector=selector)
@@ -157,7 +167,8 @@ COMMAND = Command(
     description="""\
 Tell why a job waits: what is missing in which flavor, who holds it and whether it
 could be taken back, who is ahead, and what would help. Of a job that was stopped,
-tell for whom and by which rule. Works for Workloads without a Job as well.
+tell for whom and by which rule. Works for pods, groups of pods and Workloads without
+a Job as well.
 """,
     examples="""\
 examples:

@@ -8,11 +8,11 @@ import time
 
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.following import end_of, is_pod_of
+from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure, is_pod_of
 from makeway.cli.reading import Document, label, name_of, namespace_of
 from makeway.cli.spans import span_of, span_text
-from makeway.cli.standing import ENDED, JOB_NAME, STYLES, Standing, id_of
-from makeway.cli.status import add_filters, listing, standings, with_namespaces
+from makeway.cli.standing import ENDED, JOB, JOB_NAME, STYLES, SUCCEEDED, Standing, id_of
+from makeway.cli.status import add_filters, listing, reference_of, standings, with_namespaces
 from makeway.cli.tables import Cell, add_output, print_document, print_table
 from makeway.client import Client
 from makeway.client.resources import PODS
@@ -55,7 +55,7 @@ async def _pods(client: Client, namespace: str) -> Pods:
 
 
 def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
-    codes = [exit_code(standing.job, pods) for standing in shown]
+    codes = [exit_code(standing, pods) for standing in shown]
     if arguments.output in ("json", "yaml"):
         document = listing(shown)
         for item, code in zip(document["items"], codes, strict=True):
@@ -63,7 +63,7 @@ def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Na
         print_document(arguments.output, document)
     elif arguments.output == "name":
         for standing in shown:
-            print(f"job.batch/{name_of(standing.job)}")
+            print(reference_of(standing))
     elif shown:
         is_wide = arguments.output == "wide"
         rows = [_row(s, code, now, is_wide) for s, code in zip(shown, codes, strict=True)]
@@ -73,7 +73,11 @@ def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Na
         print("no job has ended", file=sys.stderr)
 
 
-def exit_code(job: Document, pods: Pods) -> int:
+def exit_code(standing: Standing, pods: Pods) -> int:
+    if standing.kind != JOB:
+        is_well = standing.status == SUCCEEDED
+        return 0 if is_well else first_failure(standing.pods) or EXIT_UNKNOWN
+    job = standing.job
     own = pods.get((namespace_of(job), name_of(job)), [])
     return end_of(job, [pod for pod in own if is_pod_of(pod, job)]).code
 
@@ -82,7 +86,7 @@ def _row(standing: Standing, code: int, now: float, is_wide: bool) -> list[Cell]
     number, ended = id_of(standing.job), standing.ended_at
     cells = [
         Cell("-" if number is None else str(number)),
-        Cell(name_of(standing.job)),
+        Cell(standing.name),
         Cell(standing.queue or "-"),
         Cell(standing.status, STYLES[standing.status]),
         Cell(str(code), "red" if code else ""),

@@ -39,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="Configuration for the controller"
     )
     parser.add_argument(
-        "--gate-pods",
-        action="store_true",
-        help="policies too that gate pods which name a queue and have no Job",
-    )
-    parser.add_argument(
         "--replace-kueue",
         action="store_true",
         help="move in where Kueue was; without --apply only say what would be done",
@@ -91,7 +86,6 @@ def run(arguments: argparse.Namespace) -> int:
     site = replace(
         site_of(arguments),
         image=arguments.image,
-        gates_pods=arguments.gate_pods,
         configuration=_configuration(arguments),
     )
     if arguments.apply or arguments.replace_kueue:
@@ -127,15 +121,14 @@ def _warn(site: Site) -> None:
     if site.kube < MUTATING_SINCE:
         say(
             f"Kubernetes before {MUTATING_SINCE} has no MutatingAdmissionPolicy: a queued Job "
-            "may start pods before the controller suspends it"
+            "may start pods before the controller suspends it, and pods without a Job are queued "
+            "only if whoever creates them gives them the gate"
         )
     if site.kube < VALIDATING_SINCE:
         say(
             f"Kubernetes before {VALIDATING_SINCE} has no ValidatingAdmissionPolicy: users can "
-            "start queued Jobs by hand"
+            "start queued Jobs and pods by hand"
         )
-    if site.gates_pods:
-        say("gated pods wait until somebody releases them; Makeway's controller doesn't")
 
 
 def say(text: str) -> None:
@@ -202,7 +195,7 @@ COMMAND = Command(
     description="""\
 Print the objects by which Makeway runs in a Kubernetes cluster: the kinds of
 queues, a controller of two replicas with no more rights than it uses, and
-admission policies by which a Job that names a queue waits for it. With --apply
+admission policies by which a Job or pod that names a queue waits for it. With --apply
 they are brought to the cluster. With --replace-kueue Makeway takes Kueue's place:
 queues, Workloads and running Jobs stay as they are.
 """,

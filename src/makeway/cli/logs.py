@@ -8,10 +8,10 @@ import time
 from makeway.cli import connect
 from makeway.cli.command import Command, Refusal, Trouble
 from makeway.cli.following import Follower, Printer, containers_of, pods_of
-from makeway.cli.reading import Document, name_of, namespace_of
+from makeway.cli.reading import Document, items_at, name_of, namespace_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_of
-from makeway.cli.standing import standing_of
+from makeway.cli.standing import standing_of, standing_without_job
 from makeway.client import Client
 
 
@@ -38,24 +38,35 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def story(client: Client, namespace: str) -> int:
         target = await find_target(client, namespace, arguments.job)
-        if target.job is None:
-            raise Refusal(f"{target.text} belongs to no Job")
-        if arguments.follow:
+        if target.job is None and not target.pods:
+            raise Refusal(f"{target.text} belongs to no Job, and has no pods")
+        if arguments.follow and target.job is not None:
             await Follower(client, target.job, query).run(pod=arguments.pod, tells_standing=True)
             return 0
-        pods = await pods_of(client, target.job)
+        if arguments.follow:
+            raise Trouble("only a Job is followed; leave -f out, or use `kubectl logs -f`")
+        pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
         chosen = [pod for pod in pods if arguments.pod in ("", name_of(pod))]
         if pods and not chosen:
             names = ", ".join(map(name_of, pods))
             raise Refusal(f"{target.text} has no pod {arguments.pod}; it has {names}")
-        if not pods:
-            standing = standing_of(target.job, target.workload, time.time())
+        if not any(map(_has_begun, pods)):
+            now = time.time()
+            if target.job is not None:
+                standing = standing_of(target.job, target.workload, now)
+            else:
+                standing = standing_without_job(target.pods, target.workload, now)
             why = f": {standing.reason}" if standing.reason else ""
-            raise Refusal(f"{target.text} has no pods, it is {standing.status}{why}")
-        await _print(client, chosen, query)
+            what = "has printed nothing" if pods else "has no pods"
+            raise Refusal(f"{target.text} {what}, it is {standing.status}{why}")
+        await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
         return 0
 
     return connect.converse(arguments, story)
+
+
+def _has_begun(pod: Document) -> bool:
+    return not items_at(pod, "spec", "schedulingGates")
 
 
 async def _print(client: Client, pods: list[Document], query: dict[str, str]) -> None:

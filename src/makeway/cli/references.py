@@ -1,17 +1,22 @@
-"""Which job a user means: `12`, `train`, `vision/train`, `job/train`, a Workload's name, `@`."""
+"""Which job a user means: `12`, `train`, `vision/train`, `job/train`, a Workload's name, `@`.
+
+Or what stands in a queue without a Job: `pod/train`, the name of a pod or of a group of pods.
+"""
 
 from __future__ import annotations
 
 import getpass
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from makeway.api.labels import JOB_UID
+from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
 from makeway.cli.command import Refusal
 from makeway.cli.connect import is_name
 from makeway.cli.reading import (
     Document,
     annotation,
     items_at,
+    label,
     name_of,
     namespace_of,
     text_at,
@@ -20,36 +25,55 @@ from makeway.cli.reading import (
 from makeway.cli.standing import (
     ID,
     SUBMITTED_BY,
+    group_of,
     id_of,
+    is_group,
     is_of,
     job_text,
     workloads_by_job,
 )
 from makeway.client import Client, NotFound
-from makeway.client.resources import JOBS, WORKLOADS
+from makeway.client.resources import JOBS, PODS, WORKLOADS
 
-HELP = "a number, a name, NAMESPACE/NAME, job/NAME, a Workload's name, or @ for your latest"
+HELP = (
+    "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "
+    "pods, or @ for your latest"
+)
 LATEST = ("@", "last")
 DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
+_POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
 
 
 class Target(NamedTuple):
-    """A Job, its Workload, or both; never neither."""
+    """A Job, its Workload, or both; or pods without a Job. Never nothing of it."""
 
     job: Document | None
     workload: Document | None
+    pods: tuple[Document, ...] = ()  # without a Job, the first come first
+    part: str = ""  # the pod that was named, where its whole group is meant
+
+    @property
+    def group(self) -> str:
+        """The name of a group of pods; empty: it is none."""
+        if not is_group(self.pods, self.workload):
+            return ""
+        return group_of(self.pods[0]) if self.pods else name_of(self.workload or {})
 
     @property
     def text(self) -> str:
         if self.job is not None:
             return job_text(self.job)
+        if self.group:
+            return f"group {self.group}"
+        if self.pods:
+            return f"pod {name_of(self.pods[0])}"
         return f"workload {name_of(self.workload or {})}"
 
     @property
     def namespace(self) -> str:
-        return namespace_of(self.job or self.workload or {})
+        return namespace_of(self.job or self.workload or self.pods[0])
 
 
 def user_name() -> str:
@@ -83,6 +107,79 @@ async def workload_of(client: Client, job: Document) -> Document | None:
     return workloads_by_job(w for w in found if is_of(w, job)).get(uid_of(job))
 
 
+# --- pods without a Job ---
+
+
+async def managed_pods(client: Client, namespace: str) -> list[Document]:
+    """Pods that stand in queues for themselves."""
+    return (await client.list(PODS, namespace, label_selector=f"{MANAGED}=true")).items
+
+
+def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[Target]:
+    """What stands in queues without a Job: pods, groups of pods, and Workloads for themselves."""
+    members: dict[tuple[str, str], list[Document]] = {}
+    for pod in sorted(pods, key=_when):
+        members.setdefault((namespace_of(pod), group_of(pod) or uid_of(pod)), []).append(pod)
+    found: list[Target] = []
+    for workload in workloads:
+        owner = _controller_of(workload)
+        key = text_at(owner, "uid")
+        if annotation(workload, IS_GROUP) == "true":
+            key = name_of(workload)
+        elif owner and text_at(owner, "kind") != "Pod":
+            continue
+        own = members.pop((namespace_of(workload), key), [])
+        found.append(Target(None, workload, tuple(own)))
+    return [*found, *(Target(None, None, tuple(own)) for own in members.values())]
+
+
+def _when(document: Document) -> tuple[str, str]:
+    return text_at(document, "metadata", "creationTimestamp"), name_of(document)
+
+
+async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Target:
+    """What a pod stands in a queue with: its Job, its group, or itself."""
+    if not is_name(name) or not is_name(namespace):
+        raise _missing(word, namespace)
+    try:
+        pod = await client.get(PODS, name, namespace)
+    except NotFound:
+        raise _missing(word, namespace) from None
+    owner = _controller_of(pod)
+    if text_at(owner, "kind") == "Job":
+        return Target(await _by_name(client, namespace, text_at(owner, "name"), word), None)
+    if not label(pod, MANAGED) and not label(pod, QUEUE_NAME):
+        raise Refusal(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
+    if group_of(pod):
+        group = await _by_group(client, namespace, group_of(pod), word)
+        return group._replace(part=name)
+    workloads = (await client.list(WORKLOADS, namespace)).items
+    (found,) = [unit for unit in units_of([pod], workloads) if unit.pods]
+    return found
+
+
+async def _by_group(client: Client, namespace: str, group: str, word: str) -> Target:
+    if not is_name(group) or not is_name(namespace):
+        raise _missing(word, namespace)
+    pods = [p for p in await managed_pods(client, namespace) if group_of(p) == group]
+    try:
+        workloads = [await client.get(WORKLOADS, group, namespace)]
+    except NotFound:
+        workloads = []
+    for unit in units_of(pods, workloads):
+        if unit.group == group:
+            return unit
+    raise _missing(word, namespace)
+
+
+def _controller_of(document: Document) -> Document:
+    owners = items_at(document, "metadata", "ownerReferences")
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+# --- words ---
+
+
 async def _find(client: Client, namespace: str, word: str) -> Target:
     if word in LATEST:
         return Target(await _latest(client), None)
@@ -91,6 +188,8 @@ async def _find(client: Client, namespace: str, word: str) -> Target:
         return await _by_workload(client, namespace, rest, word)
     if slash and kind in _JOB_WORDS:
         return Target(await _by_name(client, namespace, rest, word), None)
+    if slash and kind in _POD_WORDS:
+        return await _by_pod(client, namespace, rest, word)
     if slash:
         return await _named(client, kind, rest, word)
     if word.isdecimal() and word.isascii() and len(word) <= DIGITS_MAX:
@@ -101,11 +200,17 @@ async def _find(client: Client, namespace: str, word: str) -> Target:
 
 
 async def _named(client: Client, namespace: str, name: str, word: str) -> Target:
-    """A Job of that name goes before a Workload of that name."""
+    """A Job of that name goes before a Workload, a group, or a pod of that name."""
     try:
         return Target(await _by_name(client, namespace, name, word), None)
     except Refusal:
-        return await _by_workload(client, namespace, name, word)
+        pass
+    for way in (_by_workload, _by_group):
+        try:
+            return await way(client, namespace, name, word)
+        except Refusal:
+            continue
+    return await _by_pod(client, namespace, name, word)
 
 
 async def _by_name(client: Client, namespace: str, name: str, word: str) -> Document:
@@ -130,7 +235,9 @@ async def _by_workload(client: Client, namespace: str, name: str, word: str) -> 
                 return Target(await client.get(JOBS, text_at(owner, "name"), namespace), workload)
             except NotFound:
                 break
-    return Target(None, workload)
+    pods = await managed_pods(client, namespace)
+    units = units_of(pods, [workload])
+    return next((u for u in units if u.workload is workload), Target(None, workload))
 
 
 def _missing(word: str, namespace: str) -> Refusal:

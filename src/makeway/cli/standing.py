@@ -1,5 +1,7 @@
 """How a job stands: one word, since when, and why it waits; from the Job and its Workload.
 
+What stands in a queue without a Job stands alike: a pod, a group of pods, a Workload for itself.
+
     pending ──► reserved ──► admitted ──► running ──► succeeded, failed
        ▲  ▲                                  │
 held ──┘  └──────────── evicting ◄───────────┘
@@ -10,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from makeway.api.labels import JOB_UID, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import (
+    GROUP_NAME,
+    GROUP_TOTAL,
+    IS_GROUP,
+    JOB_UID,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+)
 from makeway.api.times import format_time
 from makeway.cli.reading import (
     Document,
@@ -38,6 +47,7 @@ HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
 SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
 ENDED = frozenset((SUCCEEDED, FAILED))
+JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may stand in a queue
 STYLES: Mapping[str, str] = {
     HELD: "dim",
     PENDING: "yellow",
@@ -52,16 +62,22 @@ STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    job: Document
+    job: Document  # the first of its pods, or else its Workload, where there is no Job
     workload: Document | None  # None: nobody has made one
+    kind: str = JOB
+    pods: tuple[Document, ...] = ()  # where there is no Job
     status: str
     reason: str  # why it does not run; empty when it does, or has
     wait_s: float | None  # until it was admitted, or until now; None: it is in no queue
     run_s: float | None  # None: it has not begun
 
     @property
+    def name(self) -> str:
+        return (group_of(self.job) if self.kind == POD_GROUP else "") or name_of(self.job)
+
+    @property
     def queue(self) -> str:
-        return label(self.job, QUEUE_NAME)
+        return label(self.job, QUEUE_NAME) or text_at(self.workload, "spec", "queueName")
 
     @property
     def created_at(self) -> float:
@@ -69,7 +85,7 @@ class Standing:
 
     @property
     def ended_at(self) -> float | None:
-        return ended_at(self.job)
+        return _end_of(self.kind, self.job, self.workload)
 
     @property
     def priority(self) -> int | None:
@@ -88,7 +104,8 @@ class Standing:
         ended = self.ended_at
         return {
             "id": id_of(self.job),
-            "name": name_of(self.job),
+            "name": self.name,
+            "kind": self.kind,
             "namespace": namespace_of(self.job),
             "queue": self.queue or None,
             "status": self.status,
@@ -107,18 +124,44 @@ class Standing:
 
 def standing_of(job: Document, workload: Document | None, now: float) -> Standing:
     status = _status(job, workload)
-    started, ended = _started_at(job, workload), ended_at(job)
-    created = moment_at(job, "metadata", "creationTimestamp")
-    is_queued = bool(label(job, QUEUE_NAME)) and created is not None
-    waited_until = started if started is not None else ended if ended is not None else now
-    return Standing(
+    bare = Standing(
         job=job,
         workload=workload,
         status=status,
         reason=_reason(job, workload, status, now),
-        wait_s=max(0.0, waited_until - created) if is_queued and created is not None else None,
-        run_s=None if started is None else max(0.0, (now if ended is None else ended) - started),
+        wait_s=None,
+        run_s=None,
     )
+    return _with_spans(bare, now)
+
+
+def standing_without_job(
+    pods: tuple[Document, ...], workload: Document | None, now: float
+) -> Standing:
+    """Of what stands in a queue for itself; there are pods or there is a Workload."""
+    lead = pods[0] if pods else workload
+    assert lead is not None
+    group = is_group(pods, workload)
+    status = _status_without_job(pods, workload)
+    bare = Standing(
+        job=lead,
+        workload=workload,
+        kind=POD_GROUP if group else POD if pods else WORKLOAD,
+        pods=pods,
+        status=status,
+        reason=_reason_without_job(pods, workload, status, now),
+        wait_s=None,
+        run_s=None,
+    )
+    return _with_spans(bare, now)
+
+
+def _with_spans(standing: Standing, now: float) -> Standing:
+    started, ended = _started_at(standing.job, standing.workload), standing.ended_at
+    waited_until = started if started is not None else ended if ended is not None else now
+    waited = max(0.0, waited_until - standing.created_at)
+    ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
+    return replace(standing, wait_s=waited if standing.queue else None, run_s=ran)
 
 
 def _status(job: Document, workload: Document | None) -> str:
@@ -130,10 +173,32 @@ def _status(job: Document, workload: Document | None) -> str:
         return ENDING
     if workload is None:
         return _without_workload(job)
-    if is_so(workload, "QuotaReserved") and is_so(workload, "Evicted"):
+    return _by_workload(workload, is_ready=bool(count_at(job, "status", "ready")))
+
+
+def _status_without_job(pods: tuple[Document, ...], workload: Document | None) -> str:
+    if is_so(workload, "Finished"):
+        is_well = text_at(condition(workload, "Finished"), "reason") == "Succeeded"
+        return SUCCEEDED if is_well else FAILED
+    if workload is not None and _is_evicting(workload):
+        return EVICTING
+    if all(at(found, "metadata", "deletionTimestamp") for found in pods or (workload,)):
+        return ENDING
+    if workload is None:
+        return PENDING
+    are_ready = any(is_so(pod, "Ready") for pod in pods)
+    return _by_workload(workload, is_ready=are_ready or is_so(workload, "PodsReady"))
+
+
+def _is_evicting(workload: Document) -> bool:
+    return is_so(workload, "QuotaReserved") and is_so(workload, "Evicted")
+
+
+def _by_workload(workload: Document, *, is_ready: bool) -> str:
+    if _is_evicting(workload):
         return EVICTING
     if is_so(workload, "Admitted"):
-        return RUNNING if count_at(job, "status", "ready") else ADMITTED
+        return RUNNING if is_ready else ADMITTED
     if at(workload, "spec", "active") is False:
         return HELD
     return RESERVED if is_so(workload, "QuotaReserved") else PENDING
@@ -152,6 +217,25 @@ def _reason(job: Document, workload: Document | None, status: str, now: float) -
         return ""
     if workload is None:
         return "no Workload was made for it yet" if label(job, QUEUE_NAME) else "in no queue"
+    return _why_it_waits(workload, status, now)
+
+
+def _reason_without_job(
+    pods: tuple[Document, ...], workload: Document | None, status: str, now: float
+) -> str:
+    if status == FAILED:
+        return _said(condition(workload, "Finished"))
+    if status in (RUNNING, SUCCEEDED, ENDING):
+        return ""
+    if workload is None:
+        total = annotation(pods[0], GROUP_TOTAL) or label(pods[0], GROUP_TOTAL)
+        if is_group(pods, workload) and total:
+            return f"{len(pods)} of {total} pods of its group are there"
+        return "no Workload was made for it yet"
+    return _why_it_waits(workload, status, now)
+
+
+def _why_it_waits(workload: Document, status: str, now: float) -> str:
     if status == EVICTING:
         return _said(condition(workload, "Evicted"))
     if status == HELD:
@@ -193,6 +277,13 @@ def ended_at(job: Document) -> float | None:
     return None
 
 
+def _end_of(kind: str, job: Document, workload: Document | None) -> float | None:
+    if kind == JOB:
+        return ended_at(job)
+    finished = condition(workload, "Finished") if is_so(workload, "Finished") else None
+    return moment_at(finished, "lastTransitionTime")
+
+
 def with_pods(standing: Standing, pods: Iterable[Document]) -> Standing:
     """Why a job that may run does not: what its pods say of nodes and containers."""
     if standing.status not in (ADMITTED, PENDING) or is_so(standing.workload, "Evicted"):
@@ -202,6 +293,20 @@ def with_pods(standing: Standing, pods: Iterable[Document]) -> Standing:
         if scheduled is not None and not is_so(pod, "PodScheduled"):
             return replace(standing, reason=f"no node for its pods: {_said(scheduled)}")
     return standing
+
+
+# --- pods without a Job ---
+
+
+def group_of(pod: Document) -> str:
+    """The group that a pod is admitted with; empty: none."""
+    return label(pod, GROUP_NAME) or annotation(pod, GROUP_NAME)
+
+
+def is_group(pods: tuple[Document, ...], workload: Document | None) -> bool:
+    if pods:
+        return bool(group_of(pods[0]))
+    return workload is not None and annotation(workload, IS_GROUP) == "true"
 
 
 # --- a Job and its Workload ---

@@ -11,17 +11,20 @@ from collections.abc import Iterable
 from makeway.cli import connect
 from makeway.cli.command import Command
 from makeway.cli.reading import Document, annotation, name_of, namespace_of, uid_of
-from makeway.cli.references import user_name
+from makeway.cli.references import managed_pods, units_of, user_name
 from makeway.cli.spans import span_text
 from makeway.cli.standing import (
     ADMITTED,
     ENDED,
+    JOB,
+    POD,
     STYLES,
     SUBMITTED_BY,
     Standing,
     id_of,
     pods_by_job,
     standing_of,
+    standing_without_job,
     with_pods,
     workloads_by_job,
 )
@@ -72,15 +75,21 @@ async def standings(
     """All that pass the filters, in the order in which they came."""
     where = "" if arguments.all_namespaces else namespace
     jobs = (await client.list(JOBS, where)).items
-    workloads = workloads_by_job((await client.list(WORKLOADS, where)).items)
+    workloads = (await client.list(WORKLOADS, where)).items
+    by_job = workloads_by_job(workloads)
     now = time.time()
-    found = [standing_of(job, workloads.get(uid_of(job)), now) for job in jobs]
+    found = [standing_of(job, by_job.get(uid_of(job)), now) for job in jobs]
     if any(standing.status == ADMITTED for standing in found):
         pods = pods_by_job((await client.list(PODS, where)).items)
         found = [with_pods(one, pods.get(uid_of(one.job), ())) for one in found]
+    taken = {uid_of(one.workload) for one in found if one.workload is not None}
+    free = [workload for workload in workloads if uid_of(workload) not in taken]
+    units = units_of(await managed_pods(client, where), free)
+    alone = [standing_without_job(unit.pods, unit.workload, now) for unit in units]
+    found += [with_pods(one, one.pods) for one in alone]
     return sorted(
         (standing for standing in found if _passes(standing, arguments)),
-        key=lambda s: (s.created_at, id_of(s.job) or 0, name_of(s.job)),
+        key=lambda s: (s.created_at, id_of(s.job) or 0, s.name),
     )
 
 
@@ -95,7 +104,7 @@ def _print(shown: list[Standing], namespace: str, arguments: argparse.Namespace)
         print_document(arguments.output, listing(shown))
     elif arguments.output == "name":
         for standing in shown:
-            print(f"job.batch/{name_of(standing.job)}")
+            print(reference_of(standing))
     elif shown:
         head = [*HEAD, *(WIDE if arguments.output == "wide" else ())]
         rows = [_row(standing, is_wide=arguments.output == "wide") for standing in shown]
@@ -104,6 +113,12 @@ def _print(shown: list[Standing], namespace: str, arguments: argparse.Namespace)
         place = "" if arguments.all_namespaces else f" in namespace {namespace}"
         more = "" if arguments.all else " that has not ended"
         print(f"there is no job{place}{more}", file=sys.stderr)
+
+
+def reference_of(standing: Standing) -> str:
+    """As kubectl takes it."""
+    kinds = {JOB: "job.batch", POD: "pod"}
+    return f"{kinds.get(standing.kind, 'workload.kueue.x-k8s.io')}/{standing.name}"
 
 
 def listing(shown: Iterable[Standing]) -> Document:
@@ -129,7 +144,7 @@ def _row(standing: Standing, *, is_wide: bool) -> list[Cell]:
         reason = reason[: REASON_MAX - 1] + "…"
     cells = [
         Cell("-" if number is None else str(number)),
-        Cell(name_of(standing.job)),
+        Cell(standing.name),
         Cell(standing.queue or "-"),
         Cell(standing.status, STYLES.get(standing.status, "")),
         Cell("-" if priority is None else str(priority)),
@@ -154,6 +169,7 @@ wait the reason. `makeway` alone does the same. The words are: pending (waits fo
 quota), held (waits for `makeway resume`), reserved (holds quota, may not start yet),
 admitted (may start), running, evicting (is being stopped), ending (is being
 deleted), succeeded, failed; suspended is a Job in no queue that does not run.
+Pods, groups of pods and Workloads that stand in a queue without a Job are listed too.
 """,
     examples="""\
 examples:

@@ -10,11 +10,14 @@ from makeway.client import Client
 from makeway.deploy.moving_out import move_out, removal
 from makeway.deploy.objects import Site
 
-FREE_WORKLOADS = """\
-Workloads carry a finalizer that nobody takes away any more; when the controller
-is gone, `makeway uninstall --apply` does it, or:
+LET_GO = """\
+Workloads and queued pods carry a finalizer that nobody takes away any more; when the
+controller is gone, `makeway uninstall --apply` does it, or:
   kubectl get workloads.kueue.x-k8s.io -A --no-headers |
   while read namespace name rest; do kubectl patch workloads.kueue.x-k8s.io \\
+    -n $namespace $name --type=merge -p '{"metadata":{"finalizers":null}}'; done
+  kubectl get pods -A -l kueue.x-k8s.io/managed=true --no-headers |
+  while read namespace name rest; do kubectl patch pods \\
     -n $namespace $name --type=merge -p '{"metadata":{"finalizers":null}}'; done"""
 
 
@@ -32,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("all queues, flavors and Workloads are deleted with their kinds; Jobs stay")
     if arguments.apply:
         return converse(arguments, site_of(arguments), _move_out)
-    say(FREE_WORKLOADS)
+    say(LET_GO)
     say(f"the namespace {arguments.namespace} stays")
     show(removal(site_of(arguments), has_crds=arguments.crds), arguments.output)
     return 0
@@ -40,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _move_out(client: Client, site: Site, arguments: argparse.Namespace) -> None:
     await move_out(client, site, tell, has_crds=arguments.crds)
-    say(f"the namespace {site.namespace} stays; Jobs that wait stay suspended")
+    say(f"the namespace {site.namespace} stays; Jobs that wait stay suspended, pods gated")
 
 
 COMMAND = Command(
@@ -50,7 +53,7 @@ COMMAND = Command(
 Print what to delete so that Makeway is gone from a cluster, in this order: the
 admission policies, the controller, its rights; with --crds the kinds of queues,
 and every queue with them. With --apply it is deleted. Jobs that run go on, and
-Jobs that wait stay suspended until somebody starts them.
+Jobs that wait stay suspended until somebody starts them, as pods that wait stay gated.
 """,
     examples="""\
 examples:

@@ -158,7 +158,7 @@ def _sign_of(document: Document) -> _Sign:
 
 def _lacks_pods(document: Document) -> bool:
     conditions = (document.get("status") or {}).get("conditions") or ()
-    true = {c["type"] for c in conditions if c["status"] == "True"}
+    true = {c.get("type") for c in conditions if c.get("status") == "True"}
     return LACKS_PODS in true and RESERVED not in true
 
 
@@ -198,8 +198,8 @@ class Admission:
         self._failures: dict[WorkloadKey, int] = {}  # in a row
         self._giving_up: set[WorkloadKey] = set()  # deactivated by us; the spec doesn't say so yet
         self._heard: dict[tuple[Resource, Key], ev.Event] = {}  # the last of each queue object
+        self._stirred: dict[LocalQueueKey, None] = {}  # whoever waits behind them is unplaced
         self._unplaced: dict[WorkloadKey, None] = {}  # may have to be told that no queue has them
-        self._by_class: dict[str, set[WorkloadKey]] = {}  # who is annotated with it
         self._pods_told: dict[WorkloadKey, ev.PodsChanged] = {}  # told to the engine once trusted
         self._are_pods_trusted = False
         self._pods_trusted_at: float | None = None  # None: not begun yet, or over
@@ -214,18 +214,16 @@ class Admission:
         elif resource in QUEUE_VIEWS:
             self._hear_queue_object(resource, key, document)
         else:
-            for workload in sorted(self._by_class.get(key.name, ())):
+            tracks = self._tracks.items()
+            for workload in [k for k, track in tracks if track.sign.preemption_class == key.name]:
                 self._rank_again(workload)
 
     def _rank_again(self, key: WorkloadKey) -> None:
         """A class that it is annotated with has changed."""
         document = self._picture.get(WORKLOADS, _key(key))
-        entry = self.engine.state.entries.get(key)
         view = None if document is None else decode_own(queueing.Workload, document).object
-        if view is not None and entry is not None:
-            self._hear_spec(
-                replace(entry.workload, preemption_priority=self._preemption_priority(view))
-            )
+        if view is not None:
+            self._hear_spec(workload_of(view, self._resources, self._preemption_priority(view)))
 
     def _apply(self, event: ev.Event) -> None:
         if self.observer is not None:
@@ -248,14 +246,7 @@ class Admission:
             self._heard[resource, key] = event
             self._apply(event)
         if resource != NAMESPACES:
-            self._unplaced.update(
-                dict.fromkeys(
-                    entry.workload.key
-                    for local_queue in self._local_queues(resource, key)
-                    for entry in self.engine.state.by_local_queue.get(local_queue, {}).values()
-                    if entry.phase is Phase.PENDING
-                )
-            )
+            self._stirred.update(dict.fromkeys(self._local_queues(resource, key)))
 
     def _local_queues(self, resource: Resource, key: Key) -> list[LocalQueueKey]:
         """The doors behind which a changed object may change something."""
@@ -266,13 +257,14 @@ class Admission:
 
     def _hear_workload(self, key: Key, document: Document | None) -> None:
         workload_key = WorkloadKey(str(key))
-        if document is None:
-            self._forget(workload_key)
-            self._tracks.pop(workload_key, None)
-            self._apply(ev.WorkloadRemoved(workload_key))
-            return
         track = self._tracks.get(workload_key)
+        if document is None:
+            self._lose_workload(workload_key)
+            return
         sign = _sign_of(document)
+        if track is not None and track.sign.uid != sign.uid:
+            self._lose_workload(workload_key)
+            track = None
         if track is not None and track.sign == sign:
             # By far the most changes are of the status alone; the rest need not be read again.
             document = {**document, "spec": {}}
@@ -285,15 +277,19 @@ class Admission:
             self._hear_status(track, self.engine.state.entries[workload_key].workload, status, view)
             return
         workload = workload_of(view, self._resources, self._preemption_priority(view))
-        if track is None or track.sign.uid != sign.uid:
-            self._forget(workload_key)
-            track = _Track(sign, standing_of(status))
-            self._tracks[workload_key] = track
+        if track is None:
+            self._tracks[workload_key] = _Track(sign, standing_of(status))
             self._see(workload, status)
             return
         track.sign = sign
         self._hear_spec(workload)
         self._hear_status(track, workload, status, view)
+
+    def _lose_workload(self, key: WorkloadKey) -> None:
+        self._forget(key)
+        for of_workload in (self._tracks, self._not_before, self._failures):
+            of_workload.pop(key, None)
+        self._apply(ev.WorkloadRemoved(key))
 
     def _see(self, workload: Workload, status: WorkloadStatus) -> None:
         self._apply(ev.WorkloadSeen(workload, status))
@@ -367,11 +363,9 @@ class Admission:
 
     def _preemption_priority(self, view: queueing.Workload) -> int | None:
         """The number of the class that an annotation names, if it may be used."""
-        key = WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
         name = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS)
         if not name:
             return None
-        self._by_class.setdefault(name, set()).add(key)
         for resource in (WORKLOAD_CLASSES, PRIORITY_CLASSES):
             found = self._picture.get(resource, Key("", name))
             if found is not None and found["value"] >= (view.spec.priority or 0):
@@ -447,6 +441,11 @@ class Admission:
 
     def _see_to_unplaced(self, now: float) -> None:
         """Tell those whom no queue will look at, a few at a time."""
+        if self._stirred and not self._unplaced:
+            door, _ = self._stirred.popitem()
+            entries = self.engine.state.by_local_queue.get(door, {}).values()
+            pending = [e.workload.key for e in entries if e.phase is Phase.PENDING]
+            self._unplaced.update(dict.fromkeys(pending))
         for key in list(islice(self._unplaced, PLACED_AT_ONCE_MAX)):
             del self._unplaced[key]
             entry = self.engine.state.entries.get(key)
@@ -492,7 +491,7 @@ class Admission:
 
     def _due_at(self, now: float) -> float | None:
         moments = [] if self._next_at is None else [self._next_at]
-        if self._has_news or self._unplaced:
+        if self._has_news or self._unplaced or self._stirred:
             moments.append(now)
         if self._explained:
             moments.append(next(iter(self._explained.values()))[0])
@@ -512,7 +511,7 @@ class Admission:
         if document is None or entry is None or entry.phase is not Phase.PENDING:
             return False
         conditions = (document.get("status") or {}).get("conditions") or ()
-        shown = {Told(c["type"], c["status"], c["reason"], c["message"]) for c in conditions}
+        shown = {tuple(c.get(field, "") for field in Told._fields) for c in conditions}
         return any(told.type == RESERVED and told not in shown for told in news.told)
 
     def _write(self, key: WorkloadKey, now: float) -> list[Write]:

@@ -79,20 +79,26 @@ class Draft:
         value = [{"name": name, "count": count} for name, count in counts.items() if count]
         self._fields["reclaimablePods"] = value or None
 
+    def readiness(self) -> Condition | None:
+        """What was said last about the pods of this admission."""
+        conditions = self.workload.status.conditions
+        said = find_condition(conditions, "PodsReady")
+        if said is not None and _is_of_earlier(said, find_condition(conditions, "Admitted")):
+            return None
+        return said
+
+    def have_been_ready(self) -> bool:
+        said = self.readiness()
+        return said is not None and (said.status == "True" or said.reason == "WaitForRecovery")
+
     def note_readiness(self, *, are_ready: bool) -> None:
         """Tell whether the pods of this admission are ready, or have been."""
-        conditions = self.workload.status.conditions
-        before = find_condition(conditions, "PodsReady")
-        if before is not None and _is_of_earlier(before, find_condition(conditions, "Admitted")):
-            before = None
-        has_been_ready = before is not None and (
-            before.status == "True" or before.reason == "WaitForRecovery"
-        )
+        before, have_been_ready = self.readiness(), self.have_been_ready()
         if are_ready:
             if before is None or before.status != "True":
-                reason = "Recovered" if has_been_ready else "Started"
+                reason = "Recovered" if have_been_ready else "Started"
                 self.set("PodsReady", "True", reason, _READY)
-        elif has_been_ready:
+        elif have_been_ready:
             self.set("PodsReady", "False", "WaitForRecovery", _LOST)
         else:
             self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
@@ -146,8 +152,17 @@ def _is_of_earlier(condition: Condition, admitted: Condition | None) -> bool:
     return (condition.last_transition_time or 0.0) < (admitted.last_transition_time or 0.0)
 
 
-def are_pods_ready(job: Job) -> bool:
-    return not job.spec.suspend and job.status.ready + job.status.succeeded >= count_of(job)
+def are_pods_ready(job: Job, *, have_been: bool) -> bool:
+    """Whether as many pods as it has at once are ready or have succeeded.
+
+    Some may have succeeded in an earlier admission. So until these have been ready for the first
+    time, one of them at least has to be, while there is work left.
+    """
+    spec, ready, succeeded = job.spec, job.status.ready, job.status.succeeded
+    if spec.suspend or ready + succeeded < count_of(job):
+        return False
+    total = count_of(job) if spec.completions is None else spec.completions
+    return have_been or ready > 0 or succeeded >= total
 
 
 def reclaimable_count(job: Job, workload: Workload) -> int:

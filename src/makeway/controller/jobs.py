@@ -191,7 +191,8 @@ class Jobs(Reconciler):
         job, workload = pair.job, pair.workload
         next_at: float | None = None
         if may_run(workload):
-            draft.note_readiness(are_ready=are_pods_ready(job))
+            are_ready = are_pods_ready(job, have_been=draft.have_been_ready())
+            draft.note_readiness(are_ready=are_ready)
             next_at = draft.note_time()
         draft.note_reclaimable({POD_SET_NAME: reclaimable_count(job, workload)})
         patch = draft.patch()

@@ -128,6 +128,8 @@ class Placing:
     # Hearing
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+        if resource == WORKLOADS and not self._holds_gangs(key, document):
+            return
         self._is_stale = True
         if resource == PODS:
             self._pod_changed(key, document)
@@ -255,7 +257,8 @@ class Placing:
         self._are_classes_new = True
 
     def _gangs_changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        gangs = () if document is None else self._described(key, document)
+        is_over = document is None or (resource == WORKLOADS and not _is_admitted(document))
+        gangs = () if document is None or is_over else self._described(key, document)
         keys = tuple(gang.key for gang in gangs)
         for gone in self._gangs.pop((resource, key), ()):
             if gone not in keys:
@@ -266,6 +269,11 @@ class Placing:
             self._gangs[resource, key] = keys
         if resource == WORKLOADS and self._evictions.is_under_way(key):
             self._evictions.mark(key)
+
+    def _holds_gangs(self, key: Key, document: Document | None) -> bool:
+        """Whether a queue Workload has gangs, or had: most of those that change only wait."""
+        is_known = (WORKLOADS, key) in self._gangs or self._evictions.is_under_way(key)
+        return is_known or (document is not None and _is_admitted(document))
 
     def _described(self, key: Key, document: Document) -> Sequence[Gang]:
         view = decode(document).object
@@ -460,6 +468,16 @@ class Placing:
                 del self._held[key]
                 self._is_stale = True
                 self._pod_changed(key, self._picture.get(PODS, key))
+
+
+def _is_admitted(document: Document) -> bool:
+    """Whether a queue Workload may run; told without reading all of it."""
+    true = {
+        condition.get("type")
+        for condition in (document.get("status") or {}).get("conditions") or ()
+        if condition.get("status") == "True"
+    }
+    return "Admitted" in true and not true & {"Evicted", "Finished"}
 
 
 def _replica_of(key: Key, view: batch.Pod) -> tuple[Key, str] | None:

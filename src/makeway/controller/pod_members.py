@@ -20,8 +20,10 @@ from makeway.api.labels import (
     IS_GROUP,
     MANAGED,
     POD_SET,
+    PREBUILT,
     QUEUE_NAME,
     RETRIABLE,
+    ROLE_HASH,
 )
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
@@ -43,6 +45,7 @@ class Member:
     total: int | None  # pods in its group; None: it doesn't say so, or not as a number
     is_fast: bool  # the first pod of its group speaks for all
     is_final: bool  # no pod of its group is to be replaced
+    is_anothers: bool  # who has made it, or the Workload it names, answers for it as well
     role: str  # equal for pods that are alike to the queues
     defect: str  # why it can't be read; empty if it can
     phase: str
@@ -97,10 +100,11 @@ def member_of(key: Key, document: Document) -> Member:
     spec = document.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
-    true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
     is_gated = ADMISSION_GATE in gates
-    role, defect = labels.get(POD_SET, ""), ""
-    if is_gated or not role:  # what an admission adds would make it another one
+    role, defect = labels.get(POD_SET) or annotations.get(ROLE_HASH) or "", ""
+    # What an admission adds would make it another one; before, nobody's word counts.
+    if is_gated or not role:
         role, defect = _role_in(document)
     return Member(
         key=key,
@@ -110,6 +114,7 @@ def member_of(key: Key, document: Document) -> Member:
         total=_number(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)),
         is_fast=annotations.get(GROUP_FAST) == "true",
         is_final=annotations.get(RETRIABLE) == "false",
+        is_anothers=bool(labels.get(PREBUILT) or _controller_of(metadata)),
         role=role,
         defect=defect,
         phase=status.get("phase") or "Pending",
@@ -122,6 +127,11 @@ def member_of(key: Key, document: Document) -> Member:
         is_forced=metadata.get("deletionGracePeriodSeconds") == 0,
         is_told=STOPPING in true,
     )
+
+
+def _controller_of(metadata: Document) -> Document | None:
+    references = metadata.get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _number(text: str | None) -> int | None:
@@ -160,8 +170,7 @@ def is_queued(document: Document) -> bool:
     """Whether a queue has to do with a pod for itself, not through its Job."""
     metadata = document["metadata"]
     labels = metadata.get("labels") or {}
-    references = metadata.get("ownerReferences") or ()
-    owner = next((reference for reference in references if reference.get("controller")), None)
+    owner = _controller_of(metadata)
     if owner is not None and (owner["apiVersion"], owner["kind"]) == (JOBS.api_version, JOBS.kind):
         return False
     is_managed = labels.get(MANAGED) == "true" or MANAGED in (metadata.get("finalizers") or ())

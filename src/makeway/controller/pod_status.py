@@ -48,7 +48,7 @@ def ending_of(unit: Unit) -> tuple[str, str] | None:
 
     A group in which no pod is to be replaced has failed when its last pod is over.
     """
-    if unit.active:
+    if unit.active or not unit.members:
         return None
     if not unit.group:
         return _ending_of_pod(unit)

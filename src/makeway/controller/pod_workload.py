@@ -175,6 +175,25 @@ def pod_set_of(name: str, count: int, pod: Pod) -> Document:
     return {"name": name, "count": count, "template": template}
 
 
+def named_by(workload: Workload, members: Sequence[Member]) -> tuple[Member, ...]:
+    """Members of a group by the names that its Workload has for what they ask for.
+
+    Kueue names pod sets otherwise than we do. A group that it has admitted keeps those names, and a
+    pod that takes the place of another is known by its shape.
+    """
+    pod_sets = workload.spec.pod_sets
+    names = {pod_set.name for pod_set in pod_sets}
+    if all(member.role in names for member in members):
+        return tuple(members)
+    by_shape = {role_of(pod_set.template.spec): pod_set.name for pod_set in reversed(pod_sets)}
+    return tuple(
+        member
+        if member.role in names
+        else replace(member, role=by_shape.get(member.role, member.role))
+        for member in members
+    )
+
+
 def has_shape_of(workload: Workload, composition: Composition) -> bool:
     """Whether a Workload shows these pods as they are."""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}

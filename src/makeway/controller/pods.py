@@ -53,6 +53,7 @@ from makeway.controller.pod_workload import (
     annotations_of,
     composed,
     has_shape_of,
+    named_by,
     narrowed,
     new_workload,
     pod_set_of,
@@ -114,6 +115,7 @@ class Pods(Reconciler):
         if view.object is None:
             problem = str(view.errors[0])
             return Plan([*writes, *self._note(key, members, "Unreadable", problem)])
+        members = named_by(view.object, members) if group else members
         plan = self._step(Unit(key, group, members, view.object, document), now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
@@ -174,6 +176,8 @@ class Pods(Reconciler):
         done = [m for m in members if m.is_lost or is_going or (m.is_over and not group)]
         writes: list[Write] = [*self._free(done)]
         for member in active:
+            if member.is_anothers:
+                continue  # Kueue has Workloads for such pods that nothing here leads to
             message = "It runs without a Workload that holds quota for it"
             writes += self._end(member, "NoWorkload", message, now)
         waiting = [member for member in members if member.is_gated and not member.is_leaving]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from makeway.api import queueing
 from makeway.api.codec import decode_own
@@ -46,14 +46,18 @@ class _Count:
     used: Counter[FlavorResource] = field(default_factory=Counter)
 
     def add(self, entry: Entry) -> None:
-        if entry.phase is Phase.PENDING:
-            self.pending += 1
-        elif entry.phase in HOLDING:
-            self.reserving += 1
-            self.reserved.update(entry.usage)
+        """Count one who holds quota."""
+        self.reserving += 1
+        self.admitted += entry.admitted_at is not None
+        for cell, amount in entry.usage.items():
+            self.reserved[cell] += amount
             if entry.admitted_at is not None:
-                self.admitted += 1
-                self.used.update(entry.usage)
+                self.used[cell] += amount
+
+
+class _Unsupported(NamedTuple):
+    spec: tuple[str, int]  # uid and generation of the document that was read
+    found: Sequence[Unsupported]
 
 
 class QueueStatus:
@@ -65,9 +69,12 @@ class QueueStatus:
         self._is_due = True  # a queue object has changed since
         self._at = 0.0  # when it was counted last
         self._busy: set[tuple[Resource, Key]] = set()
+        self._unsupported: dict[tuple[Resource, Key], _Unsupported] = {}
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         self._is_due = True
+        if document is None:
+            self._unsupported.pop((resource, key), None)
 
     def act(self, now: float) -> Plan:
         state = self._engine.state
@@ -97,7 +104,7 @@ class QueueStatus:
             conditions = with_condition(
                 _conditions(document), "Active", *_queue_activity(queue), now=now
             )
-            found = decode_own(queueing.ClusterQueue, document).unsupported
+            found = self._unsupported_in(QUEUES, key, document, queueing.ClusterQueue)
             cells = tuple(quotas_of(queue.spec))
             status = _status(count, cells, queue)
             status["conditions"] = with_unsupported(conditions, found, now)
@@ -110,17 +117,37 @@ class QueueStatus:
             document = self._picture.get(LOCAL_QUEUES, key)
             if local_queue is None or document is None:
                 continue
-            count = _Count()
-            for entry in state.by_local_queue.get(local_queue.key, {}).values():
-                count.add(entry)
+            # There may be very many who wait or have finished: one comparison for each of them.
+            entries = state.by_local_queue.get(local_queue.key, {}).values()
+            begun = [entry for entry in entries if entry.phase is not Phase.PENDING]
+            count = _Count(pending=len(entries) - len(begun))
+            for entry in begun:
+                if entry.phase is not Phase.FINISHED and entry.phase in HOLDING:
+                    count.add(entry)
             queue = state.queues.get(local_queue.queue)
             activity = _local_activity(local_queue.stop_policy, queue)
             cells = tuple(quotas_of(queue.spec)) if queue is not None else ()
             conditions = with_condition(_conditions(document), "Active", *activity, now=now)
-            found = decode_own(queueing.LocalQueue, document).unsupported
+            found = self._unsupported_in(LOCAL_QUEUES, key, document, queueing.LocalQueue)
             status = _status(count, cells, None)
             status["conditions"] = with_unsupported(conditions, found, now)
             yield from self._patch(LOCAL_QUEUES, key, document, status)
+
+    def _unsupported_in(
+        self,
+        resource: Resource,
+        key: Key,
+        document: Document,
+        view: type[queueing.ClusterQueue | queueing.LocalQueue],
+    ) -> Sequence[Unsupported]:
+        """Read only where the spec is a new one: most often it is usage that has changed."""
+        metadata = document["metadata"]
+        spec = metadata["uid"], metadata.get("generation") or 0
+        known = self._unsupported.get((resource, key))
+        if known is None or known.spec != spec:
+            known = _Unsupported(spec, decode_own(view, document).unsupported)
+            self._unsupported[resource, key] = known
+        return known.found
 
     def _patch(
         self, resource: Resource, key: Key, document: Document, status: Document

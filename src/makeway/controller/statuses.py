@@ -44,7 +44,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.tree import Inactive
-from makeway.translate import PREEMPTOR
+from makeway.translate import LACKS_PODS, PODS_GONE, PREEMPTOR
 from makeway.translate.words import (
     decision_text,
     format_span,
@@ -185,6 +185,7 @@ _NEAREST_FIRST = (
     "WaitingForQuota",
     "ExceedsMaxQuota",
     "NoMatchingFlavor",
+    LACKS_PODS,
     "Misconfigured",
 )
 
@@ -201,6 +202,8 @@ def _word(reason: Obstacle) -> str:
             return "NoMatchingFlavor"
         case LocalQueueStopped() | QueueInactive(why=Inactive.STOPPED):
             return "Suspended"
+        case Defective(problem=problem) if problem == PODS_GONE:
+            return LACKS_PODS
         case NotCovered() | NamespaceNotAdmitted() | Defective():
             return "Misconfigured"
         case _:

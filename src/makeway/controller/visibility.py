@@ -52,7 +52,7 @@ class Visibility:
             condition.get("message") or "nobody has looked at it yet"
             for pod in pods
             for condition in (pod.get("status") or {}).get("conditions") or ()
-            if condition["type"] == "PodScheduled" and condition["status"] == "False"
+            if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False")
         )
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
@@ -76,12 +76,18 @@ class Visibility:
         """Everybody who came through `door`; None: all."""
         items: list[Document] = []
         seen: dict[LocalQueueKey, int] = {}
-        for position, key in enumerate(self._engine.waiting_in(queue)):
+        needed = offset + limit if door is None else None
+        for position, key in enumerate(self._engine.waiting_in(queue, needed)):
             workload = self._engine.state.entries[key].workload
             in_local_queue = seen.get(workload.local_queue, 0)
             seen[workload.local_queue] = in_local_queue + 1
             if door is not None and workload.local_queue != door:
                 continue
+            if offset > 0:
+                offset -= 1
+                continue
+            if len(items) == limit:
+                break
             items.append(
                 {
                     "metadata": {"name": key.partition("/")[2], "namespace": workload.namespace},
@@ -95,7 +101,7 @@ class Visibility:
             "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
             "kind": "PendingWorkloadsSummary",
             "metadata": {},
-            "items": items[offset : offset + limit],
+            "items": items,
         }
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from makeway.api import versions
-from makeway.api.labels import IN_USE
+from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound, Resource
 from makeway.client.client import Document
 from makeway.client.resources import (
@@ -43,7 +43,6 @@ from makeway.deploy.applying import (
 )
 from makeway.deploy.objects import Site, controller, crds, namespace, policies
 from makeway.deploy.policies import GROUP as POLICY_GROUP
-from makeway.deploy.policies import MANAGED
 
 GROUP = versions.QUEUEING_GROUP
 HUB = versions.HUB_VERSION
@@ -75,7 +74,7 @@ class Findings:
     api_services: tuple[Document, ...]
     definitions: tuple[Document, ...]  # CRDs of kinds that Makeway has too
     others: tuple[str, ...]  # names of CRDs of Kueue's that it has not
-    gated_pods: int
+    owned_pods: int  # that wait or run in queues for themselves, and have a controller
 
     @property
     def is_at_home(self) -> bool:
@@ -114,10 +113,10 @@ class Findings:
             )
         if self.others:
             found.append(f"left as they are, and of no use to Makeway: {', '.join(self.others)}")
-        if self.gated_pods:
+        if self.owned_pods:
             found.append(
-                f"{self.gated_pods} pods wait in queues without a Job; Makeway doesn't queue such "
-                "pods, and leaves them as they are"
+                f"{self.owned_pods} queued pods belong to a Deployment, StatefulSet or the like; "
+                "they go on, but Makeway doesn't queue those that come in their place"
             )
         return found
 
@@ -150,7 +149,7 @@ async def look(client: Client) -> Findings:
         others=tuple(
             d["metadata"]["name"] for d in definitions if d["metadata"]["name"] not in ours
         ),
-        gated_pods=sum(bool(pod["spec"].get("schedulingGates")) for pod in pods),
+        owned_pods=sum(bool(_controller_of(pod)) for pod in pods),
     )
 
 
@@ -311,8 +310,7 @@ async def _afterwords(client: Client) -> list[str]:
     owners: Counter[str] = Counter()
     for workload in (await client.list(WORKLOADS)).items:
         owner = _controller_of(workload)
-        is_job = owner.get("kind") == "Job" and owner["apiVersion"].startswith("batch/")
-        if owner and not is_job and not _is_finished(workload):
+        if owner and not _is_looked_after(owner) and not _is_finished(workload):
             owners[owner["kind"]] += 1
     leaving = [
         named(queue)
@@ -335,6 +333,12 @@ async def _afterwords(client: Client) -> list[str]:
 def _controller_of(document: Document) -> Document:
     references = document["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), {})
+
+
+def _is_looked_after(owner: Document) -> bool:
+    """Whether Makeway starts and stops what such an object runs."""
+    kind = owner["apiVersion"].partition("/")[0], owner["kind"]
+    return kind in (("batch", "Job"), ("v1", "Pod"))
 
 
 def _is_finished(workload: Document) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from makeway.api.labels import IN_USE
+from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
 from makeway.deploy.applying import (
     DEPLOYMENTS,
+    PODS,
     Tell,
     delete_all,
     until_stopped,
@@ -20,7 +21,7 @@ from makeway.deploy.objects import NAME, Site, controller, crds, lease, policies
 
 def removal(site: Site, *, has_crds: bool) -> list[Document]:
     """What to delete, in this order: policies first, lest they hold back what nobody releases."""
-    site = replace(site, gates_pods=True, configuration="-")  # whatever there may be
+    site = replace(site, configuration="-")  # whatever there may be
     parts = [*policies(site), *reversed(controller(site)), lease(site)]
     return [_bare(document) for document in (*parts, *(crds() if has_crds else ()))]
 
@@ -35,7 +36,7 @@ def _bare(document: Document) -> Document:
 
 
 async def move_out(client: Client, site: Site, tell: Tell, *, has_crds: bool) -> None:
-    """Delete it all; Workloads are freed of their finalizer once the controller is gone."""
+    """Delete it all; Workloads and pods are freed of finalizers once the controller is gone."""
     try:
         deployment: Document | None = await client.get(DEPLOYMENTS, NAME, site.namespace)
     except NotFound:
@@ -51,4 +52,6 @@ async def move_out(client: Client, site: Site, tell: Tell, *, has_crds: bool) ->
     except NotFound:
         count = 0  # there are no such kinds
     tell(f"{count} Workloads are no longer held by a finalizer")
+    count = await without_finalizer(client, PODS, MANAGED, has_leaving=True)
+    tell(f"{count} pods are no longer held by a finalizer")
     await delete_all(client, parts[last:], tell)

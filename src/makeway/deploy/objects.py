@@ -38,7 +38,6 @@ class Site:
     namespace: str = "makeway-system"
     image: str = f"makeway:{version('makeway')}"
     kube: KubeVersion = MUTATING_SINCE
-    gates_pods: bool = False
     configuration: str = ""  # text of the controller's Configuration; empty: defaults
 
     @property
@@ -63,9 +62,9 @@ def crds() -> list[Document]:
 def policies(site: Site) -> list[Document]:
     found: list[Document] = []
     if site.kube >= MUTATING_SINCE:
-        found += mutating_policies(gates_pods=site.gates_pods)
+        found += mutating_policies()
     if site.kube >= VALIDATING_SINCE:
-        found += validating_policies(site.account, gates_pods=site.gates_pods)
+        found += validating_policies(site.account)
     return list(map(_labelled, found))
 
 

@@ -1,4 +1,4 @@
-"""Admission policies: a queued Job waits from its first moment, and nobody else releases it.
+"""Admission policies: a queued Job or pod waits from its first moment; only its queue releases it.
 
 Kubernetes evaluates them itself, so there is no webhook that could be down.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from makeway.api.labels import QUEUE_NAME
+from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
 
 Document = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
 API_VERSION = f"{GROUP}/v1"
-GATE = "kueue.x-k8s.io/admission"  # scheduling gate
-MANAGED = "kueue.x-k8s.io/managed"  # label and finalizer of a pod that waits in a queue
 
 
 class KubeVersion(NamedTuple):
@@ -35,10 +33,11 @@ _NO_PART_OF_A_JOB = "!" + _OWNER.format(" && o.kind == 'Job' && o.apiVersion.sta
 _OF_KUBERNETES = "object.spec.?managedBy.orValue('{0}') == '{0}'".format(
     "kubernetes.io/job-controller"
 )
-_GATES = "{}.spec.?schedulingGates.orValue([]).exists(g, g.name == '" + GATE + "')"
+_GATES = "{}.spec.?schedulingGates.orValue([]).exists(g, g.name == '" + ADMISSION_GATE + "')"
+_IS_MANAGED = "{}.metadata.?labels[?'" + MANAGED + "'].orValue('') == 'true'"
 
 
-def mutating_policies(*, gates_pods: bool) -> list[Document]:
+def mutating_policies() -> list[Document]:
     """Those that hold back what is created."""
     jobs = _policy(
         "makeway-suspend-queued-jobs",
@@ -56,12 +55,13 @@ def mutating_policies(*, gates_pods: bool) -> list[Document]:
         {"names-a-queue": _NAMED.format("object"), "has-no-controller": "!" + _OWNER.format("")},
         f"Object{{metadata: Object.metadata{{labels: {{'{MANAGED}': 'true'}}, "
         f"finalizers: ['{MANAGED}']}}, "
-        f"spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}",
+        f"spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: "
+        f"'{ADMISSION_GATE}'}}]}}}}",
     )
-    return [*jobs, *(pods if gates_pods else ())]
+    return [*jobs, *pods]
 
 
-def validating_policies(account: str, *, gates_pods: bool) -> list[Document]:
+def validating_policies(account: str) -> list[Document]:
     """Those that let `account`, a service account's user name, and nobody else release it."""
     is_us = f"request.userInfo.username == '{account}'"
     suspended = "{}.spec.?suspend.orValue(false)"
@@ -80,11 +80,14 @@ def validating_policies(account: str, *, gates_pods: bool) -> list[Document]:
     pods = _guard(
         "makeway-release-queued-pods",
         _rules("", "pods", "UPDATE", MANAGED),
-        f"!{_GATES.format('oldObject')} || {_GATES.format('object')} || {is_us}",
-        "a queued pod is released by its queue",
+        # Without the label, the next request would not come before this policy.
+        f"!{_GATES.format('oldObject')} || {is_us} || "
+        f"({_GATES.format('object')} && {_IS_MANAGED.format('object')})",
+        "a queued pod is released by its queue; "
+        f"to run it outside of queues, create it without the label {QUEUE_NAME}",
         {},
     )
-    return [*jobs, *(pods if gates_pods else ())]
+    return [*jobs, *pods]
 
 
 def _rules(group: str, resource: str, operation: str, label: str) -> Document:

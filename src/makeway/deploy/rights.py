@@ -28,12 +28,14 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(QUEUEING, ("workloads",), ("create", "delete", "patch")),
     _rule(QUEUEING, ("clusterqueues/status", "localqueues/status", "workloads/status"), ("patch",)),
     _rule("batch", ("jobs",), (*_READ, "patch")),
-    # A Workload keeps its Job from going first; some clusters ask who may say so
+    # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
     _rule("batch", ("jobs/finalizers",), ("update",)),
     _rule("", ("namespaces", "nodes", "pods"), _READ),
-    # Pods of gangs get their nodes from us, and pods that make way for them are ended.
-    _rule("", ("pods",), ("delete",)),
+    # Pods that are queued without a Job are released by us. Pods of gangs get their nodes from us,
+    # and pods that make way are ended.
+    _rule("", ("pods",), ("delete", "patch")),
+    _rule("", ("pods/finalizers",), ("update",)),
     _rule("", ("pods/binding", "pods/eviction"), ("create",)),
     _rule("", ("pods/status",), ("patch",)),
     _rule("", ("events",), ("create", "patch")),

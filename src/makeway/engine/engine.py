@@ -61,10 +61,11 @@ class Engine:
         """Why a workload does not run, who holds what it needs, and what would help."""
         return explain(self.state, key, now)
 
-    def waiting_in(self, name: QueueName) -> tuple[WorkloadKey, ...]:
-        """Everybody who waits in a queue, first come first."""
+    def waiting_in(self, name: QueueName, limit: int | None = None) -> tuple[WorkloadKey, ...]:
+        """Who waits in a queue, first come first; no more than `limit`, if given."""
         self.state.settle_forest()
-        return tuple(e.workload.key for e in waiting_line(self.state, self.state.queues[name]))
+        line = waiting_line(self.state, self.state.queues[name], limit)
+        return tuple(entry.workload.key for entry in line)
 
     def standing_heads(self) -> tuple[HeadOutcome, ...]:
         """Heads of trees where nothing has changed: what the last cycle said of them holds."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from heapq import nlargest
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 from typing import NamedTuple
 
 from makeway.engine.cycle import TreeCycle
@@ -244,25 +245,34 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     )
 
 
-def waiting_line(state: ClusterState, queue: QueueState) -> list[Entry]:
-    """Everybody who waits in a queue, in its order, parked or not."""
-    return [entry for _, entry in sorted(_in_line(state, queue))]
+def waiting_line(state: ClusterState, queue: QueueState, limit: int | None = None) -> list[Entry]:
+    """Who waits in a queue, in its order, parked or not; the first `limit` of them, if given."""
+    line = _in_line(state, queue)
+    if limit is not None and limit < len(line):
+        return [entry for _, entry in nsmallest(limit, line)]
+    return [entry for _, entry in sorted(line, key=itemgetter(0))]
 
 
 def _before(state: ClusterState, queue: QueueState, entry: Entry) -> list[tuple[QueueOrder, Entry]]:
     """Who waits before it, in no order: a long line is not sorted for the sake of one."""
-    own = next(order for order, other in _in_line(state, queue) if other is entry)
+    own = _placed(state, queue, entry)[0]
     return [item for item in _in_line(state, queue) if item[0] < own]
 
 
-def _in_line(state: ClusterState, queue: QueueState) -> Iterator[tuple[QueueOrder, Entry]]:
-    """Everybody who waits in a queue, each with what orders them; no two orders are equal."""
+def _in_line(state: ClusterState, queue: QueueState) -> list[tuple[QueueOrder, Entry]]:
+    """Who waits in a queue, each with what orders them; no two orders are equal."""
     pinned = queue.pending.pinned
-    for entry in (*queue.pending.active(), *queue.pending.parked()):
-        if entry is pinned:
-            yield FIRST, entry
-        else:
-            yield (state.order_of(entry) if entry.place is None else entry.place[0]), entry
+    everybody = (*queue.pending.active(), *queue.pending.parked())
+    return [
+        entry.place if entry.place and entry is not pinned else _placed(state, queue, entry)
+        for entry in everybody
+    ]
+
+
+def _placed(state: ClusterState, queue: QueueState, entry: Entry) -> tuple[QueueOrder, Entry]:
+    if entry is queue.pending.pinned:
+        return FIRST, entry
+    return entry.place or (state.order_of(entry), entry)
 
 
 def _queue_of(state: ClusterState, entry: Entry) -> QueueState | None:

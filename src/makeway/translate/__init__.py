@@ -25,6 +25,7 @@ from makeway.translate.queues import (
 from makeway.translate.workloads import (
     LACKS_PODS,
     NO_TRANSFORMATIONS,
+    PODS_GONE,
     PREEMPTOR,
     assignment_of,
     constraints_of,
@@ -38,6 +39,7 @@ from makeway.translate.workloads import (
 __all__ = [
     "LACKS_PODS",
     "NO_TRANSFORMATIONS",
+    "PODS_GONE",
     "PREEMPTOR",
     "QueueObject",
     "assignment_of",

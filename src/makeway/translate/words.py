@@ -49,6 +49,7 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
+from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
 
@@ -295,6 +296,8 @@ def reason_text(reason: Reason) -> str:
             return f"The place is held for {reason.preemptor}, for whom others make way"
         case NamespaceNotAdmitted():
             return f"Workload namespace ({reason.namespace}) doesn't match ClusterQueue selector"
+        case Defective(problem=problem) if problem == PODS_GONE:
+            return f"The workload waits for pods: {problem}"
         case Defective():
             return f"The workload can't run as it is written: {reason.problem}"
         case _:

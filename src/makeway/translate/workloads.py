@@ -36,6 +36,7 @@ NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
 # Condition: pods of a group are gone, and whoever created them has to replace them.
 LACKS_PODS = "WaitingForReplacementPods"
+PODS_GONE = "pods of its group are gone and have to be created again"  # a defect until they are
 
 
 def key_of(view: queueing.Workload) -> WorkloadKey:
@@ -114,7 +115,7 @@ def lacks_pods(view: queueing.Workload) -> bool:
 def defect_of(view: queueing.Workload) -> str | None:
     """A container that asks for more than its own limit can never start; nor can missing pods."""
     if lacks_pods(view):
-        return "pods of its group are gone and have to be created again"
+        return PODS_GONE
     for index, pod_set in enumerate(view.spec.pod_sets):
         spec = pod_set.template.spec
         for field, containers in (

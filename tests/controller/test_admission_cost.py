@@ -1,0 +1,67 @@
+"""How much Admission and its neighbours do for a change: counts, not seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from makeway.api.codec import decode
+from makeway.client.client import Document
+from makeway.client.resources import LOCAL_QUEUES, QUEUES, WORKLOADS
+from makeway.client.writes import Key
+from makeway.controller.admission import ON_THEIR_WAY_MAX
+from makeway.engine import events as ev
+from makeway.engine.decisions import Cycle
+from tests.controller.placing_lab import Lab
+from tests.controller.test_admission import Hall
+
+
+class Ear:
+    """Hears what the engine is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def hears(self, event: ev.Event) -> None:
+        self.heard.append(type(event).__name__)
+
+    def begins(self) -> None: ...
+
+    def ended(self, cycle: Cycle, now: float) -> None: ...
+
+
+def test_what_a_queue_says_of_itself_is_no_news_to_the_engine() -> None:
+    hall = Hall()
+    hall.settle()
+    ear = hall.admission.observer = Ear()
+    hall.edit(QUEUES, Key("", "a"), {"status": {"pendingWorkloads": 7}}, "status")
+    hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"status": {"pendingWorkloads": 7}}, "status")
+    assert ear.heard == []
+    hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"spec": {"stopPolicy": "Hold"}})
+    assert ear.heard == ["LocalQueueChanged"]
+
+
+def test_of_many_writes_only_so_many_are_on_their_way() -> None:
+    hall = Hall(stopPolicy="Hold")
+    for number in range(ON_THEIR_WAY_MAX + 100):
+        hall.submit(f"w-{number}", 1)
+    planned = 0
+    for _ in range(50):
+        hall.now += 1
+        planned += len(hall.admission.act(hall.now).writes)
+    assert planned == ON_THEIR_WAY_MAX
+
+
+def test_placing_reads_only_workloads_that_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(document: Document) -> object:
+        read.append(document["metadata"]["name"])
+        return decode(document)
+
+    monkeypatch.setattr("makeway.controller.placing.decode", counted)
+    lab = Lab()
+    for name, types in (("waits", ()), ("runs", ("Admitted",)), ("ran", ("Admitted", "Finished"))):
+        conditions = [{"type": type, "status": "True"} for type in types]
+        document = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"podSets": []}}
+        lab.put(WORKLOADS, {**document, "status": {"conditions": conditions}})
+    assert read == ["runs"]

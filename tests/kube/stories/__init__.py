@@ -1,0 +1,29 @@
+"""The stories, by name. Importing a module of this folder adds its stories."""
+
+from tests.kube.stories import (
+    deleting,
+    discovering,
+    jobs,
+    kubectl,
+    objects,
+    patching,
+    pods,
+    queues,
+    reading,
+    watching,
+)
+from tests.kube.stories.registry import STORIES
+
+__all__ = [
+    "STORIES",
+    "deleting",
+    "discovering",
+    "jobs",
+    "kubectl",
+    "objects",
+    "patching",
+    "pods",
+    "queues",
+    "reading",
+    "watching",
+]

@@ -1,0 +1,114 @@
+"""What a server says of itself: groups, kinds, versions, health."""
+
+from typing import Any
+
+from tests.kube.stories.registry import story
+from tests.kube.teller import Teller
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+OURS = ("batch", "coordination.k8s.io", "kueue.x-k8s.io", "policy")
+KINDS = {
+    "v1": ("events", "namespaces", "nodes", "pods"),
+    "batch/v1": ("jobs",),
+    "coordination.k8s.io/v1": ("leases",),
+    "policy/v1": ("poddisruptionbudgets",),
+    "scheduling.k8s.io/v1": ("priorityclasses",),
+    "kueue.x-k8s.io/v1beta2": (
+        "admissionchecks",
+        "clusterqueues",
+        "cohorts",
+        "localqueues",
+        "resourceflavors",
+        "workloads",
+        "workloadpriorityclasses",
+    ),
+}
+# Parts of pods, nodes and namespaces that have to do with running them.
+SERVED = ("status", "binding", "eviction", "log", "finalize")
+
+
+def _is_ours(plural: str, kinds: tuple[str, ...]) -> bool:
+    head, _, part = plural.partition("/")
+    return head in kinds and (not part or part in SERVED)
+
+
+@story
+async def kinds_and_their_names(t: Teller) -> None:
+    for api_version, kinds in KINDS.items():
+        root = "/apis/" if "/" in api_version else "/api/"
+        _, _, body = await t.send("GET", root + api_version)
+        found = [e for e in body["resources"] if _is_ours(e["name"], kinds)]
+        for entry in found:
+            entry.pop("storageVersionHash", None)
+            entry["verbs"] = " ".join(sorted(entry["verbs"]))
+        named = {entry.pop("name"): entry for entry in found}
+        t.note(api_version, {"kind": body["kind"], "of": body["groupVersion"], "found": named})
+
+
+@story
+async def groups_in_one_answer(t: Teller) -> None:
+    for path, wanted in (("/api", ("",)), ("/apis", OURS)):
+        _, headers, body = await t.send("GET", path, accept=AGGREGATED)
+        found: dict[str, Any] = {}
+        for group in body["items"]:
+            name = group["metadata"].get("name", "")
+            if name in wanted:
+                found[name or "core"] = [
+                    {"version": v["version"], "freshness": v["freshness"], **_resources(name, v)}
+                    for v in group["versions"]
+                    if v["version"] != "v1beta1"
+                ]
+        t.note(path, {"type": headers["content-type"], "kind": body["kind"], "groups": found})
+
+
+def _resources(group: str, version: dict[str, Any]) -> dict[str, Any]:
+    name = f"{group}/{version['version']}".lstrip("/")
+    found = {}
+    for entry in version["resources"]:
+        if entry["resource"] in KINDS.get(name, ()):
+            parts = [p for p in entry.get("subresources") or () if p["subresource"] in SERVED]
+            found[entry["resource"]] = {
+                "scope": entry["scope"],
+                "kind": entry["responseKind"]["kind"],
+                "singular": entry["singularResource"],
+                "parts": sorted(part["subresource"] for part in parts),
+            }
+    return {"resources": found}
+
+
+@story
+async def groups_one_by_one(t: Teller) -> None:
+    await t.call("the core", "GET", "/api", show=("kind", "versions"))
+    _, _, body = await t.send("GET", "/apis")
+    found = {g["name"]: g for g in body["groups"] if g["name"] in OURS and "kueue" not in g["name"]}
+    t.note("all groups", {"kind": body["kind"], "found": found})
+    await t.call("one group", "GET", "/apis/batch")
+    await t.call("no group", "GET", "/apis/nope.example.com")
+    await t.call("no version", "GET", "/apis/batch/v9")
+    await t.call("no path", "GET", "/nope")
+
+
+@story
+async def health_and_version(t: Teller) -> None:
+    for path in ("/healthz", "/livez", "/readyz"):
+        await t.call(path, "GET", path)
+    code, _, body = await t.send("GET", "/version")
+    t.note("/version", {"code": code, "keys": sorted(set(body) & _VERSION)})
+    await t.call("with a slash at the end", "GET", "/version/", show=("nothing",))
+
+
+_VERSION = {"major", "minor", "gitVersion", "platform", "compiler", "buildDate", "goVersion"}
+
+
+@story
+async def what_one_may_do(t: Teller) -> None:
+    url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": t.namespace}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    show = ("kind", "status.allowed", "spec.resourceAttributes")
+    await t.call("create jobs", "POST", url, review, show=show)
+    await t.call("read a review", "GET", url)

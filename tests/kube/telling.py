@@ -1,0 +1,31 @@
+"""Telling all stories to one server."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from makeway.client.kubeconfig import Access
+from tests.kube.stories import STORIES
+from tests.kube.teller import Kubectl, Teller
+
+STORY_TIMEOUT_S = 120.0
+
+
+async def _tell(name: str, access: Access, kubectl: Kubectl | None) -> list[dict[str, Any]]:
+    teller = Teller(access, name.replace("_", "-")[:63].rstrip("-"), kubectl)
+    try:
+        namespace = {"metadata": {"name": teller.namespace}}
+        await teller.quiet("POST", "/api/v1/namespaces", namespace)
+        async with asyncio.timeout(STORY_TIMEOUT_S):
+            await STORIES[name].tell(teller)
+    finally:
+        await teller.close()
+    return teller.transcript
+
+
+def tell(name: str, access: Access, kubeconfig: Path, home: Path) -> list[dict[str, Any]]:
+    """The transcript of one story; a server can be told each of them once."""
+    binary = shutil.which("kubectl")
+    kubectl = Kubectl(binary, kubeconfig, home) if binary else None
+    return asyncio.run(_tell(name, access, kubectl))
