@@ -129,7 +129,7 @@ def format_quantity(value: Fraction) -> str:
 
 
 def canonical(value: object) -> str:
-    """Write a quantity as Kubernetes does: in its own sort of suffix, the coarsest that is exact."""
+    """Write a quantity as Kubernetes does: in its sort of suffix, the coarsest that is exact."""
     nanos, text = parse_nanos(value), str(value)
     if nanos == 0:
         return "0"
