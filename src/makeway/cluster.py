@@ -29,6 +29,7 @@ from makeway.controller.gangs import GangStatuses
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import Placing
+from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.series import Family, Type
 from makeway.controller.visibility import Visibility
@@ -165,6 +166,7 @@ def parts_for(
     parts: list[Part] = [
         admission,
         Jobs(picture),
+        Pods(picture),
         Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
         *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
         QueueStatus(picture, admission.engine),

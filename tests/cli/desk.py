@@ -146,16 +146,16 @@ class Desk:
         self.stands(group, *conditions)
 
     def _enqueue(self, name: str, metadata: Document, pod: Document) -> None:
+        template = {"spec": {"containers": pod["spec"]["containers"]}}
         workload = {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": "Workload",
             "metadata": {"name": name, **metadata},
             "spec": {
                 "queueName": pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod["spec"]}}],
+                "podSets": [{"name": "main", "count": 1, "template": template}],
             },
         }
-        workload["spec"]["podSets"][0]["template"]["spec"].pop("schedulingGates", None)
         self._in_loop(self._create(workload))
 
     def pod_status(self, pod: str, **status: Any) -> None:

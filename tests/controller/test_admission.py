@@ -400,3 +400,24 @@ def test_an_edit_of_a_waiting_workload_counts(field: str) -> None:
     hall.settle()
 
     assert "waiting" in hall.admitted()
+
+
+def test_who_was_given_up_stays_so_though_its_class_changes_meanwhile() -> None:
+    hall = Hall(admissionChecksStrategy={"admissionChecks": [{"name": "budget"}]})
+    hall.put(CHECKS, {"metadata": {"name": "budget"}, "spec": {"controllerName": "x"}})
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+    hall.edit(CHECKS, Key("", "budget"), {"status": {"conditions": [active]}}, "status")
+    hall.put(WORKLOAD_CLASSES, {"metadata": {"name": "dear"}, "value": 5})
+    train = workload("train", 2, "a", False)
+    train["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": "dear"}
+    hall.put(WORKLOADS, train)
+    hall.settle()
+    check = {**hall.status("train")["admissionChecks"][0], "state": "Rejected"}
+    hall.tell("train", admissionChecks=[check])
+    hall.refusals = [Unavailable("no answer")]
+    hall.settle()
+
+    hall.edit(WORKLOAD_CLASSES, Key("", "dear"), {"value": 6})
+    hall.settle(hall.now + 5)
+
+    assert not hall.get(WORKLOADS, Key("lab", "train"))["spec"]["active"]

@@ -13,6 +13,9 @@ from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
 from makeway.client.writes import Key
 from makeway.controller.pods import Pods
+from makeway.controller.statuses import waiting_word
+from makeway.engine.decisions import Defective
+from makeway.translate import PODS_GONE
 from makeway.translate.placement import gangs_held
 from tests.controller.pods_lab import PodLab, member, pod, running_group
 
@@ -139,6 +142,29 @@ def test_a_group_starts_as_a_whole_each_pod_in_its_pod_set() -> None:
     assert len(set(labels)) == 2
 
 
+def test_a_group_that_lacks_a_flavor_for_some_of_its_pods_starts_none_and_says_so() -> None:
+    lab = PodLab()
+    for name, cpu in (("leader", "4"), ("worker", "1")):
+        put(lab, member(name, 2, cpu=cpu))
+    lab.said.clear()
+    first, second = (pod_set["name"] for pod_set in lab.workload["spec"]["podSets"])
+    assigned = [
+        {"name": first, "count": 1, "flavors": {"cpu": "spot"}},
+        {"name": second, "count": 1, "flavors": {"cpu": "gone"}},
+    ]
+    admission = {"clusterQueue": "big", "podSetAssignments": assigned}
+    lab.say("QuotaReserved", "True", "QuotaReserved", admission=admission)
+    lab.say("Admitted", "True", "Admitted")
+
+    for _ in range(3):  # whatever else is written for it, nobody hears that a pod was started
+        lab.settle()
+        lab.say("QuotaReserved", "True", "QuotaReserved", f"said {lab.now}")
+
+    assert lab.is_gated("leader")
+    assert lab.is_gated("worker")
+    assert lab.reasons_said() == ["FlavorNotFound"]
+
+
 def test_a_group_is_ready_when_all_its_pods_are() -> None:
     lab = PodLab()
     lab.create_group("one", "two")
@@ -205,7 +231,26 @@ def test_pods_under_the_name_of_a_group_that_is_gone_are_a_new_group() -> None:
     assert counts(lab) == [2]
 
 
+def test_what_is_over_is_let_go_while_others_of_a_deleted_group_still_end() -> None:
+    lab = running_group("one", "two")
+    lab.delete(WORKLOADS, lab.workload_key)
+    lab.remove("one", "two")
+
+    lab.end("one", "Failed")
+    assert not lab.has_pod("one")
+    assert lab.has_workload
+
+    lab.end("two", "Failed")
+    assert not lab.has_pod("two")
+    assert not lab.has_workload
+
+
 # Replacement
+
+
+def test_what_waits_for_pods_has_a_word_of_its_own() -> None:
+    assert waiting_word([Defective(PODS_GONE)]) == LACK
+    assert waiting_word([Defective("a container asks for more than its limit")]) != LACK
 
 
 def test_a_failed_pod_may_be_replaced_at_once() -> None:

@@ -12,8 +12,11 @@ import pytest
 from makeway.client import ApiError, Resource
 from makeway.client.client import Document
 from makeway.client.resources import EVENTS, PODS, WORKLOADS
+from tests.cli.desk import Capsys
 from tests.kube.installing import BarePlane, Cluster, conditions_of
 from tests.kube.plane import BOOKKEEPING, require_assets
+
+pytestmark = pytest.mark.kube
 
 GROUP = "kueue.x-k8s.io"
 GATE = [{"name": f"{GROUP}/admission"}]
@@ -124,6 +127,11 @@ def until_stopped(cluster: Cluster, name: str) -> None:
         f"{name} is to stop", lambda: "deletionTimestamp" in cluster.get("Pod", name)["metadata"]
     )
     assert conditions_of(cluster.get("Pod", name))["TerminationTarget"] == "True"
+    until_gone(cluster, name)
+
+
+def until_gone(cluster: Cluster, name: str) -> None:
+    """A pod that is deleted ends."""
     cluster.do(lambda client: client.delete(PODS, name, "default", grace_s=0))
     cluster.until(f"{name} is gone", lambda: not cluster.is_there(PODS, name))
 
@@ -205,6 +213,29 @@ def test_a_group_that_was_stopped_waits_for_other_pods_in_their_place(cluster: C
     for name in ("a", "b"):
         cluster.create(member(f"new-{name}", "refuge", "twins"))
     start(cluster, "new-a", "new-b")
+
+
+def test_a_user_sees_explains_and_cancels_them(cluster: Cluster, capsys: Capsys) -> None:
+    cluster.create_all(ROOM.format(name="desk"))
+    for name in ("duo-a", "duo-b"):
+        cluster.create(member(name, "desk", "duo"))
+    start(cluster, "duo-a", "duo-b")
+    cluster.create(pod("third", "desk"))
+    third = cluster.workload_of("third")
+    cluster.until("it is told", lambda: bool(conditions_of(cluster.get("Workload", third))))
+
+    cluster.makeway("status", "-q", "desk")
+    told = capsys.readouterr().out
+    cluster.makeway("explain", "third")
+    told += capsys.readouterr().out
+    cluster.makeway("cancel", "duo", "-y")
+
+    assert [line.split()[1] for line in told.splitlines()[1:3]] == ["duo", "third"]
+    assert "insufficient unused quota for cpu in flavor a100, 1 more needed" in told
+    for name in ("duo-a", "duo-b"):
+        until_gone(cluster, name)
+    cluster.until("its Workload is gone", lambda: not cluster.is_there(WORKLOADS, "duo"))
+    until_released(cluster, "third")
 
 
 def test_nobody_but_its_queue_releases_a_pod(cluster: Cluster) -> None:

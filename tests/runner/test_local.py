@@ -76,6 +76,21 @@ def test_a_pod_that_listens_ends_within_its_grace(machine: Machine) -> None:
     assert "bye" in machine.log()
 
 
+def test_a_grace_counts_from_the_word_not_from_the_last_thing_that_happened(
+    machine: Machine,
+) -> None:
+    machine.host.start(
+        order(shell("trap 'sleep 0.5; echo bye; exit 7' TERM; echo up; sleep 60 & wait"))
+    )
+    machine.printed("up")
+    time.sleep(2.0)  # nothing wakes the supervisor meanwhile
+
+    machine.host.stop(UID, 1.9)
+
+    assert end_of(machine.over()).exit_code == 7
+    assert "bye" in machine.log()
+
+
 def test_a_pod_that_ignores_the_word_is_killed_with_all_its_descendants(machine: Machine) -> None:
     script = "trap '' TERM; (trap '' TERM; sleep 60) & echo $!; setsid sleep 61 & echo $!; wait"
     machine.host.start(order(shell(script)))

@@ -10,7 +10,7 @@ from typing import Any
 from makeway.client import NotFound
 from makeway.client.loop import Loop
 from makeway.client.picture import Picture
-from makeway.client.resources import EVENTS, PODS
+from makeway.client.resources import EVENTS, NODES, PODS
 from makeway.client.writes import Key
 from makeway.runner.host import PodState, RunOrder
 from makeway.runner.local import LocalHost
@@ -433,3 +433,36 @@ def test_many_pods_at_once_are_started_a_few_at_a_time() -> None:
         counts.append(len(host.started))
 
     assert (counts, len(host.started)) == ([5, 10], 12)
+
+
+def test_a_node_that_can_not_be_read_counts_as_it_was() -> None:
+    picture, host = Picture(), Counting()
+    runner = PodRunner(picture, host, nodes_from([NODE], 0.0))
+    odd = {"metadata": {"name": "here"}, "status": {"allocatable": {"cpu": "lots"}}}
+    runner.changed(NODES, Key("", "here"), {"apiVersion": "v1", "kind": "Node", **odd})
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "uid": "p", "resourceVersion": "1"},
+        "spec": {"nodeName": "here", "containers": [{"name": "main", "command": ["true"]}]},
+    }
+    picture.take(PODS, document)
+    runner.changed(PODS, Key("n", "p"), document)
+
+    runner.act(now=0.0)
+
+    assert list(host.started) == ["p"]
+
+
+def test_a_condition_without_a_type_is_left_where_it_stands(tmp_path: Path) -> None:
+    async def story(plane: Plane) -> None:
+        pod = await plane.create("odd", "echo here; sleep 1")
+        await plane.printed(pod, "here")
+        status = {"status": {"conditions": [{"status": "True"}]}}
+        await plane.client.patch(PODS, "odd", "default", patch=status, subresource="status")
+
+        ended = await plane.phase("odd", "Succeeded")
+
+        assert {"status": "True"} in ended["status"]["conditions"]
+
+    play(tmp_path, story)

@@ -11,6 +11,7 @@ import gc
 import logging
 import sys
 import time
+from math import inf
 
 from tests.simulation.planes import PLANES
 from tests.simulation.play import QUIET, Chaos, play
@@ -23,13 +24,18 @@ def main() -> int:
     options = _options()
     logging.disable(logging.CRITICAL if options.seed is None else logging.NOTSET)
     seeds = _seeds(options.seeds) if options.seed is None else range(options.seed, options.seed + 1)
-    started, failed = time.process_time(), []
+    started, failed, count = time.process_time(), [], 0
+    ends_at = time.monotonic() + 60 * options.minutes
     for number, seed in enumerate(seeds):
+        if time.monotonic() > ends_at:
+            break
+        count = number + 1
         played = play(
             seed,
             PLANES[options.plane],
             size=SIZES[options.size],
             chaos=QUIET if options.quiet else Chaos(),
+            is_lending=options.plane != "toys",
         )
         if played.accusations:
             failed.append(seed)
@@ -40,9 +46,8 @@ def main() -> int:
             print(f"seed {seed}: well, {played.changes} changes, history {played.history}")
         if number % COLLECT_EVERY == 0:
             gc.collect()
-    spent_s = time.process_time() - started
-    count = number + 1
-    print(f"{count} worlds, {len(failed)} failed {failed}, {1000 * spent_s / count:.0f} ms each")
+    each_ms = 1000 * (time.process_time() - started) / max(1, count)
+    print(f"{count} worlds, {len(failed)} failed {failed}, {each_ms:.0f} ms each")
     return 1 if failed else 0
 
 
@@ -53,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="middle")
     parser.add_argument("--plane", choices=PLANES, default=next(iter(PLANES)))
     parser.add_argument("--quiet", action="store_true", help="nothing goes wrong")
+    parser.add_argument("--minutes", type=float, default=inf, help="begin no world after that")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many")
     return parser.parse_args()
 

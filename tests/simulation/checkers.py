@@ -2,14 +2,15 @@
 
 Nothing here asks the code under test: quota is added up anew from the specs of queues and cohorts,
 and the rules of preemption are read off the policies. Those who act do so on what they have heard,
-which is a little old; where that excuses them, the excuse ends after `STALE_S`.
+which is a little old; where that excuses them, the excuse ends after `stale_s`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import NamedTuple
 
 from makeway.api.quantity import amount
@@ -22,7 +23,6 @@ from tests.simulation.witness import (
     QUEUES,
     WORKLOADS,
     Change,
-    Checker,
     Document,
     Place,
     Truth,
@@ -31,7 +31,10 @@ from tests.simulation.witness import (
 
 STALE_S = 120.0  # longer than any lag, outage and back-off of a storm together
 EVICTIONS_MAX = 15  # of one workload; whoever goes and comes more often goes in circles
+CIRCLE_S, WRITES_MAX = 60.0, 60  # so many writes of one object in such a time are a circle
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+MANAGED = "kueue.x-k8s.io/managed"
+GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 Amounts = Mapping[str, int]  # by resource
@@ -40,19 +43,6 @@ Amounts = Mapping[str, int]  # by resource
 class Cell(NamedTuple):
     flavor: str
     resource: str
-
-
-def all_checkers() -> list[Checker]:
-    return [
-        QuotaChecker(),
-        PreemptionChecker(),
-        EvictionChecker(),
-        AdmissionBeforePods(),
-        ReleaseChecker(),
-        JobChecker(),
-        NodeChecker(),
-        OrphanChecker(),
-    ]
 
 
 # --- reading objects ---
@@ -103,18 +93,33 @@ def queue_of(workload: Document) -> str:
 
 
 def usage_of(workload: Document) -> Counter[Cell]:
-    """What a workload counts for now: pods that it gave back no longer do."""
-    given_back = {
-        pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()
-    }
+    """What a workload counts for now: pods that it asked for and needs no more don't."""
+    asked = {pods["name"]: pods["count"] for pods in workload["spec"]["podSets"]}
+    for pods in workload["status"].get("reclaimablePods") or ():
+        asked[pods["name"]] -= pods["count"]
     usage: Counter[Cell] = Counter()
     for assigned in workload["status"]["admission"]["podSetAssignments"]:
         count = assigned.get("count") or 1
-        left = max(0, count - given_back.get(assigned["name"], 0))
+        left = max(0, min(count, asked[assigned["name"]]))
         for resource, flavor in (assigned.get("flavors") or {}).items():
             whole = amount(resource, assigned["resourceUsage"][resource])
             usage[Cell(flavor, resource)] += whole * left // count
     return usage
+
+
+def pods_of(workload: Document, truth: Truth) -> Iterator[Document]:
+    """The pods of its job; or the pod itself, or the group of pods, that it stands for."""
+    owner = owner_uid(workload)
+    yield from truth.owned_by(owner, PODS)
+    for pod in truth.all(PODS):
+        metadata = pod["metadata"]
+        if MANAGED not in (labels := metadata.get("labels") or {}):
+            continue
+        group = labels.get(GROUP_NAME)
+        if metadata["uid"] == owner or (
+            group is not None and group == workload["metadata"]["name"]
+        ):
+            yield pod
 
 
 # --- quota ---
@@ -214,17 +219,18 @@ def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
 class QuotaChecker:
     """No admission exceeds what its queue may have, and it counts for what its pods ask."""
 
-    def __init__(self) -> None:
-        self._edited_at = -STALE_S
+    def __init__(self, stale_s: float = STALE_S) -> None:
+        self._stale_s = stale_s
+        self._edited_at = -stale_s
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        if _is_edit(change):
+        if is_edit(change):
             self._edited_at = change.at
         elif change.kind == WORKLOADS and change.after is not None and holds_quota(change.after):
             if holds_quota(change.before) and _same_admission(change.before, change.after):
                 return
             yield from self._amounts(change.after)
-            if change.at - self._edited_at > STALE_S:
+            if change.at - self._edited_at > self._stale_s:
                 yield from self._room(change.after, change.place, truth)
 
     def later(self, truth: Truth) -> Iterator[str]:
@@ -251,7 +257,7 @@ class QuotaChecker:
                 yield f"{name_of(workload)} takes {used} {what}, but {queue} may have {room} more"
 
 
-def _is_edit(change: Change) -> bool:
+def is_edit(change: Change) -> bool:
     """Whether somebody changed or removed a queue or cohort that others may know otherwise."""
     if change.kind not in (QUEUES, COHORTS) or change.before is None:
         return False
@@ -264,26 +270,30 @@ def _same_admission(before: Document | None, after: Document) -> bool:
 
 # --- preemption ---
 
-_PREEMPTOR = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
+PREEMPTOR_IN_MESSAGE = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
 
 
 class PreemptionChecker:
     """Whoever is preempted may be: by the policy of the other's queue, its priority, its debts."""
 
-    def __init__(self) -> None:
+    def __init__(self, stale_s: float = STALE_S) -> None:
+        self._stale_s = stale_s
         self._known: dict[str, Document] = {}  # by name; also those that are gone
         self._priorities: dict[str, list[tuple[float, int]]] = defaultdict(list)
         self._queues: dict[str, str] = {}  # of workloads that held quota
         self._borrowed_at: dict[str, float] = {}
-        self._edited_at = -STALE_S
+        self._doubtful: list[tuple[float, str, str]] = []  # when, whose debts, and what
+        self._edited_at = -stale_s
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        if _is_edit(change):
+        if is_edit(change):
             self._edited_at = change.at
         if change.kind != WORKLOADS:
             return
         if change.after is not None:
             self._note(change.at, change.after)
+        if self._doubtful:
+            self._note_borrowers(change.at, truth)
         was = change.before is not None and find(change.before, "Preempted")
         is_now = find(change.after, "Preempted") if change.after is not None else None
         is_new = is_now is not None and is_now["status"] == "True" and is_now != was
@@ -294,7 +304,12 @@ class PreemptionChecker:
             self._note_borrowers(change.at, truth, change.before)
 
     def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
+        """Debts may be written after those who have to make way for them."""
+        self._note_borrowers(truth.now, truth)
+        for at, queue, what in self._doubtful:
+            is_late = truth.now - at > self._stale_s
+            if is_late and self._borrowed_at.get(queue, -inf) < at - self._stale_s:
+                yield f"{what}, but {queue} borrows nothing"
 
     def _note(self, at: float, workload: Document) -> None:
         name = name_of(workload)
@@ -319,12 +334,12 @@ class PreemptionChecker:
         self, at: float, victim: Document, condition: Document, truth: Truth
     ) -> Iterator[str]:
         name, reason = name_of(victim), condition["reason"]
-        found = _PREEMPTOR.search(condition.get("message", ""))
+        found = PREEMPTOR_IN_MESSAGE.search(condition.get("message", ""))
         preemptor = self._known.get(found["name"]) if found else None
         if preemptor is None:
             yield f"{name} is preempted for nobody known: {condition.get('message')}"
             return
-        if at - self._edited_at <= STALE_S:
+        if at - self._edited_at <= self._stale_s:
             return
         local = truth.get(
             LOCAL_QUEUES,
@@ -340,7 +355,8 @@ class PreemptionChecker:
         self, at: float, victim: str, preemptor: str, reason: str, queue: Document
     ) -> Iterator[str]:
         rules = queue["spec"].get("preemption") or {}
-        own, theirs = queue["metadata"]["name"], self._queues.get(victim, "")
+        own = queue["metadata"]["name"]
+        theirs = self._queues.get(victim, own)  # else its admission was never written
         is_lower = self._lowest(victim, at) < self._highest(preemptor, at)
         is_equal = self._lowest(victim, at) == self._highest(preemptor, at)
         if reason == "InClusterQueue":
@@ -356,8 +372,8 @@ class PreemptionChecker:
                 yield "it runs in the same queue"
             if policy == "Never" or (policy == "LowerPriority" and not is_lower):
                 yield f"the policy is {policy}, and the priorities forbid it"
-            if at - self._borrowed_at.get(theirs, -STALE_S) > STALE_S:
-                yield f"{theirs} borrows nothing"
+            if at - self._borrowed_at.get(theirs, -self._stale_s) > self._stale_s:
+                self._doubtful.append((at, theirs, f"{victim} is preempted for {preemptor}"))
             if reason == "InCohortReclaimWhileBorrowing":
                 yield from self._while_borrowing(at, victim, rules, is_lower)
         elif reason != "InCohortFairSharing":
@@ -383,7 +399,7 @@ class PreemptionChecker:
         """The priorities that somebody may still believe a workload to have."""
         held = self._priorities[name]
         ends = [until for until, _ in held[1:]] + [at]
-        return [p for (_, p), end in zip(held, ends, strict=True) if at - end <= STALE_S]
+        return [p for (_, p), end in zip(held, ends, strict=True) if at - end <= self._stale_s]
 
 
 class EvictionChecker:
@@ -401,6 +417,25 @@ class EvictionChecker:
         self._times[name] += 1
         if self._times[name] == EVICTIONS_MAX + 1:
             yield f"{name} was evicted more than {EVICTIONS_MAX} times"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
+class CircleChecker:
+    """No object is written again and again."""
+
+    def __init__(self) -> None:
+        self._times: dict[tuple[str, Place], deque[float]] = defaultdict(deque)
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        times = self._times[change.kind, change.place]
+        times.append(change.at)
+        while times[0] < change.at - CIRCLE_S:
+            times.popleft()
+        if len(times) == WRITES_MAX:
+            what = f"{change.kind} {'/'.join(change.place).lstrip('/')}"
+            yield f"{what} was written {WRITES_MAX} times within {CIRCLE_S:.0f} s"
 
     def later(self, truth: Truth) -> Iterator[str]:
         yield from ()
@@ -458,6 +493,26 @@ class AdmissionBeforePods:
         return False
 
 
+class GateChecker:
+    """A pod that waits in a queue by itself gets a node only while its Workload is admitted."""
+
+    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
+        pod = change.after
+        if change.kind != PODS or pod is None or not pod["spec"].get("nodeName"):
+            return
+        if change.before is not None and change.before["spec"].get("nodeName"):
+            return
+        if MANAGED not in (pod["metadata"].get("labels") or {}):
+            return
+        workloads = [w for w in truth.all(WORKLOADS) if pod in pods_of(w, truth)]
+        # An eviction may overtake the binding; what holds quota still has room for the pod.
+        if not any(holds_quota(w) and has(w, "Admitted") for w in workloads):
+            yield f"pod {name_of(pod)} gets a node, but is not admitted"
+
+    def later(self, truth: Truth) -> Iterator[str]:
+        yield from ()
+
+
 class ReleaseChecker:
     """Quota is given back only when nothing runs on it any more."""
 
@@ -466,7 +521,7 @@ class ReleaseChecker:
             return
         if not holds_quota(change.before) or holds_quota(change.after):
             return
-        for pod in truth.owned_by(owner_uid(change.after), PODS):
+        for pod in pods_of(change.after, truth):
             if not is_over(pod) and pod["spec"].get("nodeName"):
                 yield f"{name_of(change.after)} gives its quota back, but pod {name_of(pod)} runs"
 

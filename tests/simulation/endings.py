@@ -1,37 +1,55 @@
-"""Which jobs must come to an end once it is calm: all but those that nothing could ever help."""
+"""What must come to an end once it is calm: everything but what nothing could ever help."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from makeway.api.quantity import amount
 from tests.simulation.checkers import (
+    MANAGED,
     QUEUE_NAME,
     Cell,
     Quotas,
     has,
+    is_over,
     name_of,
     pod_requests,
+    pods_of,
 )
+from tests.simulation.idleness import LACKS_PODS
+from tests.simulation.necessity import queue_for
 from tests.simulation.witness import (
     FLAVORS,
+    GANG_WORKLOADS,
     JOBS,
     LOCAL_QUEUES,
     NODES,
+    POD_GROUPS,
+    PODS,
     QUEUES,
     WORKLOADS,
     Document,
     Truth,
 )
+from tests.simulation.worlds import NAMESPACE
 
 
 def unfinished(truth: Truth) -> list[str]:
-    """Jobs that have not ended, though they could be admitted with nobody else around."""
+    """Jobs and pods that have not ended, though they could with nobody else around."""
+    return [*_unfinished_jobs(truth), *_unfinished_pods(truth), *_unplaced_gangs(truth)]
+
+
+def _unfinished_jobs(truth: Truth) -> list[str]:
     waiting = [
-        job for job in truth.all(JOBS) if not has(job, "Complete") and not has(job, "Failed")
+        job
+        for job in truth.all(JOBS)
+        if not has(job, "Complete") and not has(job, "Failed") and not _is_off(job, truth)
     ]
     if not waiting:
         return []
     hopeless = [job for job in waiting if not could_run(job, truth)]
     blocked = {_queue_name(job, truth) for job in hopeless if _is_strict(job, truth)}
+    blocked |= _waiting_for_pods(truth)
     return [
         name_of(job)
         for job in waiting
@@ -39,16 +57,78 @@ def unfinished(truth: Truth) -> list[str]:
     ]
 
 
-def could_run(job: Document, truth: Truth) -> bool:
+def _waiting_for_pods(truth: Truth) -> set[str]:
+    """Queues in which a group of pods waits for others that nobody will bring."""
+    lacking = (w for w in truth.all(WORKLOADS) if has(w, LACKS_PODS))
+    queues = (queue_for(workload, truth) for workload in lacking)
+    return {queue["metadata"]["name"] for queue in queues if queue is not None}
+
+
+def _unfinished_pods(truth: Truth) -> list[str]:
+    """Those who wait in a queue by themselves; what is no longer whole may wait for ever."""
+    left = []
+    for workload in truth.all(WORKLOADS):
+        pods = [pod for pod in pods_of(workload, truth) if _is_loose(pod)]
+        wanted = sum(pods["count"] for pods in workload["spec"]["podSets"])
+        is_whole = len(pods) == wanted and not any(_has_failed(pod) for pod in pods)
+        if is_whole and workload["spec"].get("active", True) and _is_open(pods[0], truth):
+            left += [name_of(pod) for pod in pods if not is_over(pod)]
+    return left
+
+
+def _unplaced_gangs(truth: Truth) -> list[str]:
+    """Pods of whole gangs that have no node, though by now all machines are free."""
+    gangs: dict[str, list[Document]] = defaultdict(list)
+    for pod in truth.all(PODS):
+        spec = pod["spec"]
+        name = (spec.get("workloadRef") or {}).get("name") or (
+            spec.get("schedulingGroup") or {}
+        ).get("podGroupName")
+        if name and not is_over(pod) and "deletionTimestamp" not in pod["metadata"]:
+            gangs[name].append(pod)
+    return [
+        name_of(pod)
+        for name, pods in gangs.items()
+        if len(pods) >= _least(name, truth)
+        for pod in pods
+        if not pod["spec"].get("nodeName")
+    ]
+
+
+def _least(gang: str, truth: Truth) -> int:
+    if group := truth.get(POD_GROUPS, (NAMESPACE, gang)):
+        return int(group["spec"]["schedulingPolicy"]["gang"]["minCount"])
+    workload = truth.get(GANG_WORKLOADS, (NAMESPACE, gang))
+    assert workload is not None, gang
+    return int(workload["spec"]["podGroups"][0]["policy"]["gang"]["minCount"])
+
+
+def _is_off(job: Document, truth: Truth) -> bool:
+    workloads = truth.owned_by(job["metadata"]["uid"], WORKLOADS)
+    return any(workload["spec"].get("active") is False for workload in workloads)
+
+
+def _is_loose(pod: Document) -> bool:
+    return MANAGED in (pod["metadata"].get("labels") or {})
+
+
+def _has_failed(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Failed"
+
+
+def _is_open(job: Document, truth: Truth) -> bool:
     queue = truth.get(QUEUES, ("", _queue_name(job, truth)))
     if queue is None or queue["spec"].get("stopPolicy", "None") != "None":
         return False
-    for workload in truth.owned_by(job["metadata"]["uid"], WORKLOADS):
-        if workload["spec"].get("active") is False:
-            return False
     (group,) = queue["spec"]["resourceGroups"]
-    if any(truth.get(FLAVORS, ("", flavor["name"])) is None for flavor in group["flavors"]):
-        return False  # such a queue is not active
+    return all(truth.get(FLAVORS, ("", flavor["name"])) for flavor in group["flavors"])
+
+
+def could_run(job: Document, truth: Truth) -> bool:
+    queue = truth.get(QUEUES, ("", _queue_name(job, truth)))
+    if queue is None or not _is_open(job, truth):
+        return False
+    (group,) = queue["spec"]["resourceGroups"]
     asked = pod_requests(job["spec"]["template"]["spec"])
     quotas, node = Quotas(truth), f"queue {queue['metadata']['name']}"
     return any(

@@ -27,14 +27,16 @@ class Behaviour(NamedTuple):
     run_s: float
     exit_code: int
     stop_s: float  # how long it takes to obey
+    failures: int = 0  # before the run that counts; only of use where it is started again
+    ready_s: float = 0.0  # from its start until it is ready
 
     def command(self) -> list[str]:
-        return ["behave", str(self.run_s), str(self.exit_code), str(self.stop_s)]
+        return ["behave", *map(str, self)]
 
 
 def behaviour_of(order: RunOrder) -> Behaviour:
-    _, run_s, exit_code, stop_s = order.containers[0].argv
-    return Behaviour(float(run_s), int(exit_code), float(stop_s))
+    _, run_s, exit_code, stop_s, failures, ready_s = order.containers[0].argv
+    return Behaviour(float(run_s), int(exit_code), float(stop_s), int(failures), float(ready_s))
 
 
 class Machines:
@@ -45,6 +47,7 @@ class Machines:
         self._states: dict[str, PodState] = {}
         self._orders: dict[str, RunOrder] = {}  # all that ever were
         self._timers: dict[str, asyncio.TimerHandle] = {}  # what each will do next
+        self._stopped: set[str] = set()  # will not be started again
         self.tell: Callable[[str], None] | None = None  # None: nobody listens
 
     # What the runner sees
@@ -71,10 +74,11 @@ class Machines:
     def stop(self, uid: str, grace_s: float) -> None:
         if self._states[uid].is_over:
             return
+        self._stopped.add(uid)
         stop_s = behaviour_of(self._orders[uid]).stop_s
         code = TERMINATED if stop_s <= grace_s else KILLED
         loop, handle = asyncio.get_running_loop(), self._timers[uid]
-        is_running = self._states[uid].began_at is not None
+        is_running = isinstance(self._container(uid).now, Running)
         if not is_running or handle.when() > loop.time() + min(stop_s, grace_s):
             self._next(uid, min(stop_s, grace_s), self._end, code)
 
@@ -92,22 +96,47 @@ class Machines:
         loop = asyncio.get_running_loop()
         self._timers[uid] = loop.call_later(delay_s, act, uid, *more)
 
+    def _container(self, uid: str) -> ContainerState:
+        """All containers of a pod do the same."""
+        return next(iter(self._states[uid].containers.values()))
+
     def _begin(self, uid: str) -> None:
         behaviour, now = behaviour_of(self._orders[uid]), self._clock()
-        running = ContainerState(now=Running(started_at=now), is_started=True, is_ready=True)
-        self._change(uid, running, began_at=now)
-        self._next(uid, behaviour.run_s, self._end, behaviour.exit_code)
+        known, began_at = self._container(uid), self._states[uid].began_at
+        is_ready = not behaviour.ready_s
+        running = replace(known, now=Running(started_at=now), is_started=True, is_ready=is_ready)
+        self._change(uid, running, began_at=now if began_at is None else began_at)
+        self._next(uid, behaviour.run_s, self._end, self._exit_code(uid))
+        if not is_ready:
+            loop = asyncio.get_running_loop()
+            loop.call_later(behaviour.ready_s, self._be_ready, uid, running)
+
+    def _be_ready(self, uid: str, running: ContainerState) -> None:
+        if uid in self._states and self._container(uid) is running:
+            self._change(uid, replace(running, is_ready=True))
+
+    def _exit_code(self, uid: str) -> int:
+        behaviour = behaviour_of(self._orders[uid])
+        return 1 if self._container(uid).restarts < behaviour.failures else behaviour.exit_code
 
     def _end(self, uid: str, exit_code: int) -> None:
-        now = self._clock()
-        began_at = self._states[uid].began_at
+        now, known = self._clock(), self._container(uid)
+        began_at = known.now.started_at if isinstance(known.now, Running) else now
         ended = Ended(
             exit_code=exit_code,
             reason="Error" if exit_code else "Completed",
-            started_at=now if began_at is None else began_at,
+            started_at=began_at,
             finished_at=now,
         )
-        self._change(uid, ContainerState(now=ended), is_over=True)
+        order = self._orders[uid]
+        if exit_code and order.restart_policy == "OnFailure" and uid not in self._stopped:
+            waiting = Waiting(reason="CrashLoopBackOff")
+            again = ContainerState(now=waiting, before=ended, restarts=known.restarts + 1)
+            self._change(uid, again)
+            self._next(uid, order.back_off_s, self._begin)
+        else:
+            over = ContainerState(now=ended, before=known.before, restarts=known.restarts)
+            self._change(uid, over, is_over=True)
 
     def _change(self, uid: str, container: ContainerState, **more: object) -> None:
         state = self._states[uid]

@@ -19,19 +19,24 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from makeway.client.client import ApiError, Client, Conflict, Document, NotFound, Unavailable
+from makeway.client.client import ApiError, Client, Conflict, NotFound, Unavailable
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
+from makeway.controller.admission import Admission
 from makeway.runner.host import Host
 from tests.simulation import clock as virtual
-from tests.simulation.checkers import all_checkers
+from tests.simulation.checkers import STALE_S
 from tests.simulation.endings import unfinished
+from tests.simulation.jury import jury
 from tests.simulation.machine import Machines
+from tests.simulation.office import Office
+from tests.simulation.people import new_world
 from tests.simulation.server import Server
+from tests.simulation.twins import differences
 from tests.simulation.weather import CALM, LATE_MAX_S, STORM, Climate, Weather
 from tests.simulation.witness import Witness
-from tests.simulation.worlds import MIDDLE, NAMESPACE, Change, Create, Size, Step, World, new_world
+from tests.simulation.worlds import MIDDLE, NAMESPACE, Change, Create, Size, Step, World
 
 log = logging.getLogger("tests.simulation")
 
@@ -40,16 +45,27 @@ CALM_MAX_S = 4 * 3600.0  # by then everything must be over
 # A new control plane starts when no request of the old one can arrive any more: in a cluster the
 # lease sees to that.
 RESTART_S = 2 * LATE_MAX_S + 1.0
+OVERLAP_MAX_S = 10.0  # that an old control plane lives on beside the new one
+STILL_S = 5.0  # without a change: whoever wanted to write has written
+COMPARISONS_MAX = 3
 
 
 class Assembled(NamedTuple):
-    """A control plane, ready to run in one loop."""
+    """A control plane: who decides, and who sees to the machines."""
 
-    parts: Sequence[Part]
+    deciding: Sequence[Part]
+    running: Sequence[Part]
     noticed: Callable[[str], None]  # to be told when a machine has news of a pod
+    admission: Admission | None = None  # None: it has none that could be looked into
 
 
-Plane = Callable[[Picture, Host, Sequence[Document]], Assembled]
+Plane = Callable[[Picture, Host, World], Assembled]
+
+
+class _Process(NamedTuple):
+    task: asyncio.Task[None]
+    loop: Loop
+    admission: Admission | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +76,18 @@ class Chaos:
     plane_dies_s: float = 60.0
     server_dies_s: float = 150.0
     clock_jumps_s: float = 200.0
+    overlaps_s: float = 100.0  # only where who decides runs apart from the machines
+    stale_s: float = STALE_S  # how old what somebody acts upon may be
 
 
-QUIET = Chaos(climate=CALM, plane_dies_s=0.0, server_dies_s=0.0, clock_jumps_s=0.0)
+QUIET = Chaos(
+    climate=CALM,
+    plane_dies_s=0.0,
+    server_dies_s=0.0,
+    clock_jumps_s=0.0,
+    overlaps_s=0.0,
+    stale_s=5.0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +113,19 @@ class Played:
         )
 
 
-def play(seed: int, plane: Plane, *, size: Size = MIDDLE, chaos: Chaos | None = None) -> Played:
+def play(
+    seed: int,
+    plane: Plane,
+    *,
+    size: Size = MIDDLE,
+    chaos: Chaos | None = None,
+    is_lending: bool = True,
+) -> Played:
     """Play the world of a seed; what went wrong is in the answer."""
     with _folder() as folder, _no_collection():
-        story = _Story(new_world(seed, size), plane, chaos or Chaos(), folder)
+        world, chaos = new_world(seed, size), chaos or Chaos()
+        witness = Witness(jury(world, chaos.stale_s, is_lending=is_lending))
+        story = _Story(world, plane, chaos, folder, witness)
         try:
             virtual.run(story.play(), seed=seed)
         except (virtual.Stuck, virtual.TooManySteps) as error:
@@ -100,12 +134,14 @@ def play(seed: int, plane: Plane, *, size: Size = MIDDLE, chaos: Chaos | None = 
 
 
 class _Story:
-    def __init__(self, world: World, plane: Plane, chaos: Chaos, folder: Path) -> None:
+    def __init__(
+        self, world: World, plane: Plane, chaos: Chaos, folder: Path, witness: Witness
+    ) -> None:
         self._world, self._plane, self._chaos = world, plane, chaos
         self._chance = Random(f"chaos {world.seed}")
         self._clock = virtual.WallClock()
         self._weather = Weather(Random(f"weather {world.seed}"))
-        self.witness = Witness(all_checkers())
+        self.witness = witness
         self._machines = Machines(self._clock, self.witness)
         self._server = Server(
             folder / "makeway.db",
@@ -114,13 +150,16 @@ class _Story:
             weather=self._weather,
             witness=self.witness,
         )
-        self._control: asyncio.Task[None] | None = None
+        self._deciders: list[_Process] = []  # more than one while an old one lives on
+        self._runner: _Process | None = None  # None: it is one with who decides
+        self._comparisons = 0
 
     async def play(self) -> None:
         try:
             await self._play()
         finally:
             await self._kill_plane()
+            await self._kill_runner()
             await self._server.crash()
 
     async def _play(self) -> None:
@@ -130,6 +169,8 @@ class _Story:
             await self._do(user, create)
         self._weather.climate = self._chaos.climate
         self._start_plane()
+        office = Office(user, self.witness.truth, Random(f"office {self._world.seed}"))
+        answers = asyncio.create_task(office.work())
         people = asyncio.create_task(self._people(user))
         troubles = [asyncio.create_task(trouble) for trouble in self._troubles()]
         await self._watch_over(until=self._world.storm_s)
@@ -139,6 +180,7 @@ class _Story:
         await self._calm_down()
         await people
         await self._watch_over(until=self._world.storm_s + CALM_MAX_S, may_end=True)
+        answers.cancel()
 
     def played(self) -> Played:
         witness = self.witness
@@ -175,37 +217,70 @@ class _Story:
     # Troubles
 
     def _start_plane(self) -> None:
+        if self._world.traits.is_split:
+            self._start_runner()
+            self._deciders.append(self._process(decides=True, runs=False))
+        else:
+            self._deciders.append(self._process(decides=True, runs=True))
+
+    def _start_runner(self) -> None:
+        if self._runner is None:
+            self._runner = self._process(decides=False, runs=True)
+
+    def _process(self, *, decides: bool, runs: bool) -> _Process:
         client, picture = self._server.client(self._weather), Picture()
-        plane = self._plane(picture, self._machines, self._world.nodes)
-        loop = Loop(client, picture, plane.parts, clock=self._clock)
+        plane = self._plane(picture, self._machines, self._world)
+        parts = [*(plane.deciding if decides else ()), *(plane.running if runs else ())]
+        loop = Loop(client, picture, parts, clock=self._clock)
 
         def tell(uid: str) -> None:
             plane.noticed(uid)
             loop.wake()
 
-        self._machines.tell = tell
-        self._control = asyncio.create_task(loop.run())
-        self._control.add_done_callback(self._plane_ended)
+        if runs:
+            self._machines.tell = tell
+        task = asyncio.create_task(loop.run())
+        task.add_done_callback(self._ended)
+        return _Process(task, loop, plane.admission if decides else None)
 
-    def _plane_ended(self, control: asyncio.Task[None]) -> None:
-        if not control.cancelled() and (error := control.exception()) is not None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             self.witness.accuse(f"the control plane broke: {error!r}")
             log.error("the control plane broke", exc_info=error)
 
     async def _kill_plane(self) -> None:
-        control = self._control
-        if control is not None and not control.done():
-            self._control = None
+        deciders, self._deciders = self._deciders, []
+        if not self._world.traits.is_split:
             self._machines.tell = None
-            control.cancel()
-            await asyncio.wait([control])
+        for process in deciders:
+            await _kill(process)
+
+    async def _kill_runner(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._machines.tell = None
+            await _kill(runner)
 
     async def _restart_plane(self) -> None:
         self._weather.troubles["plane_dies"] += 1
         await self._kill_plane()
+        if self._chance.random() < 0.5:
+            await self._kill_runner()
         await asyncio.sleep(RESTART_S + self._chance.uniform(0, 5))
-        if self._control is None:
+        if not self._deciders:
             self._start_plane()
+
+    async def _overlap(self) -> None:
+        """A new one begins, and the old one does not know yet that it no longer leads."""
+        if len(self._deciders) != 1 or not self._world.traits.is_split:
+            return
+        self._weather.troubles["overlaps"] += 1
+        old = self._deciders[0]
+        self._deciders.append(self._process(decides=True, runs=False))
+        await asyncio.sleep(self._chance.uniform(0, OVERLAP_MAX_S))
+        if old in self._deciders:
+            self._deciders.remove(old)
+            await _kill(old)
 
     async def _restart_server(self) -> None:
         self._weather.troubles["server_dies"] += 1
@@ -223,6 +298,7 @@ class _Story:
             (chaos.plane_dies_s, self._restart_plane),
             (chaos.server_dies_s, self._restart_server),
             (chaos.clock_jumps_s, self._jump),
+            (chaos.overlaps_s, self._overlap),
         ):
             if every_s:
                 yield self._again_and_again(every_s, strike)
@@ -245,12 +321,30 @@ class _Story:
         witness, loop = self.witness, asyncio.get_running_loop()
         while loop.time() < until:
             await asyncio.sleep(LOOK_EVERY_S)
-            witness.look_again()
+            witness.look_again(self._clock())
+            if may_end:
+                self._compare()
             if witness.accusations or (may_end and not unfinished(witness.truth)):
                 return
         if may_end:
             for name in unfinished(witness.truth):
                 witness.accuse(f"{name} could run, but never comes to an end")
+
+    def _compare(self) -> None:
+        """When nothing is on its way, what is remembered must be what the objects say."""
+        (process,) = self._deciders
+        truth, admission = self.witness.truth, process.admission
+        is_still = truth.now - self.witness.changed_at > STILL_S and not process.loop.in_flight
+        if admission is not None and is_still and self._comparisons < COMPARISONS_MAX:
+            self._comparisons += 1
+            for wrong in differences(admission, truth, self._world.configuration):
+                self.witness.accuse(f"a restart would see it differently: {wrong}")
+
+
+async def _kill(process: _Process) -> None:
+    if not process.task.done():
+        process.task.cancel()
+        await asyncio.wait([process.task])
 
 
 async def _carry_out(user: Client, step: Step) -> None:
@@ -259,7 +353,9 @@ async def _carry_out(user: Client, step: Step) -> None:
         return
     namespace = NAMESPACE if step.resource.is_namespaced else ""
     if isinstance(step, Change):
-        await user.patch(step.resource, step.name, namespace, patch=step.patch)
+        await user.patch(
+            step.resource, step.name, namespace, patch=step.patch, subresource=step.subresource
+        )
     else:
         await user.delete(step.resource, step.name, namespace)
 

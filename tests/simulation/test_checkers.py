@@ -4,8 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checkers import Cell, Quotas
-from tests.simulation.witness import COHORTS, QUEUES, Truth
+from tests.simulation.checkers import Cell, Quotas, usage_of
+from tests.simulation.idleness import IdlenessChecker
+from tests.simulation.necessity import NecessityChecker
+from tests.simulation.witness import (
+    COHORTS,
+    FLAVORS,
+    LOCAL_QUEUES,
+    QUEUES,
+    WORKLOADS,
+    Change,
+    Document,
+    Truth,
+)
 
 CPU = Cell("any", "cpu")
 
@@ -54,3 +65,67 @@ def test_quota_comes_from_far_up_the_tree() -> None:
     put(truth, QUEUES, "own", "2", cohortName="middle")
 
     assert Quotas(truth).available("queue own", CPU) == 6000
+
+
+def workload(name: str, cpu: str, **conditions: str) -> Document:
+    """Asks for some cpu in the queue `own`; each condition is True, with its message."""
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    assigned = {
+        "name": "main",
+        "count": 1,
+        "flavors": {"cpu": "any"},
+        "resourceUsage": {"cpu": cpu},
+    }
+    told = [{"type": t, "status": "True", "message": m} for t, m in conditions.items()]
+    admission = {"clusterQueue": "own", "podSetAssignments": [assigned]}
+    return {
+        "metadata": {"name": name, "namespace": "lab"},
+        "spec": {"queueName": "own", "podSets": [pods]},
+        "status": {
+            "conditions": told,
+            **({"admission": admission} if "QuotaReserved" in conditions else {}),
+        },
+    }
+
+
+def one_queue(cpu: str, *workloads: Document) -> Truth:
+    truth = Truth()
+    put(truth, QUEUES, "own", cpu)
+    truth.put(FLAVORS, ("", "any"), {"metadata": {"name": "any"}, "spec": {}})
+    truth.put(LOCAL_QUEUES, ("lab", "own"), {"metadata": {}, "spec": {"clusterQueue": "own"}})
+    for document in workloads:
+        truth.put(WORKLOADS, ("lab", document["metadata"]["name"]), document)
+    return truth
+
+
+@pytest.mark.parametrize(("quota", "is_wrong"), [("10", False), ("12", True)])
+def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) -> None:
+    message = "Preempted to accommodate a workload (lab/urgent)"
+    before = workload("victim", "8", QuotaReserved="")
+    after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
+    truth, checker = one_queue(quota, after, workload("urgent", "4")), NecessityChecker(5.0)
+
+    accused = [*checker.saw(Change(100.0, WORKLOADS, ("lab", "victim"), before, after), truth)]
+    truth.now = 110.0
+    accused += checker.later(truth)
+
+    assert bool(accused) == is_wrong
+
+
+@pytest.mark.parametrize(("quota", "is_wrong"), [("11", False), ("12", True)])
+def test_who_waits_for_what_is_there_is_found(quota: str, is_wrong: bool) -> None:
+    truth = one_queue(quota, workload("running", "8", QuotaReserved=""), workload("next", "4"))
+    checker, accused = IdlenessChecker(20.0), []
+    for truth.now in (0.0, 15.0, 30.0):
+        accused = [*checker.later(truth)]
+
+    assert bool(accused) == is_wrong
+
+
+def test_pods_given_back_are_counted_from_what_was_asked_for_not_from_what_was_got() -> None:
+    partial = workload("train", "2", QuotaReserved="")
+    partial["spec"]["podSets"][0]["count"] = 2
+    partial["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+
+    assert usage_of(partial) == {CPU: 2000}

@@ -5,43 +5,40 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import pytest
 
-from makeway.client.client import Document
 from makeway.client.picture import Picture
 from makeway.runner.host import Host
 from makeway.runner.pods import PodRunner
 from tests.simulation.planes import toys
 from tests.simulation.play import QUIET, Assembled, Plane, Played, play
 from tests.simulation.toys import ToyBinder, ToyJobs, ToyQueue
-from tests.simulation.worlds import PLAIN
+from tests.simulation.worlds import PLAIN, World
 
 
 def flawed(**flaw: bool) -> Plane:
     """The toys, one of them with a flaw: the name of its owner stands first."""
 
-    def plane(picture: Picture, host: Host, nodes: Sequence[Document]) -> Assembled:
-        pods = PodRunner(picture, host, nodes)
-        parts = (
+    def plane(picture: Picture, host: Host, world: World) -> Assembled:
+        pods = PodRunner(picture, host, world.nodes)
+        deciding = (
             ToyQueue(
                 picture,
                 counts_assumed=flaw.get("queue_counts_assumed", True),
                 wakes_others=flaw.get("queue_wakes_others", True),
             ),
-            ToyJobs(picture, has_fixed_names=flaw.get("jobs_have_fixed_names", True)),
             ToyBinder(picture, counts_assumed=flaw.get("binder_counts_assumed", True)),
-            pods,
         )
-        return Assembled(parts, pods.noticed)
+        jobs = ToyJobs(picture, has_fixed_names=flaw.get("jobs_have_fixed_names", True))
+        return Assembled(deciding=deciding, running=(jobs, pods), noticed=pods.noticed)
 
     return plane
 
 
 def first_failure(plane: Plane, seeds: range = range(40)) -> Played:
     for seed in seeds:
-        played = play(seed, plane, size=PLAIN)
+        played = play(seed, plane, size=PLAIN, is_lending=False)
         if played.accusations:
             return played
     raise AssertionError("nothing was found")
@@ -49,14 +46,14 @@ def first_failure(plane: Plane, seeds: range = range(40)) -> Played:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_toys_without_a_flaw_survive_the_storm(seed: int) -> None:
-    played = play(seed, toys, size=PLAIN)
+    played = play(seed, toys, size=PLAIN, is_lending=False)
 
     assert not played.accusations, played.report()
     assert played.troubles["late"]
 
 
 def test_in_calm_weather_nothing_goes_wrong_at_all() -> None:
-    played = play(3, toys, size=PLAIN, chaos=QUIET)
+    played = play(3, toys, size=PLAIN, chaos=QUIET, is_lending=False)
 
     assert not played.accusations, played.report()
     assert not played.troubles
@@ -79,7 +76,7 @@ def test_a_planted_flaw_is_found(flaw: str, found: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
-    histories = [play(seed, toys, size=PLAIN).history for seed in (5, 5, 6)]
+    histories = [play(seed, toys, size=PLAIN, is_lending=False).history for seed in (5, 5, 6)]
 
     assert histories[0] == histories[1] != histories[2]
 

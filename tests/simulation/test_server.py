@@ -1,18 +1,19 @@
 """The simulated surroundings of the server: its disk, its deaths, the road to it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from makeway.client.client import NotFound, Unavailable
+from makeway.client.client import ApiError, NotFound, Unavailable
 from makeway.client.resources import JOBS, PODS
 from tests.server.harness import job, pod
 from tests.simulation.clock import WallClock, run
 from tests.simulation.server import Server
 from tests.simulation.weather import CALM, Climate, Weather
+from tests.simulation.witness import JOBS as JOB_KIND
 from tests.simulation.witness import Change, Truth, Witness
 
 DEFAULT = "default"
@@ -71,14 +72,14 @@ def test_a_write_on_its_way_dies_with_the_server(tmp_path: Path) -> None:
     run(story(), seed=1)
 
 
-class FullOnceAJobIsGone:
-    """Fills the disk at the very moment in which a job goes."""
+class FullOnce:
+    """Fills the disk at the very moment of a change."""
 
-    def __init__(self, weather: Weather) -> None:
-        self._weather = weather
+    def __init__(self, weather: Weather, is_the_moment: Callable[[Change], bool]) -> None:
+        self._weather, self._is_the_moment = weather, is_the_moment
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        if change.kind == "jobs.batch" and change.after is None:
+        if self._is_the_moment(change):
             self._weather.climate = Climate(flush_fails=1.0)
         yield from ()
 
@@ -89,7 +90,8 @@ class FullOnceAJobIsGone:
 def test_a_dependent_goes_though_the_disk_was_full_when_its_owner_went(tmp_path: Path) -> None:
     async def story() -> None:
         weather = Weather(Random(1))
-        server = new_server(tmp_path, weather, Witness([FullOnceAJobIsGone(weather)]))
+        full = FullOnce(weather, lambda change: change.kind == JOB_KIND and change.after is None)
+        server = new_server(tmp_path, weather, Witness([full]))
         await server.start()
         user = server.client()
         owner = await user.create(JOBS, job("train"), namespace=DEFAULT)
@@ -102,6 +104,26 @@ def test_a_dependent_goes_though_the_disk_was_full_when_its_owner_went(tmp_path:
         assert weather.troubles["flush_fails"], "the disk was never asked"
         weather.climate = CALM
         await asyncio.sleep(3)
+        with pytest.raises(NotFound):
+            await user.get(PODS, "train-0", DEFAULT)
+
+    run(story(), seed=1)
+
+
+def test_a_pod_goes_though_the_disk_was_full_between_its_last_two_writes(tmp_path: Path) -> None:
+    """Watchers see it leave before it is gone, so these are two."""
+
+    async def story() -> None:
+        weather = Weather(Random(1))
+        full = FullOnce(weather, lambda change: "deletionTimestamp" in str(change.after))
+        server = new_server(tmp_path, weather, Witness([full]))
+        await server.start()
+        user = server.client()
+        await user.create(PODS, pod("train-0"), namespace=DEFAULT)
+        with pytest.raises(ApiError):
+            await user.delete(PODS, "train-0", DEFAULT, grace_s=0)
+        weather.climate = CALM
+        await asyncio.sleep(5)
         with pytest.raises(NotFound):
             await user.get(PODS, "train-0", DEFAULT)
 

@@ -25,6 +25,7 @@ EVENTS, JOBS, NODES, PODS = "events", "jobs.batch", "nodes", "pods"
 QUEUES, COHORTS = "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io"
 LOCAL_QUEUES, WORKLOADS = "localqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"
 FLAVORS = "resourceflavors.kueue.x-k8s.io"
+GANG_WORKLOADS, POD_GROUPS = "workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"
 REMEMBERED = 40  # changes that a failure shows
 
 
@@ -41,6 +42,7 @@ class Truth:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.wall = 0.0  # what the clock on the wall showed when somebody looked last
         self._documents: dict[str, dict[Place, Document]] = {kind: {} for kind in KINDS}
         self._owned: dict[str, dict[tuple[str, Place], None]] = {}
 
@@ -82,6 +84,7 @@ class Witness:
         self._last: deque[Change] = deque(maxlen=REMEMBERED)
         self.accusations: list[str] = []
         self.changes = 0
+        self.changed_at = 0.0
         self._checkers = checkers
         self._revision = 0
         self._hash = hashlib.sha256()
@@ -111,9 +114,9 @@ class Witness:
     def accuse(self, what: str) -> None:
         self.accusations.append(f"{self.truth.now:10.3f} {what}")
 
-    def look_again(self) -> None:
+    def look_again(self, wall: float) -> None:
         """Time has passed."""
-        self.truth.now = asyncio.get_running_loop().time()
+        self.truth.now, self.truth.wall = asyncio.get_running_loop().time(), wall
         for checker in self._checkers:
             for wrong in checker.later(self.truth):
                 self.accuse(wrong)
@@ -130,6 +133,7 @@ class Witness:
         if kind == EVENTS:
             return
         self.changes += 1
+        self.changed_at = now
         change = Change(now, kind, place, before, after)
         self._last.append(change)
         for checker in self._checkers:

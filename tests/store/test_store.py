@@ -111,6 +111,18 @@ def test_a_write_that_expects_another_revision_is_refused(tmp_path: Path, expect
     assert caught.value.found == 1001
 
 
+def test_a_count_is_the_length_of_a_scan(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.db")
+    for namespace in ("a", "ab", "b"):
+        for name in ("x", "y", "z"):
+            key = Key("kind", namespace, name)
+            store.submit(key, 0, lambda revision: b"{}", lambda record, failure: None)
+    store.flush()
+    for namespace, after in (("", None), ("a", None), ("", ("ab", "y")), ("ab", ("ab", "x"))):
+        assert store.count("kind", namespace, after) == len(store.scan("kind", namespace, after))
+    assert store.count("kind", "ab", ("b", "x")) == 0
+
+
 def test_scans_go_by_namespace_and_name_and_page(tmp_path: Path) -> None:
     store = opened(tmp_path)
     for namespace, name in (("b", "1"), ("a", "2"), ("a", "1"), ("a-c", "0"), ("b", "0")):

@@ -67,6 +67,7 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.tree import Inactive
+from makeway.translate import PODS_GONE
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
     Text,
@@ -136,6 +137,7 @@ REASONS: list[tuple[Reason, str]] = [
         "Workload namespace (lab) doesn't match ClusterQueue selector",
     ),
     (Defective("no limit"), "The workload can't run as it is written: no limit"),
+    (Defective(PODS_GONE), f"The workload waits for pods: {PODS_GONE}"),
 ]
 
 

@@ -290,7 +290,8 @@ def with_pods(standing: Standing, pods: Iterable[Document]) -> Standing:
         return standing
     for pod in pods:
         scheduled = condition(pod, "PodScheduled")
-        if scheduled is not None and not is_so(pod, "PodScheduled"):
+        is_held_back = text_at(scheduled, "reason") == "SchedulingGated"
+        if scheduled is not None and not is_held_back and not is_so(pod, "PodScheduled"):
             return replace(standing, reason=f"no node for its pods: {_said(scheduled)}")
     return standing
 

@@ -107,6 +107,8 @@ class Reconciler(ABC):
             plan = self.reconcile(key, now)
             if plan.next_at is not None:
                 self.mark_at(key, plan.next_at)
+            elif not plan.writes:
+                self._failures.pop(key, None)  # it is as it should be, or gone
             for write in plan.writes:
                 if not isinstance(write, Say):
                     self._busy[key] = self._busy.get(key, 0) + 1

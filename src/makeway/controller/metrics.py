@@ -343,5 +343,6 @@ def _ready_at(document: Document) -> float | None:
     """Since when all pods have been ready; None if they are not."""
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition["type"] == PODS_READY and condition["status"] == "True":
-            return parse_time(condition["lastTransitionTime"])
+            since = condition.get("lastTransitionTime")
+            return parse_time(since) if since else None
     return None

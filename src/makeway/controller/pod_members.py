@@ -102,10 +102,9 @@ def member_of(key: Key, document: Document) -> Member:
     gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
     true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
     is_gated = ADMISSION_GATE in gates
-    role, defect = labels.get(POD_SET) or annotations.get(ROLE_HASH) or "", ""
+    shape, defect = _role_in(document)
     # What an admission adds would make it another one; before, nobody's word counts.
-    if is_gated or not role:
-        role, defect = _role_in(document)
+    told = "" if is_gated else labels.get(POD_SET) or annotations.get(ROLE_HASH)
     return Member(
         key=key,
         uid=metadata["uid"],
@@ -115,7 +114,7 @@ def member_of(key: Key, document: Document) -> Member:
         is_fast=annotations.get(GROUP_FAST) == "true",
         is_final=annotations.get(RETRIABLE) == "false",
         is_anothers=bool(labels.get(PREBUILT) or _controller_of(metadata)),
-        role=role,
+        role=told or shape,
         defect=defect,
         phase=status.get("phase") or "Pending",
         is_managed=labels.get(MANAGED) == "true",

@@ -14,6 +14,8 @@ alone. Some choices:
   failed or were deleted: another may take their place, at once where the group holds quota.
 - A pod that has succeeded is kept by its finalizer until its group is through, for it is counted.
 - What is deleted as a whole goes as a whole: then no finalizer holds anything.
+- A pod that runs without a Workload is ended, as in Kueue; but not if its controller or a Workload
+  that it names may answer for it, for Kueue admits such pods otherwise than one by one.
 """
 
 from __future__ import annotations
@@ -215,7 +217,7 @@ class Pods(Reconciler):
     # What is done to pods
 
     def _start(self, unit: Unit, draft: Draft) -> Sequence[Write]:
-        writes: list[Write] = []
+        ready: list[tuple[Member, Additions]] = []
         for name, members in startable(unit).items():
             additions = self._additions(unit, name) if members else None
             if isinstance(additions, Missing):
@@ -226,7 +228,8 @@ class Pods(Reconciler):
                 draft.finish("FailedToStart", additions.message)
                 return self._note(unit.key, unit.members, "FailedToStart", additions.message)
             if additions is not None:
-                writes += [w for member in members for w in self._ungate(unit, member, additions)]
+                ready += [(member, additions) for member in members]
+        writes: list[Write] = [self._ungate(unit, *one) for one in ready]
         strangers = [m for m in unit.members if m.is_gated and m.role not in unit.counts]
         if unit.group and strangers:
             message = f"It is unlike every pod that group {unit.group} was admitted with"
@@ -247,7 +250,7 @@ class Pods(Reconciler):
             additions.labels[POD_SET] = pod_set
         return additions
 
-    def _ungate(self, unit: Unit, member: Member, additions: Additions) -> Sequence[Write]:
+    def _ungate(self, unit: Unit, member: Member, additions: Additions) -> Patch:
         document = self._document(member)
         spec = document["spec"]
         gates = [gate for gate in spec["schedulingGates"] if gate["name"] != ADMISSION_GATE]
@@ -268,7 +271,7 @@ class Pods(Reconciler):
         admission = unit.workload.status.admission
         queue = admission.cluster_queue if admission is not None else ""
         self._say_then(patch, member, "Started", f"Admitted by ClusterQueue {queue}")
-        return [patch]
+        return patch
 
     def _stop(self, unit: Unit, draft: Draft, now: float) -> Sequence[Write]:
         """End what runs; and when the last has ended, give the quota back."""
@@ -365,10 +368,13 @@ class Pods(Reconciler):
 
     def _leave(self, unit: Unit, now: float) -> Sequence[Write]:
         """Somebody has deleted the Workload: end what runs, and let it go when that has ended."""
+        writes: list[Write] = [*self._free(member for member in unit.members if member.is_lost)]
         if not unit.active:
-            return without_finalizer(WORKLOADS, unit.document, IN_USE)
+            return [*writes, *without_finalizer(WORKLOADS, unit.document, IN_USE)]
         message = "Its Workload was deleted"
-        return [w for m in unit.active for w in self._end(m, "WorkloadDeleted", message, now)]
+        for member in unit.active:
+            writes += self._end(member, "WorkloadDeleted", message, now)
+        return writes
 
     def _delete_workload(self, unit: Unit) -> Sequence[Write]:
         free = without_finalizer(WORKLOADS, unit.document, IN_USE)
@@ -415,10 +421,9 @@ class Pods(Reconciler):
         type: str = "Warning",
     ) -> Sequence[Say]:
         """Say it about the first of these pods, but not again what was said."""
-        noted = self._noted.setdefault(key, {})
-        if not members or noted.get(reason) == message:
+        if not members or self._noted.get(key, {}).get(reason) == message:
             return ()
-        noted[reason] = message
+        self._noted.setdefault(key, {})[reason] = message
         return [Say(about=_about(members[0]), reason=reason, message=message, type=type)]
 
 

@@ -298,12 +298,12 @@ def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Docu
     """What was true of an earlier stay is not true of this one."""
     past = {EVICTED, PREEMPTED, PREEMPTOR}
     for condition in list(conditions):
-        if condition["type"] in past and condition["status"] == "True":
+        if condition.get("type") in past and condition.get("status") == "True":
             message = f"Previously: {condition.get('message', '')}"
             conditions = with_condition(
                 conditions, condition["type"], "False", RESERVED, message, now=now
             )
-        if condition["type"] == PODS_READY and is_new:
+        if condition.get("type") == PODS_READY and is_new:
             message = "Not all pods are ready or succeeded"
             conditions = without_condition(conditions, PODS_READY)
             conditions = with_condition(
@@ -315,12 +315,12 @@ def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Docu
 def released(conditions: list[Document], now: float) -> list[Document]:
     """The conditions of a workload that holds no quota any more."""
     for condition in list(conditions):
-        if condition["status"] != "True":
+        if condition.get("status") != "True":
             continue
-        if condition["type"] == RESERVED:
-            why = next((c.get("message", "") for c in conditions if c["type"] == EVICTED), "")
+        if condition.get("type") == RESERVED:
+            why = next((c.get("message", "") for c in conditions if c.get("type") == EVICTED), "")
             conditions = with_condition(conditions, RESERVED, "False", "Pending", why, now=now)
-        if condition["type"] == ADMITTED:
+        if condition.get("type") == ADMITTED:
             message = "The workload has no reservation"
             conditions = with_condition(
                 conditions, ADMITTED, "False", "NoReservation", message, now=now
@@ -330,7 +330,7 @@ def released(conditions: list[Document], now: float) -> list[Document]:
 
 def _is_true(status: Mapping[str, Any], type: str) -> bool:
     return any(
-        condition["type"] == type and condition["status"] == "True"
+        condition.get("type") == type and condition.get("status") == "True"
         for condition in status.get("conditions") or ()
     )
 

@@ -78,9 +78,9 @@ class PendingQueue:
     def discard(self, entry: Entry) -> None:
         if self.pinned is entry:
             self.pinned = None
-        if self._aside.pop(entry.workload.key, None) or self._held.pop(entry.workload.key, None):
-            return
         if entry.place is None:
+            self._aside.pop(entry.workload.key, None)
+            self._held.pop(entry.workload.key, None)
             return
         shape_class = self._classes[entry.shape]
         was_best = shape_class.best()[1] is entry

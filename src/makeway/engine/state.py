@@ -242,8 +242,9 @@ class ClusterState:
     def leave_line(self, entry: Entry) -> None:
         if entry.queue is None:
             return
-        queue = self.queue_of(entry)
-        self.drop_preemptor(entry)
+        queue = self.queues[entry.queue]
+        if entry.is_preemptor:
+            self.drop_preemptor(entry)
         queue.pending.discard(entry)
         entry.queue = None
         self.touch(queue.tree)

@@ -47,7 +47,9 @@ class PodRunner(Reconciler):
         """Every node runs here: those given, and those that the server has besides."""
         super().__init__()
         self._picture, self._host = picture, host
-        self._nodes = {node["metadata"]["name"]: _allocatable(node) for node in nodes}
+        self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
+        for node in nodes:
+            self._hear_node(node)
         self._keys: dict[str, Key] = {}  # by uid: the pods that the server has
         self._uids: dict[Key, str] = {}
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
@@ -61,7 +63,7 @@ class PodRunner(Reconciler):
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         if resource == NODES:
             if document is not None:
-                self._nodes[key.name] = _allocatable(document)
+                self._hear_node(document)
             return
         uid = "" if document is None else document["metadata"]["uid"]
         before = self._uids.get(key, "")
@@ -74,6 +76,13 @@ class PodRunner(Reconciler):
             return
         self._uids[key], self._keys[uid] = uid, key
         self.mark(key)
+
+    def _hear_node(self, document: Document) -> None:
+        name, node = document["metadata"]["name"], decode_as(Node, document).object
+        if node is None:  # what runs there goes on as the node was
+            log.error("kind=Node name=%s problem=unreadable", name)
+        else:
+            self._nodes[name] = {**node.status.capacity, **node.status.allocatable}
 
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
@@ -228,9 +237,3 @@ def _patch(key: Key, document: Document, status: Document) -> Patch:
 def _requests(document: Mapping[str, Any]) -> Mapping[str, int]:
     pod = decode_as(Pod, document).object
     return {} if pod is None else pod_requests(pod.spec)
-
-
-def _allocatable(document: Document) -> Mapping[str, int]:
-    node = decode_as(Node, document).object
-    assert node is not None, f"{document['metadata']['name']} is not a node"
-    return {**node.status.capacity, **node.status.allocatable}

@@ -156,7 +156,7 @@ def _conditions(
     found = _own_conditions(pod, state)
     kept: list[Document] = []
     for condition in before:
-        own = found.pop(condition["type"], None)
+        own = found.pop(condition.get("type", ""), None)
         if own is None:
             kept.append(condition)
         elif own["status"] == condition.get("status"):

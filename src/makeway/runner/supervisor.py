@@ -102,14 +102,15 @@ class Supervisor:
         if self._save_at:
             due.append(self._save_at)
         delay_s = max(min(due, default=float("inf")) - time.monotonic(), 0.0)
-        for descriptor, event in self._poll.poll(min(delay_s, WAIT_MAX_S) * 1000 + 1):
+        ready = self._poll.poll(min(delay_s, WAIT_MAX_S) * 1000 + 1)
+        self._now = time.monotonic()  # at once: a grace counts from now, not from before the wait
+        for descriptor, event in ready:
             if descriptor == self._signals:
                 self._heed_signals()
             elif event & select.POLLIN:
                 self._outputs[descriptor].read_output()
             else:  # nobody can print any more, though the process may go on
                 self._watch_no_more(descriptor)
-        self._now = time.monotonic()
         self._reap()
 
     def _watch_no_more(self, descriptor: int) -> None:

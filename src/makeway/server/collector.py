@@ -106,13 +106,17 @@ class Collector:
             await self._wake.wait()
             self._wake.clear()
             while self._due:
-                key = next(iter(self._due))
-                del self._due[key]
-                try:
-                    await self._look_after(key)
-                except ApiError as error:
-                    log.warning("key=%s error=%s", "/".join(key), error)
-                    asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
+                # All at once: a dict that is emptied from its front gets slower and slower.
+                due, self._due = self._due, {}
+                for key in due:
+                    await self._try_to_look_after(key)
+
+    async def _try_to_look_after(self, key: Key) -> None:
+        try:
+            await self._look_after(key)
+        except ApiError as error:
+            log.warning("key=%s error=%s", "/".join(key), error)
+            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
 
     def _again(self, key: Key) -> None:
         self._due[key] = None

@@ -1,0 +1,50 @@
+"""What queues say of themselves."""
+
+from typing import Any
+
+from makeway.api.configuration import Configuration
+from makeway.client import Resource
+from makeway.client.parts import Done
+from makeway.client.picture import Picture
+from makeway.client.resources import QUEUES
+from makeway.client.writes import Patch, key_of
+from makeway.controller.admission import Admission
+from makeway.controller.queue_status import QueueStatus
+
+Document = dict[str, Any]
+
+
+class Desk:
+    """Queue objects, and what is written into their status."""
+
+    def __init__(self) -> None:
+        self._picture, self._revision = Picture(), 0
+        self._admission = Admission(self._picture, Configuration())
+        self._part = QueueStatus(self._picture, self._admission.engine)
+
+    def show(self, resource: Resource, generation: int, spec: Document) -> None:
+        self._revision += 1
+        metadata = {"name": "team", "uid": "1", "generation": generation}
+        document = {"metadata": {**metadata, "resourceVersion": str(self._revision)}, "spec": spec}
+        self._picture.take(resource, document)
+        for part in (self._admission, self._part):
+            part.changed(resource, key_of(document), document)
+
+    def conditions(self, now: float) -> dict[str, str]:
+        """Of the one queue there is, as they are written now."""
+        (write,) = self._part.act(now).writes
+        assert isinstance(write, Patch)
+        self._part.settled(write, Done(None), now)
+        return {c["type"]: c["message"] for c in write.patch["status"]["conditions"]}
+
+
+def test_what_is_not_supported_is_told_for_as_long_as_the_spec_has_it() -> None:
+    desk = Desk()
+    desk.show(QUEUES, 1, {})
+    assert set(desk.conditions(now=10.0)) == {"Active"}
+
+    desk.show(QUEUES, 2, {"admissionScope": {}})
+    assert "admissionScope" in desk.conditions(now=20.0)["UnsupportedField"]
+
+    desk.show(QUEUES, 3, {})
+    assert set(desk.conditions(now=30.0)) == {"Active"}

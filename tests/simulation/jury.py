@@ -1,0 +1,43 @@
+"""All who look on at a world and accuse."""
+
+from __future__ import annotations
+
+from math import inf
+
+from tests.simulation.checkers import (
+    AdmissionBeforePods,
+    CircleChecker,
+    EvictionChecker,
+    GateChecker,
+    JobChecker,
+    NodeChecker,
+    OrphanChecker,
+    PreemptionChecker,
+    QuotaChecker,
+    ReleaseChecker,
+)
+from tests.simulation.idleness import IdlenessChecker
+from tests.simulation.necessity import NecessityChecker
+from tests.simulation.witness import Checker
+from tests.simulation.worlds import World
+
+
+def jury(world: World, stale_s: float, *, is_lending: bool = True) -> list[Checker]:
+    """`is_lending`: queues are expected to lend what they have to spare; toys don't."""
+    waiting = world.configuration.pods_ready
+    blocks = waiting is not None and waiting.block_admission
+    patience_s = stale_s + 30.0 if is_lending else inf
+    return [
+        QuotaChecker(stale_s),
+        PreemptionChecker(stale_s),
+        NecessityChecker(stale_s),
+        EvictionChecker(),
+        AdmissionBeforePods(),
+        GateChecker(),
+        ReleaseChecker(),
+        JobChecker(),
+        NodeChecker(),
+        OrphanChecker(),
+        CircleChecker(),
+        IdlenessChecker(patience_s, waits_for_pods=blocks),
+    ]

@@ -1,0 +1,71 @@
+"""A picture made anew from the objects alone, beside one that has grown: they must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from makeway.api.configuration import Configuration
+from makeway.client.picture import Picture
+from makeway.client.writes import key_of
+from makeway.controller.admission import Admission
+from makeway.engine.events import PodsChanged
+from makeway.engine.model import WorkloadStatus
+from makeway.server.kinds import RESOURCES
+from tests.simulation.witness import Truth
+
+
+def differences(live: Admission, truth: Truth, configuration: Configuration) -> Iterator[str]:
+    """In what a restart would see things differently; asked only while nothing is on its way."""
+    ours, theirs = live.engine.state, _reborn(truth, configuration).engine.state
+    ours.settle_forest()
+    theirs.settle_forest()
+    if ours.entries.keys() != theirs.entries.keys():
+        yield f"workloads {sorted(ours.entries.keys() ^ theirs.entries.keys())}"
+        return
+    for key in sorted(ours.entries):
+        mine, other = _gist(ours.status_of(key)), _gist(theirs.status_of(key))
+        for name, known in mine.items():
+            if other[name] != known:
+                yield f"{key} {name}: {known} remembered, {other[name]} in the objects"
+    for name in sorted(ours.queues):
+        used = [
+            {cell: n for cell, n in state.queues[name].used.items() if n}
+            for state in (ours, theirs)
+        ]
+        if used[0] != used[1]:
+            yield f"{name} uses {used[0]} as remembered, {used[1]} by the objects"
+
+
+def _reborn(truth: Truth, configuration: Configuration) -> Admission:
+    picture = Picture()
+    admission = Admission(picture, configuration)
+    kinds = {(r.group, r.kind): r.store_kind for r in RESOURCES}
+    for resource in admission.resources:
+        for document in truth.all(kinds[resource.group, resource.kind]):
+            picture.take(resource, document)
+            admission.changed(resource, key_of(document), document)
+    # What documents say of pods is believed a while after a restart.
+    for key, entry in admission.engine.state.entries.items():
+        if not entry.pods_seen:
+            admission.engine.apply(PodsChanged(key, entry.pods_ready, truth.wall))
+    return admission
+
+
+def _gist(status: WorkloadStatus) -> dict[str, object]:
+    """Without moments: in objects they are rounded."""
+    if status.finished:
+        return {"finished": True}
+    eviction = status.eviction
+    gist: dict[str, object] = {
+        "finished": False,
+        "assignment": status.assignment,
+        "queue": status.queue,
+        "is admitted": status.admitted_at is not None,
+        "eviction": None if eviction is None else eviction.reason,
+        "requeue count": status.requeue_count,
+        "backs off": status.requeue_at is not None,
+        "flavors tried": [(trial.flavor, trial.exhausted_at is None) for trial in status.history],
+        "is preemptor": status.preemptor,
+        "pods given back": {name: n for name, n in status.reclaimable.items() if n},
+    }
+    return gist if status.assignment is None else {**gist, "pods ready": status.pods_ready}
