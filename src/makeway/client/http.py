@@ -26,7 +26,8 @@ KEEP_ALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
+    # Less than a lease outlasts its last renewal: what a cut-off leader sent is given up by then.
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 5_000),
 )
 
 
