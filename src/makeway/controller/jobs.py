@@ -324,11 +324,15 @@ class Jobs(Reconciler):
         )
 
     def _let_go(self, key: Key, document: Document) -> Sequence[Write]:
-        """A Workload whose Job is gone or goes: nothing holds it once its pods are gone."""
+        """A Workload whose Job is gone or goes: nothing holds it once its pods are gone.
+
+        Servers delete it with its Job, unless that was deleted without what it owns.
+        """
         is_leaving = bool(document["metadata"].get("deletionTimestamp"))
         if self._members.has_pods(key) or not (is_leaving or self._document(key) is None):
             return ()
-        return without_finalizer(WORKLOADS, document, IN_USE)
+        free = without_finalizer(WORKLOADS, document, IN_USE)
+        return free if is_leaving else [deletion(WORKLOADS, document), *free]
 
     # What there is
 
