@@ -473,6 +473,24 @@ def test_the_workload_of_a_deleted_job_stays_until_its_pods_are_gone() -> None:
     assert not lab.picture.has(WORKLOADS, name)
 
 
+def test_the_workload_of_a_job_deleted_without_its_pods_goes_when_they_have_ended() -> None:
+    lab = running()
+    name, pods = lab.workload_key, [Key("lab", "train-0"), Key("lab", "train-1")]
+    labels = {"batch.kubernetes.io/controller-uid": lab.job["metadata"]["uid"]}
+    for left in pods:
+        lab.edit(PODS, left, {"metadata": {"labels": labels, "ownerReferences": None}})
+    lab.edit(WORKLOADS, name, {"metadata": {"ownerReferences": None}})  # as a server does
+    lab.delete(JOBS, TRAIN)
+    lab.settle()
+    assert lab.condition("QuotaReserved")[0] == "True"
+
+    for left in pods:
+        lab.edit(PODS, left, {"status": {"phase": "Succeeded"}}, "status")
+    lab.settle()
+
+    assert not lab.picture.has(WORKLOADS, name)
+
+
 def test_a_job_made_anew_under_the_same_name_has_a_workload_of_its_own() -> None:
     lab = Lab()
     lab.submit()

@@ -697,3 +697,19 @@ def test_a_delay_asked_for_by_a_check_does_not_outlive_its_eviction() -> None:
     lab.answer("train", "budget", CheckState.RETRY, retry_after=10)
 
     assert lab.cycle() == [evict("train", EvictionReason.ADMISSION_CHECK, until=20)]
+
+
+def test_a_victim_does_not_return_because_somebody_else_is_on_the_way_out() -> None:
+    """The preemptor has no claim on that place, and would take its own from the victim again."""
+    lab = Scenario(queue("a", cpu=4, within=LOWER), queue("b", cpu=4), cohort="lab")
+    lab.running("other", on="b", cpu=4)
+    lab.running("one", on="a", cpu=2)
+    lab.running("two", on="a", cpu=2)
+    lab.pending("urgent", on="a", cpu=4, priority=10)
+    lab.cycles()
+    lab.evicted("other", EvictionReason.PREEMPTED_IN_PLACEMENT)
+
+    lab.let_go("one")
+    assert lab.cycles() == []
+    lab.let_go("two")
+    assert lab.cycles() == [admit("urgent")]

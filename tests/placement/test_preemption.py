@@ -414,3 +414,14 @@ def test_who_waits_behind_a_nomination_is_woken_when_it_is_gone() -> None:
     assert [type(decision) for decision in lab.state.place(now=1)] == [Preempt, Wait]
     lab.ended("high")
     assert [bound(decision) for decision in lab.state.place(now=3)] == [{"mid": "n1"}]
+
+
+def test_amounts_beyond_64_bits_are_too_much_for_every_node_and_harm_nobody() -> None:
+    lab = Cluster(n1=4)
+    lab.node("huge", cpu=2**80, unschedulable=True)
+    lab.pod("absurd", cpu=2**80, priority=100)
+    lab.pod("placed-by-hand", on="huge", cpu=2**80)
+    lab.pod("ordinary", cpu=4)
+
+    assert isinstance(lab.place("absurd"), Wait)
+    assert bound(lab.place("ordinary")) == {"ordinary": "n1"}

@@ -356,7 +356,9 @@ class PreemptionChecker:
     ) -> Iterator[str]:
         rules = queue["spec"].get("preemption") or {}
         own = queue["metadata"]["name"]
-        theirs = self._queues.get(victim, own)  # else its admission was never written
+        theirs = self._queues.get(victim)
+        if theirs is None:
+            return  # its admission was overtaken, and never written
         is_lower = self._lowest(victim, at) < self._highest(preemptor, at)
         is_equal = self._lowest(victim, at) == self._highest(preemptor, at)
         if reason == "InClusterQueue":

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from makeway.client.client import ApiError, Client, Document, NotFound, Resource, Unavailable
+from makeway.client.client import ApiError, Client, Document, Resource, Unavailable
 from makeway.client.events import EventRecorder
 from makeway.client.parts import Done, Failed, Outcome, Part
 from makeway.client.picture import Picture, revision_of
@@ -297,5 +297,5 @@ class Loop:
     async def _say(self, saying: Say) -> None:
         try:
             await self._recorder.record(saying.about, saying.type, saying.reason, saying.message)
-        except (ApiError, NotFound, Unavailable) as error:
+        except (ApiError, Unavailable) as error:
             log.warning("event=%s error=%s", saying.reason, error)

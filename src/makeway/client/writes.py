@@ -22,6 +22,12 @@ def key_of(document: Document) -> Key:
     return Key(metadata.get("namespace") or "", metadata["name"])
 
 
+def as_seen(document: Document) -> Document:
+    """Metadata for a patch that is the condition that the object is still as we saw it."""
+    metadata = document["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
     resource: Resource
@@ -40,6 +46,12 @@ class Patch:
     key: Key
     patch: Document
     subresource: str = ""
+
+
+def status_patch(resource: Resource, document: Document, status: Document) -> Patch:
+    """Lists are replaced as a whole, so the patch holds only for the state that we looked at."""
+    patch = {"metadata": as_seen(document), "status": status}
+    return Patch(resource=resource, key=key_of(document), patch=patch, subresource="status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

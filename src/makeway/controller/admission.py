@@ -42,7 +42,7 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write
+from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.statuses import (
     PODS_READY,
@@ -522,7 +522,7 @@ class Admission:
         status, track = self.engine.state.status_of(key), self._tracks[key]
         if key in self._giving_up and document["spec"].get("active", True):
             # First what counts: read back after a crash, it is told as an eviction at least.
-            give_up: Document = {"metadata": _identity(document), "spec": {"active": False}}
+            give_up: Document = {"metadata": as_seen(document), "spec": {"active": False}}
             self._unwritten[key] = news
             self._sent[key] = _Sent(News(), track.standing, revision_of(document))
             return [Patch(resource=WORKLOADS, key=_key(key), patch=give_up)]
@@ -589,11 +589,6 @@ class Admission:
 def _reference(document: Document) -> Document:
     """As much of a document as an event about it needs: many may wait to be written."""
     return {name: document[name] for name in ("apiVersion", "kind", "metadata")}
-
-
-def _identity(document: Document) -> Document:
-    metadata = document["metadata"]
-    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
 def _key(workload: WorkloadKey) -> Key:

@@ -13,9 +13,8 @@ from makeway.client.client import Document, Resource
 from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import BUDGETS, JOBS, PODS
-from makeway.client.writes import Key
+from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import with_condition
-from makeway.controller.errands import status_patch
 from makeway.translate.placement import ENDED
 
 CHARGED_MAX_S = 120.0  # a pod that was to go and is still there after so long stays after all

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
-from makeway.client.client import ApiError, Document, Resource
+from makeway.client.client import ApiError, Document
 from makeway.client.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
+from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
 from makeway.controller.conditions import with_condition
 
 UNSCHEDULABLE = "Unschedulable"
@@ -61,14 +61,6 @@ class ToTell:
 Errand = ToBind | ToEvict | ToTell
 
 
-def status_patch(resource: Resource, document: Document, status: Document) -> Patch:
-    """Lists are replaced as a whole, so the patch holds only for the state that we looked at."""
-    metadata = document["metadata"]
-    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    patch = {"metadata": identity, "status": status}
-    return Patch(resource=resource, key=key_of(document), patch=patch, subresource="status")
-
-
 def gist_of(message: str) -> str:
     return _NUMBER.sub("#", message)
 
@@ -85,7 +77,6 @@ class PodErrands(Reconciler):
         self._errands: dict[Key, Errand] = {}
         self._told_at: dict[Key, float] = {}
         self._refreshing: set[Key] = set()  # will be told new numbers when it is time
-        self._sayings: dict[int, Say] = {}  # id of a write on its way -> said when it is done
 
     def give(self, key: Key, errand: Errand, now: float) -> None:
         """Pursue this from now on, and no longer what was to become of the pod before."""
@@ -151,7 +142,7 @@ class PodErrands(Reconciler):
         end: ObjectWrite = Delete(resource=PODS, key=key, uid=errand.uid)
         if errand.is_asked:
             end = Evict(key=key, uid=errand.uid)
-        self._sayings[id(end)] = Say(about=pod, reason=errand.event, message=errand.message)
+        self.say_after(end, Say(about=pod, reason=errand.event, message=errand.message))
         return _plan(end)
 
     def _tell(self, key: Key, errand: ToTell, pod: Document, now: float) -> Plan:
@@ -184,11 +175,10 @@ class PodErrands(Reconciler):
             saying = Say(
                 about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning"
             )
-            self._sayings[id(patch)] = saying
+            self.say_after(patch, saying)
         return _plan(patch)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        saying = self._sayings.pop(id(write), None)
         key = write.key
         says = super().settled(write, outcome, now)
         if not isinstance(outcome, Done):
@@ -200,7 +190,7 @@ class PodErrands(Reconciler):
             self.mark(key)  # the pod says why; now for its end
         elif isinstance(errand, ToEvict) and isinstance(write, Delete | Evict):
             self.drop(key)
-        return says if saying is None else (*says, saying)
+        return says
 
 
 class WorkloadEvictions(Reconciler):

@@ -18,9 +18,8 @@ from makeway.client.client import Document, Resource
 from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import GANG_WORKLOADS, PODS, PRIORITY_CLASSES
-from makeway.client.writes import Key
+from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import with_condition
-from makeway.controller.errands import status_patch
 from makeway.placement.model import PodKey
 from makeway.translate.placement import ENDED, not_matching_condition
 

@@ -26,7 +26,7 @@ from makeway.api.labels import IN_USE, QUEUE_NAME
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import ResourceFlavor, Workload
 from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import NOTHING, Done, Outcome, Plan, Reconciler
+from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import (
     FLAVORS,
@@ -99,7 +99,6 @@ class Jobs(Reconciler):
         self._lacking: dict[Key, None] = {}  # Jobs that name a class or flavor that isn't there
         # What was last remarked of a Job, by reason, lest it is repeated.
         self._noted: dict[Key, dict[str, str]] = {}
-        self._to_say: dict[int, Say] = {}  # id of a write on its way -> what to say once done
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         if resource in (JOBS, WORKLOADS, PODS):
@@ -110,13 +109,6 @@ class Jobs(Reconciler):
         for job in self._lacking:
             self.mark(job)
         self._lacking.clear()
-
-    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        saying = self._to_say.pop(id(write), None)
-        sayings = super().settled(write, outcome, now)
-        if saying is not None and isinstance(outcome, Done):
-            return (*sayings, saying)
-        return sayings
 
     def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
         job = self._document(key)
@@ -219,14 +211,14 @@ class Jobs(Reconciler):
             return self._note(key, document, "PriorityClassNotFound", str(priority))
         create = Create(resource=WORKLOADS, document=new_workload(job, wanted, priority))
         message = f"Created Workload: {create.key}"
-        self._to_say[id(create)] = Say(about=_about(job), reason="CreatedWorkload", message=message)
+        self.say_after(create, Say(about=_about(job), reason="CreatedWorkload", message=message))
         return [create]
 
     def _suspend(self, job: Job, reason: str, message: str) -> Sequence[Write]:
         if job.spec.suspend:
             return ()
         patch = _job_patch(job, {"suspend": True})
-        self._to_say[id(patch)] = Say(about=_about(job), reason=reason, message=message)
+        self.say_after(patch, Say(about=_about(job), reason=reason, message=message))
         return [patch]
 
     def _stop(self, pair: Pair, draft: Draft) -> Sequence[Write]:
@@ -262,7 +254,7 @@ class Jobs(Reconciler):
         patch = _job_patch(job, {**changes, "suspend": False}, is_exact=True)
         queue = workload.status.admission.cluster_queue if workload.status.admission else ""
         message = f"Admitted by ClusterQueue {queue}"
-        self._to_say[id(patch)] = Say(about=_about(job), reason="Started", message=message)
+        self.say_after(patch, Say(about=_about(job), reason="Started", message=message))
         return [patch]
 
     # What is done to the Workload
@@ -296,9 +288,7 @@ class Jobs(Reconciler):
         assert patch is not None, "it was not finished before"
         name = pair.workload.metadata.name
         said = f"Workload '{pair.key.namespace}/{name}' is declared finished"
-        self._to_say[id(patch)] = Say(
-            about=_about(pair.job), reason="FinishedWorkload", message=said
-        )
+        self.say_after(patch, Say(about=_about(pair.job), reason="FinishedWorkload", message=said))
         return [patch, *without_finalizer(WORKLOADS, pair.document, IN_USE)]
 
     def _leave(self, pair: Pair) -> Sequence[Write]:

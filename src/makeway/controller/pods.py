@@ -28,12 +28,11 @@ from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PodSet, ResourceFlavor, Workload
 from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import Done, Outcome, Plan, Reconciler
+from makeway.client.parts import Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, PODS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
-from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write
+from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write, as_seen, status_patch
 from makeway.controller.conditions import with_condition
-from makeway.controller.errands import status_patch
 from makeway.controller.job_priorities import Classes, Missing, Priority
 from makeway.controller.job_status import Draft, is_time_up
 from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
@@ -78,7 +77,6 @@ class Pods(Reconciler):
         self._shut_out: dict[Key, Key] = {}  # Workloads that have the name of a group, and whose
         # What was last remarked of a unit, by reason, lest it is repeated.
         self._noted: dict[Key, dict[str, str]] = {}
-        self._to_say: dict[int, Say] = {}  # id of a write on its way -> what to say once done
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         if resource in (PODS, WORKLOADS):
@@ -91,13 +89,6 @@ class Pods(Reconciler):
         for unit in self._lacking:
             self.mark(unit)
         self._lacking.clear()
-
-    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        saying = self._to_say.pop(id(write), None)
-        sayings = super().settled(write, outcome, now)
-        if saying is not None and isinstance(outcome, Done):
-            return (*sayings, saying)
-        return sayings
 
     def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
         what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
@@ -262,8 +253,7 @@ class Pods(Reconciler):
         if any(toleration not in there for toleration in more):
             changes["tolerations"] = [*there, *(item for item in more if item not in there)]
         metadata = {
-            "uid": member.uid,
-            "resourceVersion": document["metadata"]["resourceVersion"],
+            **as_seen(document),
             "labels": additions.labels,
             "annotations": additions.annotations,
         }
@@ -410,7 +400,7 @@ class Pods(Reconciler):
 
     def _say_then(self, write: ObjectWrite, member: Member, reason: str, message: str) -> None:
         """Say it about a pod once the write is done."""
-        self._to_say[id(write)] = Say(about=_about(member), reason=reason, message=message)
+        self.say_after(write, Say(about=_about(member), reason=reason, message=message))
 
     def _note(
         self,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, assert_never
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
+from makeway.client.writes import as_seen
 from makeway.controller.conditions import with_condition, without_condition
 from makeway.engine.decisions import (
     Admit,
@@ -231,7 +232,7 @@ def _deactivation(decision: Deactivate) -> News:
 
 
 def status_patch(
-    document: Mapping[str, Any],
+    document: Document,
     status: WorkloadStatus,
     news: News,
     now: float,
@@ -242,7 +243,7 @@ def status_patch(
 
     `lets_go`: nobody runs it, so what it is told to give back is back at once.
     """
-    metadata, old = document["metadata"], document.get("status") or {}
+    old = document.get("status") or {}
     is_leaving = status.eviction is not None and status.assignment is not None
     holds = status.assignment is not None and not (is_leaving and lets_go)
     conditions = _conditions(old, status, news, now, holds=holds, is_leaving=is_leaving)
@@ -265,8 +266,7 @@ def status_patch(
     evicted = next((told for told in news.told if told.type == EVICTED), None)
     if evicted is not None and not _is_true(old, EVICTED):
         patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
-    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return {"metadata": identity, "status": patch}
+    return {"metadata": as_seen(document), "status": patch}
 
 
 def _conditions(

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 
 from makeway.client.client import Document, Resource
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Delete, Patch, key_of
+from makeway.client.writes import Delete, Patch, as_seen, key_of
 
 
 def workload_patch(document: Document, patch: Document) -> Patch:
     """Change a Workload, if it is still as we saw it."""
-    metadata = document["metadata"]
-    identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return Patch(
-        resource=WORKLOADS,
-        key=key_of(document),
-        patch={**patch, "metadata": {**patch.get("metadata", {}), **identity}},
-    )
+    metadata = {**patch.get("metadata", {}), **as_seen(document)}
+    return Patch(resource=WORKLOADS, key=key_of(document), patch={**patch, "metadata": metadata})
 
 
 def without_finalizer(

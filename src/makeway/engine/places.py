@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterator
 
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode
-from makeway.engine.model import Amounts, WorkloadKey
+from makeway.engine.model import Amounts, EvictionReason, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import Chosen
+
+PREEMPTED = EvictionReason.PREEMPTED
 
 
 def recall_bookings(state: ClusterState, tree: Tree) -> None:
@@ -40,9 +42,9 @@ def find_rival(
 ) -> WorkloadKey | None:
     """The waiting preemptor that would lose its place to this workload; None if nobody would.
 
-    Everybody on the way out is counted as gone, as the preemptors do. In order of precedence
-    each preemptor that then fits is given its place; what is left has to be enough. In the
-    picture, those in `booked` have their place already, and those in `gone` are gone.
+    All victims on the way out are counted as gone. In order of precedence each preemptor that
+    then fits is given its place; what is left has to be enough. In the picture, those in `booked`
+    have their place already, and those in `gone` are gone.
     """
     waiting = [
         rival
@@ -73,13 +75,19 @@ def find_rival(
 def _leaving(
     tree: Tree, victims: tuple[Chosen, ...], gone: Collection[WorkloadKey]
 ) -> Iterator[tuple[Entry, QueueState]]:
-    """Who is on the way out in this tree, the given victims included."""
+    """Who makes way in this tree, the given victims included.
+
+    Who is evicted for another reason is not counted: preemptors may have no claim on that place,
+    and would take theirs again from whoever was let pass for its sake.
+    """
     for queue in tree.queues:
         for order in queue.holders:
             if order[0]:
                 break  # from here on nobody is being evicted
-            if order[5].workload.key not in gone:
-                yield order[5], queue
+            entry: Entry = order[5]
+            is_victim = entry.eviction is not None and entry.eviction.reason is PREEMPTED
+            if is_victim and entry.workload.key not in gone:
+                yield entry, queue
     for victim in victims:
         if victim.entry.phase is not Phase.EVICTING:
             yield victim.entry, victim.queue

@@ -21,6 +21,7 @@ Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
 UNLIMITED = 2**62  # of pods, on a node that states no limit
+ASKED_MAX = 2**56  # nobody has so much: more counts as this, so that sums stay within 64 bits
 _MASKS_KEPT = 256
 _NOWHERE = -1
 _CORDON = Taint("node.kubernetes.io/unschedulable")  # what `unschedulable` amounts to
@@ -66,7 +67,7 @@ class Columns:
         columns = [(self.add(resource), amount) for resource, amount in shape.requests]
         amounts = np.zeros(len(self), dtype=np.int64)
         for column, amount in columns:
-            amounts[column] = amount
+            amounts[column] = min(amount, ASKED_MAX)
         amounts[0] = 1
         if len(self._amounts) >= 16 * _MASKS_KEPT:
             self._amounts.clear()
@@ -100,7 +101,7 @@ class NodeTable:
         self.fit_columns()
         self.capacity[row] = 0
         for resource, amount in node.capacity.items():
-            self.capacity[row, self.columns.of[resource]] = amount
+            self.capacity[row, self.columns.of[resource]] = min(amount, UNLIMITED)
         if node.capacity.get(PODS) is None:
             self.capacity[row, 0] = UNLIMITED
         for constraints, suited in self._suited.items():

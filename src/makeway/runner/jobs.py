@@ -61,7 +61,6 @@ class JobPods(Reconciler):
         self._job_of: dict[Key, Key] = {}  # by pod
         self._unseen: dict[Key, dict[str, Unseen]] = {}  # by job and name
         self._refused: set[Key] = set()  # jobs whose last new pod the server would not have
-        self._after: dict[int, tuple[Say, ...]] = {}  # id of a write -> what to say when it's done
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         if resource == JOBS:
@@ -136,15 +135,15 @@ class JobPods(Reconciler):
                 subresource="status",
             )
             news = [_say(job, told.reason, told.message, told.type) for told in verdict.news]
-            self._after[id(write)] = tuple(news)
+            self.say_after(write, *news)
             writes.append(write)
         for new in verdict.create:
             create = Create(resource=PODS, document=pod_document(job, new))
-            self._after[id(create)] = (_say(job, "SuccessfulCreate", f"Created pod: {new.name}"),)
+            self.say_after(create, _say(job, "SuccessfulCreate", f"Created pod: {new.name}"))
             writes.append(create)
         for pod in verdict.delete:
             delete = Delete(resource=PODS, key=Key(key.namespace, pod.name), uid=pod.uid)
-            self._after[id(delete)] = (_say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}"),)
+            self.say_after(delete, _say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}"))
             writes.append(delete)
         writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in verdict.release]
         if verdict.delete_job:
@@ -153,11 +152,9 @@ class JobPods(Reconciler):
         return writes
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        said = self._after.pop(id(write), ())
         if isinstance(write, Create):
             self._note_created(self._sent[id(write)], write, outcome)
-        complaints = super().settled(write, outcome, now)
-        return (*said, *complaints) if isinstance(outcome, Done) else complaints
+        return super().settled(write, outcome, now)
 
     def _note_created(self, job: Key, write: Create, outcome: Outcome) -> None:
         unseen = self._unseen.setdefault(job, {})

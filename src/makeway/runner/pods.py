@@ -19,7 +19,7 @@ from makeway.client.client import Document, Resource
 from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import NODES, PODS
-from makeway.client.writes import Delete, Key, Patch, Say
+from makeway.client.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState
@@ -139,7 +139,7 @@ class PodRunner(Reconciler):
         decoded = decode_own(PodOfPrograms, document)
         if decoded.object is None:
             why = "; ".join(str(error) for error in decoded.errors)
-            return self._refuse(key, document, "InvalidPod", why)
+            return self._refuse(document, "InvalidPod", why)
         return self._bring_on(key, document, decoded.object, state, now)
 
     def _bring_on(
@@ -157,7 +157,7 @@ class PodRunner(Reconciler):
             state = lost_state(pod, now)
         if is_leaving:
             if state is None:
-                return self._refuse(key, document, "Deleted", "The pod was deleted before it began")
+                return self._refuse(document, "Deleted", "The pod was deleted before it began")
             if not state.is_over:
                 self._stop(state.uid, grace_s or 0)
         if state is None:
@@ -165,7 +165,7 @@ class PodRunner(Reconciler):
                 self._to_start[key] = None
                 return NOTHING
             return self._start(key, document, pod, now)
-        return self._report(key, document, pod, state, verdict_on(pod, state), now)
+        return self._report(document, pod, state, verdict_on(pod, state), now)
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
@@ -173,7 +173,7 @@ class PodRunner(Reconciler):
         for name, count in wanted.items():
             if count > allocatable.get(name, 0):
                 has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
-                return self._refuse(key, document, "OutOfDevices", f"{count} {name}: {has}")
+                return self._refuse(document, "OutOfDevices", f"{count} {name}: {has}")
         # Every pod that runs is looked at, but only for a pod that wants GPUs.
         states = self._host.states().values() if wanted else ()
         devices = gpus.take(wanted, allocatable, pod.spec.node_name, states)
@@ -184,7 +184,7 @@ class PodRunner(Reconciler):
         try:
             order = order_for(pod, allocatable, devices)
         except Refused as refused:
-            return self._refuse(key, document, "ContainerCannotRun", str(refused))
+            return self._refuse(document, "ContainerCannotRun", str(refused))
         self._starts += 1
         try:
             self._host.start(order)
@@ -200,7 +200,6 @@ class PodRunner(Reconciler):
 
     def _report(
         self,
-        key: Key,
         document: Document,
         pod: PodOfPrograms,
         state: PodState,
@@ -213,25 +212,15 @@ class PodRunner(Reconciler):
         status = status_of(pod, state, verdict, before, now)
         if all(before.get(name) == value for name, value in status.items()):
             return NOTHING
-        return Plan([_patch(key, document, status)])
+        return Plan([status_patch(PODS, document, status)])
 
-    def _refuse(self, key: Key, document: Document, reason: str, message: str) -> Plan:
+    def _refuse(self, document: Document, reason: str, message: str) -> Plan:
         """The pod will never run: say why, where its owner looks."""
         if is_finished(document):
             return NOTHING
         status = {"phase": "Failed", "reason": reason, "message": message}
         saying = Say(about=document, reason="Failed", message=message, type="Warning")
-        return Plan([_patch(key, document, status), saying])
-
-
-def _patch(key: Key, document: Document, status: Document) -> Patch:
-    """Conditions are one list that others write to as well: only if nobody did meanwhile."""
-    metadata = {
-        "uid": document["metadata"]["uid"],
-        "resourceVersion": document["metadata"]["resourceVersion"],
-    }
-    patch = {"metadata": metadata, "status": status}
-    return Patch(resource=PODS, key=key, patch=patch, subresource="status")
+        return Plan([status_patch(PODS, document, status), saying])
 
 
 def _requests(document: Mapping[str, Any]) -> Mapping[str, int]:
