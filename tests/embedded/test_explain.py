@@ -115,8 +115,7 @@ def jobs() -> Iterator[dict[str, Any]]:
     yield job("in-stopped-queue", LONG, queue="stopped")
     yield job("nowhere", LONG, queue="nowhere")
     yield job("unchecked", LONG, queue="checked")
-    yield job("strict-holder", LONG, queue="strict", cpu="1")
-    yield job("strict-head", LONG, queue="strict", cpu="2")
+    yield ranked("strict-head", "high", queue="strict", cpu="5")
     yield job("behind-head", LONG, queue="strict", cpu="1")
     yield with_memory(job("not-covered", LONG, queue="small"))
     yield job("no-node", LONG, queue="wide", cpu="20")
@@ -199,8 +198,8 @@ async def preempt(client: Client) -> None:
     await client.close()
 
 
-def ranked(name: str, klass: str) -> dict[str, Any]:
-    document = job(name, LONG, queue="ranked")
+def ranked(name: str, klass: str, *, queue: str = "ranked", cpu: str = "1") -> dict[str, Any]:
+    document = job(name, LONG, queue=queue, cpu=cpu)
     document["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = klass
     return document
 
