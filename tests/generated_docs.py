@@ -149,11 +149,7 @@ def _command(named: tuple[str, argparse.ArgumentParser]) -> str:
     """Written out by us: argparse's own layout changes from one Python to the next."""
     name, parser = named
     rows = [_argument(action) for action in parser._actions if action.dest != "help"]
-    words = [
-        f"{action.metavar}{'...' if action.nargs == '+' else ''}"
-        for action in parser._actions
-        if not action.option_strings
-    ]
+    words = [_word(action) for action in parser._actions if not action.option_strings]
     if len(rows) > len(words):
         words.append("[OPTIONS]")
     usage = " ".join(["makeway", name, *words])
@@ -165,10 +161,17 @@ def _command(named: tuple[str, argparse.ArgumentParser]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _word(action: argparse.Action) -> str:
+    """What stands for an argument; one that is chosen from a list may have no name of its own."""
+    name = str(action.metavar or action.dest.upper())
+    return f"{name}..." if action.nargs == "+" and "..." not in name else name
+
+
 def _argument(action: argparse.Action) -> str:
-    names = ", ".join(f"`{name}`" for name in action.option_strings or (str(action.metavar),))
+    names = ", ".join(f"`{name}`" for name in action.option_strings or (_word(action),))
     choices = f" ({', '.join(action.choices)})" if action.choices else ""
-    return f"| {names}{choices} | {action.help} |"
+    help = (action.help or "") % vars(action)
+    return f"| {names}{choices} | {help} |"
 
 
 # --- docs/reference/objects.md ---

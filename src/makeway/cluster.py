@@ -21,11 +21,12 @@ from makeway.client.election import Election
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
-from makeway.client.resources import BUDGETS, GANG_WORKLOADS, POD_GROUPS
+from makeway.client.resources import BUDGETS, FLAVORS, GANG_WORKLOADS, POD_GROUPS, QUEUES
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.client.writes import Key
 from makeway.controller.admission import Admission
 from makeway.controller.gangs import GangStatuses
+from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import Placing
@@ -170,6 +171,8 @@ def parts_for(
         Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
         *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
         QueueStatus(picture, admission.engine),
+        InUse(picture, admission.engine, FLAVORS),
+        InUse(picture, admission.engine, QUEUES),
     ]
     return admission, parts
 

@@ -19,11 +19,12 @@ from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
-from makeway.client.resources import GANG_WORKLOADS, NODES, POD_GROUPS
+from makeway.client.resources import FLAVORS, GANG_WORKLOADS, NODES, POD_GROUPS, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
+from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import Placing
@@ -152,6 +153,8 @@ class Plane:
             GangStatuses(picture, POD_GROUPS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
+            InUse(picture, self.admission.engine, FLAVORS),
+            InUse(picture, self.admission.engine, QUEUES),
         ]
 
 

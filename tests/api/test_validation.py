@@ -606,3 +606,25 @@ def test_preemption_priority_is_not_below_scheduling_priority(
     text = CLASSES.replace("SCHEDULING", scheduling).replace("PREEMPTION", preemption)
 
     assert [str(found.error) for found in validate_set(views(text))] == expected
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        (
+            "requests: {nvidia.com/gpu: 0.5}",
+            "requests[nvidia.com/gpu]: 0.5 is not a whole number; write how many, such as 1",
+        ),
+        (
+            "requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}",
+            "requests[nvidia.com/gpu]: 1 is not its limit (2);"
+            " write the same number twice, or only the limit",
+        ),
+    ],
+)
+def test_devices_come_whole_and_are_not_shared(resources: str, expected: str) -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: train}\n"
+    pod += "spec: {containers: [{name: main, image: x, resources: {%s}}]}"
+
+    assert complaints(pod % "limits: {nvidia.com/gpu: 2000m}, requests: {cpu: 0.5}") == []
+    assert complaints(pod % resources) == [f"spec.containers[0].resources.{expected}"]

@@ -49,15 +49,22 @@ class Desk:
         self._store = Store(self.folder / "makeway.db")
         logs = FileLogs(self.folder / "logs")
         self._app = App(self._store, token=identity.token, clock=time.time, logs=logs)
-        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
         await self._app.start()
-        port = await self._listener.start()
-        (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))
+        await self._listen()
         self.client: Client = client_in_process(self._app)
 
-    async def _stop(self) -> None:
+    async def _listen(self) -> None:
+        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
+        port = await self._listener.start()
+        identity = identity_in(self.folder / "pki")
+        (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))
+
+    async def _hang_up(self) -> None:
         self._app.reads.end_watches()
         await self._listener.stop()
+
+    async def _stop(self) -> None:
+        await self._hang_up()
         await self._app.stop()
         self._store.close()
 
@@ -81,6 +88,12 @@ class Desk:
         return printed.out + printed.err
 
     # What the rest of the system does
+
+    def move(self) -> None:
+        """Go away for a moment, and come back at another port."""
+        self._in_loop(self._hang_up())
+        time.sleep(0.5)
+        self._in_loop(self._listen())
 
     def apply(self, text: str) -> None:
         for manifest in read_manifests(text).manifests:
@@ -188,8 +201,10 @@ class Desk:
         call = self.client.patch(resource, name, where, patch=patch, subresource="status")
         self._in_loop(call)
 
-    def start_pod(self, job: str, name: str, printed: str, *, code: int | None = None) -> None:
-        """A pod of a job, with what it has printed; `code` if it has ended."""
+    def start_pod(
+        self, job: str, name: str, printed: str, *, code: int | None = None, message: str = ""
+    ) -> None:
+        """A pod of a job, with what it has printed; `code` and why, if it has ended."""
         owner = self.job(job)
         pod = {
             "apiVersion": "v1",
@@ -214,7 +229,8 @@ class Desk:
         (folder / "main.log").write_text(printed)
         if code is not None:
             (folder / "main.ended").touch()
-            ended = {"exitCode": code, "finishedAt": format_time(int(time.time()))}
+            ended: Document = {"exitCode": code, "finishedAt": format_time(int(time.time()))}
+            ended |= {"message": message} if message else {}
             state = {"name": "main", "state": {"terminated": ended}, "ready": False}
             state |= {"restartCount": 0, "image": "x", "imageID": ""}
             phase = "Failed" if code else "Succeeded"

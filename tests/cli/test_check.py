@@ -153,6 +153,7 @@ def test_what_cannot_be_read_is_told_beside_the_rest(
     code, out, err = check(capsys, argument, "good.yaml")
 
     assert (code, out, err) == (2, "1 object, 0 errors, 0 warnings\n", trouble)
+    assert check(capsys, argument) == (2, "", trouble)
 
 
 def test_hidden_files_of_a_folder_are_left_alone(

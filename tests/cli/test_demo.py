@@ -56,8 +56,8 @@ def test_speech_borrows_and_gives_back_by_preemption(told: str) -> None:
 
 
 def test_the_reason_for_waiting_is_asked_for(told: str) -> None:
-    assert "lab/job-train-asr waits in ClusterQueue speech" in told
-    assert "the end of lab/job-train-seg" in told
+    assert "job train-asr (lab/job-train-asr" in told
+    assert "the end of job train-seg (lab/job-train-seg" in told
 
 
 def test_spot_machines_that_never_come_are_given_up(told: str) -> None:

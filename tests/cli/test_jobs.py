@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
+from makeway.client import ApiError, Client, Unavailable
 from tests.cli.desk import Desk, failed, said, succeeded
 
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
@@ -102,6 +103,28 @@ def test_without_a_server_it_says_how_to_start_one(
 
     assert main(["status"]) == 2
     assert "start a server with `makeway up`" in capsys.readouterr().err
+
+
+def test_the_run_counts_from_when_pods_are_ready(train: Desk) -> None:
+    train.enqueue("train", said("QuotaReserved"), said("Admitted"))
+    assert rows(train.run("status"))["train"][7] == "-"
+
+    ready = {**said("PodsReady"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    train.stands("job-train", said("QuotaReserved"), said("Admitted"), ready)
+    train.job_status("train", active=1, ready=1)
+
+    assert "d" in rows(train.run("status"))["train"][7]
+
+
+def test_an_admission_check_is_named_with_what_it_says(train: Desk) -> None:
+    train.enqueue("train")
+    check = {"name": "budget", "state": "Pending", "message": "asks the treasurer"}
+    check["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    train.stands("job-train", said("QuotaReserved"), admissionChecks=[check])
+
+    line = "admission check budget is Pending: asks the treasurer"
+    assert line in train.run("status").splitlines()[1]
+    assert line in train.run("explain", "1")
 
 
 # --- which job is meant ---
@@ -310,6 +333,12 @@ def test_priority_names_a_class_that_is_there(train: Desk) -> None:
     assert metadata["annotations"]["makeway.dev/preemption-priority-class"] == "high"
 
 
+def test_the_priority_of_what_has_ended_is_nobodys_concern(train: Desk) -> None:
+    train.job_status("train", succeeded())
+
+    assert "job 1 (train) has ended" in train.run("priority", "1", "high", code=1)
+
+
 # --- history ---
 
 
@@ -326,10 +355,56 @@ def test_history_has_exit_codes_and_evictions(train: Desk) -> None:
 
     assert list(rows(printed)) == ["train"]
     row = rows(printed)["train"]
-    assert (row[3], row[4], row[-1]) == ("failed", "9", "2")
+    assert (row[3], row[4], row[9]) == ("failed", "9", "2")
     (item,) = json.loads(train.run("history", "-o", "json", "--since", "1h"))["items"]
     assert (item["exitCode"], item["evictions"]) == (9, 2)
     assert "no job has ended" in train.run("history", "--since", "0s", "-q", "x")
+
+
+def test_a_command_that_could_not_be_started_is_named(train: Desk) -> None:
+    message = "there is no program 'trian'"
+    train.start_pod("train", "train-0", "", code=128, message=message)
+    train.job_status("train", failed())
+
+    assert f"failed with exit code 128: {message}" in train.run("wait", "1", code=128)
+    assert message in train.run("history")
+
+
+# --- a server in trouble ---
+
+
+@pytest.mark.parametrize("words", [["wait", "1"], ["logs", "-f", "1"]])
+def test_who_stays_finds_a_server_that_comes_back_elsewhere(train: Desk, words: list[str]) -> None:
+    steps = train.later(train.move, lambda: train.job_status("train", succeeded()))
+
+    printed = train.run(*words)
+
+    steps.join()
+    assert printed.count("makeway: no answer from http://127.0.0.1:") == 1
+    assert ", trying again\n" in printed
+
+
+def test_what_a_broken_server_says_is_passed_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*arguments: object, **options: object) -> None:
+        raise Unavailable("the disk is full") from ApiError(500, "InternalError", "")
+
+    monkeypatch.setattr(Client, "list", breaks)
+
+    assert desk.run("status", code=1) == "makeway: the server can't answer: the disk is full\n"
+
+
+def test_a_server_that_is_not_there_is_told_in_plain_words(
+    bare: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = bare.folder / "kubeconfig"
+    file.write_text(re.sub(r"127.0.0.1:\d+", "127.0.0.1:1", file.read_text()))
+
+    assert bare.run("status", code=2) == (
+        "makeway: no answer from http://127.0.0.1:1: connection refused; is `makeway up` running?\n"
+    )
+    assert "nope can't be read: no such file" in bare.run("status", "--kubeconfig", "nope", code=2)
 
 
 def test_ctrl_c_leaves_the_job_alone(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,6 @@ def test_a_good_set_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("memory: 4", "4 is 4 bytes; write 4Gi or 4Mi"),
         ("memory: 512m", '"512m" is less than a byte each: m is a thousandth; write 512Mi'),
         ("cpu: 1000", "1000 is 1000 whole cores per pod; for 1000 thousandths of a core"),
-        ("nvidia.com/gpu: 500m", '"500m" counts as 1: devices are whole'),
     ],
 )
 def test_units_that_are_hardly_meant(

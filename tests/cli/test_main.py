@@ -17,7 +17,7 @@ from makeway.cli.main import COMMANDS, main
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_without_a_command_and_a_server_it_teaches(
+def test_without_a_command_and_a_server_it_says_so_and_how_to_begin(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MAKEWAY_DATA_DIR", "/nonexistent")
@@ -25,11 +25,13 @@ def test_without_a_command_and_a_server_it_teaches(
 
     assert main([]) == 2
 
-    printed = capsys.readouterr()
-    assert "makeway demo" in printed.out
-    for command in COMMANDS:
-        assert command.summary in " ".join(printed.out.split())
-    assert "start a server with `makeway up`" in printed.err
+    trouble, *hint = capsys.readouterr().err.splitlines()
+    assert "start a server with `makeway up`" in trouble
+    assert [line.split("  ")[1] for line in hint] == [
+        "makeway demo",
+        "makeway up",
+        "makeway --help",
+    ]
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
@@ -69,6 +71,23 @@ def test_nobody_reads_the_output_any_more() -> None:
     os.close(writing)
 
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">&-", "bad file descriptor"), (">/dev/full", "no space left")]
+)
+def test_output_that_can_not_be_written_is_one_line(redirection: str, why: str) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"'{sys.executable}' -m makeway.cli.main version {redirection}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": SOURCE},
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"makeway: the output can't be written: {why}")
+    assert done.stderr.count("\n") == 1
 
 
 def failing_with(error: BaseException) -> Callable[[object], int]:

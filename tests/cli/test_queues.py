@@ -82,6 +82,12 @@ def test_forms_for_programs(desk: Desk) -> None:
     assert "there is no ClusterQueue nope" in desk.run("queues", "nope", code=1)
 
 
+def test_a_queue_that_is_not_there_is_one_line(desk: Desk) -> None:
+    assert desk.run("queues", "nope", code=1) == "makeway: there is no ClusterQueue nope\n"
+    nothing = desk.run("delete", "jobs", "-l", "team=nope")
+    assert nothing == "there are no jobs to delete\n"
+
+
 def test_without_queues_it_says_how_to_make_some(bare: Desk) -> None:
     assert "`makeway apply -f FILE` makes some" in bare.run("queues")
 

@@ -153,6 +153,9 @@ def test_the_session_stays_behind() -> None:
         (["--array", "5-9", "--", "true"], "--array 5-9: write 0-9"),
         (["--env", "A", "--", "true"], "--env A: write NAME=VALUE"),
         (["--retries", "-1", "--", "true"], "--retries -1: write 0 or more"),
+        (["--gpu", "0.5", "--", "true"], "--gpu 0.5: nvidia.com/gpu comes in whole numbers"),
+        (["--workdir", "/nope", "--", "true"], "--workdir /nope: there is no such directory"),
+        (["./nope.sh"], "there is no script ./nope.sh here"),
         (["--time-limit", "soon", "--", "true"], "--time-limit soon: write for example"),
     ],
 )
@@ -161,6 +164,19 @@ def test_wrong_options_are_named(
 ) -> None:
     assert main(["submit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_class_that_is_not_there_is_refused(desk: Desk) -> None:
+    printed = desk.run("submit", "--priority", "nosuch", "--", "true", code=1)
+
+    assert "no WorkloadPriorityClass nosuch; there is none" in printed
+    assert "there is no job" in desk.run("status")
+
+
+def test_a_command_that_is_not_here_is_warned_of(desk: Desk) -> None:
+    assert "there is no command 'nosuch' here" in desk.run("submit", "--", "nosuch")
+    assert "warning" not in desk.run("submit", "--image", "x", "--", "nosuch")
+    assert "warning" not in desk.run("submit", "--", "true")
 
 
 def test_waiting_exits_as_the_job_does(desk: Desk) -> None:

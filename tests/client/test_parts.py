@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from makeway.client.client import Unavailable
-from makeway.client.parts import NOTHING, RETRY_S, Done, Failed, Plan, Reconciler
+from makeway.client.parts import (
+    BURST_MAX,
+    NOTHING,
+    PACE_S,
+    RETRY_S,
+    Done,
+    Failed,
+    Plan,
+    Reconciler,
+)
 from makeway.client.resources import JOBS
 from makeway.client.writes import Key, ObjectWrite, Patch, Say
 
@@ -56,3 +65,28 @@ def test_who_fails_again_waits_longer_and_who_wants_nothing_begins_anew() -> Non
     painter.settled(painter.paint(20.0), LOST, 20.0)
 
     assert painter.act(20.0).next_at == 20.0 + RETRY_S
+
+
+class Contender(Painter):
+    """Somebody else wants the same object blue."""
+
+    contested = (JOBS,)
+
+
+def test_two_who_undo_what_the_other_did_slow_down() -> None:
+    contender = Contender()
+    for _ in range(BURST_MAX):
+        contender.settled(contender.paint(0.0), Done(None), 0.0)
+
+    contender.mark(JOB)
+
+    assert contender.act(0.0) == Plan([], PACE_S)
+    assert len(contender.act(PACE_S).writes) == 1
+
+
+def test_who_was_too_fast_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    contender = Contender()
+    for _ in range(BURST_MAX):
+        contender.settled(contender.paint(1000.0), Done(None), 1000.0)
+
+    assert contender.paint(500.0)

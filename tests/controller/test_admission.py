@@ -225,6 +225,55 @@ def test_a_refused_write_is_forgotten_and_blocks_nobody_else() -> None:
     assert "cursed" in hall.admitted()
 
 
+def test_a_refused_word_about_what_all_can_see_is_sent_again() -> None:
+    hall = Hall()
+    hall.submit("train", 2, owned=True)
+    hall.settle()
+    hall.add_condition("train", "Evicted", "True", "PreemptedInPlacement")
+    hall.refusals = [ApiError(500, "InternalError", "the disk is full")]
+
+    hall.settle()
+    hall.settle(hall.now + 5)
+
+    assert hall.status("train")["requeueState"]["count"] == 1
+    assert hall.condition("train", "Evicted")[0] == "True"
+
+
+def test_that_others_make_way_stays_written_though_its_queue_was_stopped_before() -> None:
+    hall = Hall()
+    hall.submit("borrower", 6, owned=True)
+    hall.settle()
+    hall.edit(QUEUES, Key("", "b"), {"spec": {"stopPolicy": "Hold"}})
+    hall.submit("owner", 4, queue="b")
+    hall.settle()
+    hall.settle(hall.now + EXPLAINED_AFTER_S)
+    assert hall.condition("owner", "QuotaReserved") == ("False", "Suspended")
+
+    hall.edit(QUEUES, Key("", "b"), {"spec": {"stopPolicy": "None"}})
+    hall.settle()
+    hall.settle(hall.now + EXPLAINED_AFTER_S)
+
+    assert hall.condition("borrower", "Evicted") == ("True", "Preempted")
+    assert hall.condition("owner", "Preemptor")[0] == "True"
+
+
+def test_flavors_that_are_forgiven_because_pods_are_ready_are_forgiven_in_the_objects() -> None:
+    hall = Hall()
+    hall.submit("train", 2, owned=True)
+    hall.settle()
+    tried = {"resourceFlavor": "any", "assignmentTime": "1970-01-01T00:01:00Z"}
+    exhausted = {"exhaustedTime": "1970-01-01T00:02:00Z", "reason": "TimeoutForPodsReadyExceeded"}
+    hall.tell("train", flavorAssignmentHistory=[{**tried, **exhausted}])
+    hall.begin_anew()
+
+    hall.add_condition("train", "PodsReady", "True", "Started")
+    hall.settle()
+    hall.settle(hall.now + PODS_TRUSTED_AFTER_S)
+
+    [trial] = hall.status("train")["flavorAssignmentHistory"]
+    assert "exhaustedTime" not in trial
+
+
 def test_a_restart_finds_everything_in_the_objects() -> None:
     hall = Hall()
     hall.submit("borrower", 6, owned=True)

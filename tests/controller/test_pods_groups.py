@@ -15,7 +15,7 @@ from makeway.client.writes import Key
 from makeway.controller.pods import Pods
 from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import Defective
-from makeway.translate import PODS_GONE
+from makeway.translate import PODS_GONE, workload_of
 from makeway.translate.placement import gangs_held
 from tests.controller.pods_lab import PodLab, member, pod, running_group
 
@@ -30,6 +30,13 @@ def put(lab: PodLab, document: Document) -> None:
     lab.now += 1
     lab.put(PODS, document)
     lab.settle()
+
+
+def stands_aside(lab: PodLab) -> bool:
+    """Whether the queues let others pass it."""
+    view = decode_as(Workload, lab.workload)
+    assert view.object is not None, view.errors
+    return workload_of(view.object).stands_aside
 
 
 # Coming together
@@ -251,6 +258,20 @@ def test_what_is_over_is_let_go_while_others_of_a_deleted_group_still_end() -> N
 def test_what_waits_for_pods_has_a_word_of_its_own() -> None:
     assert waiting_word([Defective(PODS_GONE)]) == LACK
     assert waiting_word([Defective("a container asks for more than its limit")]) != LACK
+
+
+def test_a_group_that_waits_for_pods_lets_others_pass_until_they_are_there() -> None:
+    lab = running_group("one", "two")
+    lab.evict()
+    for name in ("one", "two"):
+        lab.end(name, "Failed")
+    assert stands_aside(lab)
+
+    put(lab, member("three", 2))
+    assert stands_aside(lab)
+
+    put(lab, member("four", 2))
+    assert not stands_aside(lab)
 
 
 def test_a_failed_pod_may_be_replaced_at_once() -> None:

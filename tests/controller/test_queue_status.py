@@ -48,3 +48,15 @@ def test_what_is_not_supported_is_told_for_as_long_as_the_spec_has_it() -> None:
 
     desk.show(QUEUES, 3, {})
     assert set(desk.conditions(now=30.0)) == {"Active"}
+
+
+def test_a_queue_that_lacks_something_names_it() -> None:
+    desk = Desk()
+    checks = [{"name": "budget"}, {"name": "audit"}]
+    desk.show(QUEUES, 1, {"admissionChecksStrategy": {"admissionChecks": checks}})
+    assert "a missing AdmissionCheck (budget, audit)" in desk.conditions(now=10.0)["Active"]
+
+    flavor = {"name": "gone", "resources": [{"name": "cpu", "nominalQuota": "1"}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
+    desk.show(QUEUES, 2, {"resourceGroups": groups})
+    assert "a missing ResourceFlavor (gone)" in desk.conditions(now=20.0)["Active"]

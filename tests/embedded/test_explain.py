@@ -111,6 +111,7 @@ def jobs() -> Iterator[dict[str, Any]]:
     yield job("holder", LONG, queue="full", cpu="2")
     yield job("no-quota", LONG, queue="full", cpu="1")
     yield job("too-big", LONG, queue="small", cpu="5")
+    yield job("huge", LONG, queue="small", cpu="1e30")
     yield job("no-toleration", LONG, queue="guarded")
     yield job("in-stopped-queue", LONG, queue="stopped")
     yield job("nowhere", LONG, queue="nowhere")
@@ -136,16 +137,20 @@ def with_memory(document: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no-quota", ("1 more needed", "job-holder", "the end of default/job-holder")),
-        ("too-big", ("maximum capacity (2)", "a request for at most 2 cpu")),
-        ("no-toleration", ("untolerated taint", "flavor tainted")),
-        ("in-stopped-queue", ("ClusterQueue stopped is inactive: Stopped",)),
-        ("nowhere", ("LocalQueue default/nowhere doesn't exist",)),
+        (
+            "no-quota",
+            ("1 more needed", "- job holder (default/", "the end of job holder ("),
+        ),
+        ("huge", ("> maximum capacity (2)",)),
+        ("too-big", ("maximum capacity (2)", "a request for at most 2 cpu", "3 cpu more quota")),
+        ("no-toleration", ("untolerated taint", "- a toleration of reserved=others")),
+        ("in-stopped-queue", ("inactive: Stopped", "resume clusterqueue stopped")),
+        ("nowhere", ("LocalQueue default/nowhere doesn't exist", "there are: default/")),
         ("unchecked", ("holds quota", "Admission checks are open: budget is Pending")),
         ("behind-head", ("position in queue: 1", "Nobody passes the head of a StrictFIFO queue")),
-        ("not-covered", ("resource memory unavailable in ClusterQueue",)),
-        ("no-node", ("is admitted", "no node", "nsufficient cpu")),
-        ("lost-flavor", ("ClusterQueue missing-flavor is inactive: FlavorNotFound",)),
+        ("not-covered", ("resource memory unavailable", "covers: cpu")),
+        ("no-node", ("is admitted", "no node", "The largest node has 8 cpu: box; ")),
+        ("lost-flavor", ("missing-flavor is inactive: FlavorNotFound (gone)",)),
         ("unqueued", ("is in no queue",)),
     ],
 )
@@ -171,6 +176,34 @@ def test_a_job_that_was_put_on_hold(up: Up) -> None:
     up.makeway("hold", "put-off")
 
     assert wait_until(lambda: "is not active" in up.makeway("explain", "put-off"), timeout_s=15)
+    assert "`makeway resume put-off` lets it try again" in up.makeway("explain", "put-off")
+
+
+def test_a_check_that_says_no_is_quoted(up: Up) -> None:
+    asyncio.run(reject(up.client(), "refused"))
+
+    text = wait_until(lambda: said(up, "explain", "refused", "no money left"), timeout_s=15)
+
+    assert "Rejected by admission check budget" in text
+    assert "no money left" in up.makeway("status", "-o", "wide")
+
+
+async def reject(client: Client, name: str) -> None:
+    await client.create(JOBS, job(name, LONG, queue="checked", cpu="1"))
+    while not (found := [w for w in (await client.list(WORKLOADS)).items if is_checked(w, name)]):
+        await asyncio.sleep(0.05)
+    check = {"name": "budget", "state": "Rejected", "message": "no money left"}
+    patch = {
+        "status": {"admissionChecks": [check | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    }
+    workload = found[0]["metadata"]["name"]
+    await client.patch(WORKLOADS, workload, "default", patch=patch, subresource="status")
+    await client.close()
+
+
+def is_checked(workload: dict[str, Any], job: str) -> bool:
+    checks = (workload.get("status") or {}).get("admissionChecks")
+    return job in workload["metadata"]["name"] and bool(checks)
 
 
 def test_who_took_my_place(up: Up, tmp_path: Path) -> None:

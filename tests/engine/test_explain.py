@@ -19,13 +19,16 @@ from makeway.engine.explain import (
     ChecksOpen,
     EvictedByStop,
     Explanation,
+    HigherBorrowingLimit,
     LettingGo,
     LocalQueueStopped,
+    LowerMinimum,
     MoreQuota,
     NoLocalQueue,
     NoQueue,
     QueueInactive,
     Refusal,
+    ResumedQueue,
     SmallerRequest,
 )
 from makeway.engine.matching import Requirement
@@ -54,6 +57,7 @@ from tests.scenario import (
     LOWER,
     STRICT,
     Scenario,
+    pods,
     queue,
     quota,
 )
@@ -176,7 +180,7 @@ def test_all_of_several_when_no_single_one_is_enough() -> None:
     assert explain(lab, "eval").helps == (MoreQuota(GPU, 4), AllOf((key("one"), key("two"))))
 
 
-def test_a_request_beyond_all_limits_can_only_become_smaller() -> None:
+def test_a_request_beyond_all_limits_fits_when_it_is_smaller_or_a_limit_higher() -> None:
     lab = Scenario(queue("vision", gpu=quota(4, borrow=2)), queue("speech", gpu=8), cohort="lab")
     lab.pending("eval", on="vision", gpu=7)
     lab.cycles()
@@ -184,8 +188,20 @@ def test_a_request_beyond_all_limits_can_only_become_smaller() -> None:
     answer = explain(lab, "eval")
 
     assert answer.obstacles == (ExceedsCapacity(MAIN, GPU, 0, 7, 6),)
-    assert answer.helps == (SmallerRequest(GPU, 6),)
+    assert answer.helps == (
+        SmallerRequest(GPU, 6),
+        MoreQuota(GPU, 1),
+        HigherBorrowingLimit(QueueName("vision"), GPU),
+    )
     assert answer.holders == ()
+
+
+def test_when_not_even_the_least_of_pods_fits_the_minimum_is_named() -> None:
+    lab = Scenario(queue("vision", gpu=4))
+    lab.pending("eval", pods("main", 8, at_least=6, gpu=1), on="vision")
+    lab.cycles()
+
+    assert LowerMinimum(MAIN, 6) in explain(lab, "eval").helps
 
 
 # --- the line ---
@@ -266,9 +282,10 @@ def test_a_stopped_queue() -> None:
     lab.pending("held", on="vision", gpu=1)
     lab.cycles()
 
-    obstacles = explain(lab, "held").obstacles
+    answer = explain(lab, "held")
 
-    assert obstacles == (QueueInactive(QueueName("vision"), Inactive.STOPPED),)
+    assert answer.obstacles == (QueueInactive(QueueName("vision"), Inactive.STOPPED),)
+    assert answer.helps == (ResumedQueue(QueueName("vision")),)
 
 
 def test_who_was_stopped_with_its_queue_waits_for_the_queues_return() -> None:
@@ -291,7 +308,8 @@ def test_a_queue_whose_check_nobody_answers_for() -> None:
 
     obstacles = explain(lab, "eval").obstacles
 
-    assert obstacles == (QueueInactive(QueueName("vision"), Inactive.CHECK_NOT_FOUND),)
+    why = Inactive.CHECK_NOT_FOUND
+    assert obstacles == (QueueInactive(QueueName("vision"), why, ("budget",)),)
 
 
 def test_a_namespace_that_the_queue_does_not_admit() -> None:

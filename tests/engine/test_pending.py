@@ -236,6 +236,21 @@ def test_a_defect_is_told_and_blocks_nobody() -> None:
     assert lab.cycles() == [admit("broken")]
 
 
+def test_a_strict_queue_waits_for_a_defect_to_be_mended_unless_that_one_stands_aside() -> None:
+    lab = Scenario(queue("q", gpu=4, strategy=STRICT))
+    lab.pending("group", on="q", gpu=1)
+    lab.later().pending("next", on="q", gpu=1)
+    lab.edit("group", defect="its pods are gone")
+    assert lab.cycles() == NOTHING
+
+    lab.edit("group", stands_aside=True)
+    assert lab.cycles() == [admit("next")]
+    assert lab.why("group") == (Defective("its pods are gone"),)
+
+    lab.edit("group", defect=None, stands_aside=False)
+    assert lab.cycles() == [admit("group")]
+
+
 # --- fewer pods than asked for ---
 
 

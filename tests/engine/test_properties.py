@@ -184,7 +184,7 @@ class MildWorldmaker(Worldmaker):
     """Nobody takes anything from a higher priority: such policies can't go in circles.
 
     With `reclaimWithinCohort: Any` three can: the low one reclaims from the high one, the middle
-    one preempts the low one in its own queue, and the high one passes the middle one.
+    one preempts the low one in its own queue, and the high one the middle one while borrowing.
     """
 
     def preemption(self) -> Preemption:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from makeway.engine import events as ev
@@ -410,6 +412,26 @@ def test_but_not_if_it_would_have_to_borrow_what_the_preemptor_owns() -> None:
     assert lab.cycles() == [admit("train")]
 
 
+def test_but_not_if_it_had_to_give_back_what_it_would_borrow_again() -> None:
+    """Else three change places for ever: the low one takes its quota back from the high one and
+    has to make way for the middle one, whose place the high one takes.
+    """
+    a = queue("a", gpu=4, within=LOWER, reclaim=ANY)
+    lab = Scenario(a, queue("b", gpu=4), cohort="lab")
+    lab.running("mine", on="a", gpu=1, priority=3)
+    lab.running("theirs", on="b", gpu=2, priority=9)
+    lab.later().running("high", on="b", gpu=4, priority=9)
+    lab.later().pending("low", on="a", gpu=3)
+    lab.pending("middle", on="a", gpu=4, priority=1)
+    assert lab.cycles() == [preempt("low", victims=["high"], why=RECLAIM)]
+    lab.let_go("high")
+    assert lab.cycles() == [admit("low"), preempt("middle", victims=["low"])]
+    lab.let_go("low")
+
+    assert lab.cycles() == [admit("middle")]
+    assert lab.phase("high") is Phase.PENDING
+
+
 def test_two_preemptors_at_once_both_get_their_place() -> None:
     lab = Scenario(
         queue("a", gpu=4, reclaim=ANY),
@@ -516,6 +538,15 @@ def test_the_place_is_kept_over_a_restart() -> None:
     assert lab.cycles() == NOTHING
     lab.let_go("b")
     assert lab.cycles() == [admit("big")]
+
+
+def test_no_place_is_kept_for_who_comes_back_with_a_defect() -> None:
+    lab = waiting_preemptor()
+    big = lab.entry("big").workload
+    status = lab.state.status_of(big.key)
+    lab.apply(ev.WorkloadSeen(replace(big, defect="its pods are gone"), status))
+
+    assert lab.cycles() == [admit("a")]
 
 
 def test_a_preemptor_that_shrinks_and_needs_nobody_any_more_starts_at_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 from makeway.api.manifests import write_yaml
 from makeway.cli.uninstall import LET_GO
 from makeway.client import ApiError, Resource
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.client.resources import JOBS, PODS, QUEUES, WORKLOADS
 from makeway.deploy.objects import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets
@@ -180,6 +180,19 @@ def held_workload(cluster: Cluster, name: str) -> None:
     assert cluster.is_there(WORKLOADS, name)
 
 
+def held_queue(cluster: Cluster, name: str) -> None:
+    """A queue that was deleted, likewise."""
+    queue = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name, "finalizers": ["kueue.x-k8s.io/resource-in-use"]},
+        "spec": {},
+    }
+    cluster.create(queue)
+    cluster.delete("ClusterQueue", name)
+    assert cluster.is_there(QUEUES, name, "")
+
+
 def held_pod(cluster: Cluster, name: str) -> None:
     """A queued pod that was deleted, likewise."""
     cluster.create(_pod(name))
@@ -191,6 +204,7 @@ def test_the_words_by_which_workloads_and_pods_are_freed_are_true(cluster: Clust
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl")
     held_workload(cluster, "waits")
+    held_queue(cluster, "waits")
     held_pod(cluster, "waits")
     _, _, script = LET_GO.partition("or:\n")
 
@@ -198,6 +212,7 @@ def test_the_words_by_which_workloads_and_pods_are_freed_are_true(cluster: Clust
     subprocess.run(["sh", "-c", script], env=variables, check=True, capture_output=True)
 
     assert not cluster.is_there(WORKLOADS, "waits")
+    assert not cluster.is_there(QUEUES, "waits", "")
     assert not cluster.is_there(PODS, "waits")
 
 
@@ -205,11 +220,13 @@ def test_uninstalling_lets_everything_go_and_stops_nothing(cluster: Cluster) -> 
     cluster.create(job("runs"))
     cluster.patch("Job", "runs", {"spec": {"suspend": False}}, token=cluster.token())
     held_workload(cluster, "held")
+    held_queue(cluster, "held")
     held_pod(cluster, "held")
 
     cluster.makeway("uninstall", "--apply")
 
     assert not cluster.is_there(WORKLOADS, "held")
+    assert not cluster.is_there(QUEUES, "held", "")
     assert not cluster.is_there(PODS, "held")
     assert not cluster.is_there(POLICIES, "makeway-suspend-queued-jobs", "")
     runs = cluster.get("Job", "runs")

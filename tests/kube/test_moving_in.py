@@ -133,11 +133,10 @@ def test_it_says_what_nobody_will_look_after(moved: Moved) -> None:
     assert "Makeway doesn't start or stop a JobSet" in moved.said_then
 
 
-def test_queues_and_flavors_can_be_deleted_again(moved: Moved) -> None:
-    for kind, name in [("ClusterQueue", "vision"), ("ClusterQueue", "speech")]:
-        assert "finalizers" not in moved.cluster.get(kind, name)["metadata"]
-    held = moved.cluster.get("Workload", kueue.RUNNING)["metadata"]["finalizers"]
-    assert held == [kueue.IN_USE]  # it is in use
+def test_what_may_be_in_use_stays_held(moved: Moved) -> None:
+    held = [("ClusterQueue", "vision"), ("ClusterQueue", "speech"), ("Workload", kueue.RUNNING)]
+    for kind, name in held:
+        assert moved.cluster.get(kind, name)["metadata"]["finalizers"] == [kueue.IN_USE]
 
 
 def test_new_jobs_wait_although_no_webhook_makes_them(moved: Moved) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.times import format_time
 from makeway.client.client import Conflict
 from makeway.client.resources import JOBS, PODS
 from makeway.client.writes import Create, Patch
@@ -205,6 +206,32 @@ def test_more_failures_than_the_limit_end_the_job() -> None:
     assert lab.conditions["Failed"] == "BackoffLimitExceeded"
     assert lab.status["failed"] == 3
     assert "BackoffLimitExceeded" in lab.said
+
+
+def test_a_job_that_failed_says_what_its_last_pod_said() -> None:
+    lab = World(job(backoffLimit=0))
+    (pod,) = lab.active()
+    why = {"reason": "ContainerCannotRun", "message": "container main has no command"}
+    lab.put(PODS, {**pod, "status": {"phase": "Failed", **why}})
+    lab.settle()
+
+    failed = next(c for c in lab.status["conditions"] if c["type"] == "Failed")
+    assert failed["message"].endswith(f"; pod {pod['metadata']['name']}: {why['message']}")
+
+
+def test_a_job_was_complete_when_its_last_pod_finished_though_nobody_looked() -> None:
+    lab = World(job(completions=2, parallelism=2))
+    first, last = lab.active()
+    began = lab.now
+    for pod, at in ((first, began + 5), (last, began + 60)):
+        ended = {"exitCode": 0, "finishedAt": format_time(int(at))}
+        status = {"name": "main", "state": {"terminated": ended}}
+        lab.put(PODS, {**pod, "status": {"phase": "Succeeded", "containerStatuses": [status]}})
+    lab.now += 3600
+    lab.restart()
+    lab.settle()
+
+    assert lab.status["completionTime"] == format_time(int(began + 60))
 
 
 def test_six_failures_are_forgiven_by_default() -> None:

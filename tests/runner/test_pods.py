@@ -329,6 +329,10 @@ def test_a_container_without_a_command_is_refused_with_the_reason(tmp_path: Path
         await plane.create("image", container={"command": None})
         pod = await plane.phase("image", "Failed")
         assert "has no command: there is no image to run" in pod["status"]["message"]
+        ended = main_of(pod)["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (128, "ContainerCannotRun")
+        assert "has no command" in ended["message"]
+        assert "startTime" not in pod["status"]
         await asyncio.sleep(0.1)
         events = await plane.client.list(EVENTS, "default")
         assert any("has no command" in event["message"] for event in events.items)

@@ -149,3 +149,13 @@ def test_following_ends_when_another_run_takes_the_place(talk: Talk) -> None:
 def test_what_makes_no_sense_is_refused(talk: Talk, query: dict[str, Any], why: str) -> None:
     with pytest.raises(ApiError, match=why):
         talk.shown(**query)
+
+
+def test_a_pod_that_failed_before_it_printed_anything_says_why(tmp_path: Path) -> None:
+    status = {"phase": "Failed", "reason": "ContainerCannotRun", "message": "it has no command"}
+    request = Request(method="GET", path="", query={}, headers={})
+
+    with pytest.raises(ApiError, match="the pod failed: ContainerCannotRun: it has no command"):
+        asyncio.run(FileLogs(tmp_path).read({**POD, "status": status}, request))
+    with pytest.raises(ApiError, match="is waiting to start"):
+        asyncio.run(FileLogs(tmp_path).read(POD, request))

@@ -293,6 +293,19 @@ def test_a_torn_file_is_reported(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_file_that_lost_its_content_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    put(store, job("a"))
+    log = (tmp_path / "makeway.db-wal").read_bytes()
+    store.close()
+    (tmp_path / "makeway.db").write_bytes(b"")
+    (tmp_path / "makeway.db-wal").write_bytes(log)
+
+    with pytest.raises(Corrupt, match="it is empty, but makeway"):
+        opened(tmp_path)
+    assert (tmp_path / "makeway.db-wal").read_bytes() == log
+
+
 def test_a_file_left_empty_by_a_crash_is_a_new_one(tmp_path: Path) -> None:
     (tmp_path / "makeway.db").touch()
     assert put(opened(tmp_path), job("a")).revision == 1001

@@ -35,6 +35,11 @@ _QUANTITY = re.compile(
 _BYTES = re.compile(r"(memory|storage|ephemeral-storage|hugepages-.*|.*\.storage)")
 
 
+def is_extended(resource: str) -> bool:
+    """Is it a device or the like, of which there is no half and no overcommitment?"""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
 class QuantityError(ValueError):
     """The text is not a quantity."""
 

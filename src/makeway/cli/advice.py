@@ -110,9 +110,6 @@ def _odd_amount(
         cores = amount // MILLI
         hint = f"for {cores} thousandths of a core write {cores}m" if text.isdecimal() else ""
         yield advice(index, here, written, f"is {cores} whole cores per pod", hint)
-    elif "/" in resource and text.endswith("m"):
-        problem = f"counts as {amount}: devices are whole"
-        yield advice(index, here, written, problem, "write a whole number")
 
 
 def _tiny_memory(text: str, amount: int) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -164,13 +164,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     troubles: list[str] = []
     report = check_texts(read_texts(arguments.files, troubles))
-    if arguments.output == "json":
-        print_json(report)
-    else:
-        print_text(report)
+    print_report(report, arguments.output, troubles)
     if troubles:
         raise Trouble("\nmakeway: ".join(troubles))
     return 1 if report.errors else 0
+
+
+def print_report(report: Report, output: str, troubles: Sequence[str]) -> None:
+    """Nothing, where nothing could be read."""
+    if output == "json":
+        print_json(report)
+    elif report.objects or report.errors or not troubles:
+        print_text(report)
 
 
 def print_json(report: Report) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from makeway.cli.command import Refusal, Trouble
@@ -20,7 +21,7 @@ from makeway.client.kubeconfig import (
     kubeconfig_in,
     read_kubeconfig,
 )
-from makeway.client.transport import Unreachable
+from makeway.client.transport import Answer, Call, Transport, Unreachable
 
 EXIT_REFUSED = 1
 ATTEMPTS = 3  # somebody sits and waits
@@ -64,8 +65,53 @@ def own_kubeconfig(arguments: argparse.Namespace) -> Path:
     return path
 
 
-def converse(arguments: argparse.Namespace, story: Story) -> int:
-    """Run a command's part with a client; refusals become a line and exit code 1."""
+class StayingTransport:
+    """For commands that stay: a server that went away is waited for, and found where it returns.
+
+    A server that is started again may have another port; its kubeconfig tells.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, access: Access) -> None:
+        self._arguments, self._access = arguments, access
+        self._current = access.transport()
+        self._left: list[Transport] = []  # of earlier addresses
+        self._has_answered = False  # since the last time that it went away
+
+    @contextlib.asynccontextmanager
+    async def send(self, call: Call) -> AsyncIterator[Answer]:
+        try:
+            async with self._current.send(call) as answer:
+                self._has_answered = True
+                yield answer
+        except Unreachable:
+            self._look_again()
+            raise
+
+    async def close(self) -> None:
+        for transport in (self._current, *self._left):
+            await transport.close()
+
+    def _look_again(self) -> None:
+        if self._has_answered:
+            self._has_answered = False
+            text = f"makeway: no answer from {self._access.address}, trying again"
+            print(text, file=sys.stderr, flush=True)
+        try:
+            found = find_access(self._arguments)
+        except Trouble:
+            return  # it is written when the server is back
+        if (found.address, found.ca, found.token) != (
+            *(self._access.address, self._access.ca, self._access.token),
+        ):
+            self._left.append(self._current)
+            self._access, self._current = found, found.transport()
+
+
+def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False) -> int:
+    """Run a command's part with a client; refusals become a line and exit code 1.
+
+    A command that `stays` goes on when the server has gone away and come back.
+    """
     access = find_access(arguments)
     namespace = getattr(arguments, "namespace", None) or access.namespace
     if not is_name(namespace):
@@ -74,7 +120,8 @@ def converse(arguments: argparse.Namespace, story: Story) -> int:
     logging.getLogger("makeway").addHandler(logging.NullHandler())
 
     async def run() -> int:
-        client = Client(access.transport(), attempts=ATTEMPTS)
+        transport = StayingTransport(arguments, access) if stays else access.transport()
+        client = Client(transport, attempts=ATTEMPTS)
         try:
             return await story(client, namespace)
         finally:
@@ -89,9 +136,12 @@ def converse(arguments: argparse.Namespace, story: Story) -> int:
     except UnicodeEncodeError as error:
         raise Trouble(f"{error.object!r} is not text in UTF-8") from None
     except (Unavailable, Unreachable) as error:
-        raise Trouble(f"no answer from {access.address}: {error}; is `makeway up` running?") from (
-            None
-        )
+        if isinstance(error.__cause__, ApiError):
+            print(f"makeway: the server can't answer: {error}", file=sys.stderr)
+            return EXIT_REFUSED
+        why = str(error).removeprefix(f"{access.address}: ")
+        text = f"no answer from {access.address}: {why}; is `makeway up` running?"
+        raise Trouble(text) from None
 
 
 def show_warnings(client: Client) -> None:

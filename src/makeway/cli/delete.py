@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
             if not names:
                 found = await client.list(resource, namespace, label_selector=arguments.selector)
                 names = [item["metadata"]["name"] for item in found.items]
+                if not names:
+                    print(f"there are no {resource.plural} to delete", file=sys.stderr)
             targets += [(resource, name, namespace) for name in names]
         code = 0
         for resource, name, where in targets:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
+from collections.abc import Mapping
 
 from makeway.api.labels import QUEUE_NAME
 from makeway.cli import connect
@@ -21,12 +23,13 @@ from makeway.cli.reading import (
 )
 from makeway.cli.references import HELP, Target, find_target
 from makeway.cli.spans import span_text
-from makeway.cli.standing import standing_of, standing_without_job
+from makeway.cli.standing import check_texts, short_text, standing_of, standing_without_job
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client, NotFound
-from makeway.client.resources import EVENTS, WORKLOADS
+from makeway.client.resources import EVENTS, JOBS, WORKLOADS
 
 EVENTS_SHOWN = 5
+JOBS_ASKED_MAX = 30  # whose names are looked up
 PODS_ASKED_MAX = 8  # of a group; what is said about all is said about its first pods
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
@@ -45,8 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output in ("json", "yaml"):
             print_document(arguments.output, document)
         else:
+            names = await _jobs_in(client, document)
             for line in document["lines"]:
-                print_safely(str(line))
+                print_safely(_with_jobs(str(line), names))
         return 0
 
     return connect.converse(arguments, story)
@@ -66,8 +70,48 @@ async def explanation_of(client: Client, target: Target) -> Document:
     except NotFound:
         document = _document(target.workload, _standing_lines(target))
     lines = [str(line) for line in document.get("lines") or ()]
+    # What a check says of itself stands in the Workload alone.
+    lines += [text for text in check_texts(target.workload) if ": " in text]
+    if target.job is not None and target.workload["spec"].get("active") is False:
+        lines.append(f"`makeway resume {short_text(target.job)}` lets it try again")
     document["lines"] = [*lines, *_loss_lines(target.workload), *_event_lines(events)]
     return document
+
+
+# --- whose job a Workload is ---
+
+
+async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
+    """What users call the Workloads that an explanation speaks of, by key of the Workload."""
+    found: dict[str, str] = {}
+    for key in _workloads_in(document)[:JOBS_ASKED_MAX]:
+        namespace, _, name = key.partition("/")
+        try:
+            workload = await client.get(WORKLOADS, name, namespace)
+            for owner in items_at(workload, "metadata", "ownerReferences"):
+                if owner.get("kind") == "Job":
+                    job = await client.get(JOBS, text_at(owner, "name"), namespace)
+                    found[key] = " ".join(("job", *dict.fromkeys((short_text(job), name_of(job)))))
+        except NotFound:
+            continue  # it has gone meanwhile
+    return found
+
+
+def _workloads_in(document: Document) -> list[str]:
+    helps = [key for help in items_at(document, "helps") for key in help.get("workloads") or ()]
+    holders = [text_at(holder, "workload") for holder in items_at(document, "holders")]
+    others = [*(document.get("ahead") or ()), *(document.get("wouldPreempt") or ())]
+    keys = [text_at(document, "workload"), *holders, *helps, *others]
+    return [key for key in dict.fromkeys(keys) if any(key in line for line in document["lines"])]
+
+
+def _with_jobs(line: str, names: Mapping[str, str]) -> str:
+    """`default/job-train-57820` becomes `job 12 train (default/job-train-57820)`."""
+    if not names:
+        return line
+    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = rf"(?<![\w./(-])({keys})(?![\w./-])"
+    return re.sub(pattern, lambda found: f"{names[found[1]]} ({found[1]})", line)
 
 
 def _document(about: Document, lines: list[str]) -> Document:
@@ -112,9 +156,6 @@ def _standing_lines(target: Target) -> list[str]:
         found = condition(workload, type_)
         if found is not None:
             lines.append(_condition_line(found))
-    for check in items_at(workload, "status", "admissionChecks"):
-        state, message = text_at(check, "state"), text_at(check, "message")
-        lines.append(f"Admission check {text_at(check, 'name')} is {state} {message}".rstrip())
     return lines
 
 

@@ -42,6 +42,19 @@ class Ended(NamedTuple):
     text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
 
 
+class Failure(NamedTuple):
+    """How a container failed; the earliest sorts first."""
+
+    finished_at: str
+    code: int
+    message: str  # why it could not be started, say; most often empty
+
+    @property
+    def text(self) -> str:
+        message = " ".join(self.message.split())
+        return f"exit code {self.code}" + (f": {message}" if message else "")
+
+
 # --- the end of a job ---
 
 
@@ -69,23 +82,24 @@ def end_of(job: Document, pods: Iterable[Document]) -> Ended:
     why = text_at(failed, "message") or text_at(failed, "reason")
     if text_at(failed, "reason") == "DeadlineExceeded":
         return Ended(EXIT_TIMED_OUT, f"ran out of time ({why})")
-    code = first_failure(pods)
-    if code is None:
+    failure = first_failure(pods)
+    if failure is None:
         return Ended(EXIT_UNKNOWN, f"failed ({why})")
-    return Ended(code, f"failed with exit code {code} ({why})")
+    return Ended(failure.code, f"failed with {failure.text} ({why})")
 
 
-def first_failure(pods: Iterable[Document]) -> int | None:
-    """The exit code of the container that failed first; None if none did."""
-    failures: list[tuple[str, int]] = []
+def first_failure(pods: Iterable[Document]) -> Failure | None:
+    """That of the container that failed first; None if none did."""
+    failures: list[Failure] = []
     for pod in pods:
         for part in ("initContainerStatuses", "containerStatuses"):
             for status in items_at(pod, "status", part):
                 for state in ("state", "lastState"):
                     ended = at(status, state, "terminated")
                     if count_at(ended, "exitCode"):
-                        failures.append((text_at(ended, "finishedAt"), ended["exitCode"]))
-    return min(failures)[1] if failures else None
+                        when, code = text_at(ended, "finishedAt"), ended["exitCode"]
+                        failures.append(Failure(when, code, text_at(ended, "message")))
+    return min(failures) if failures else None
 
 
 async def pods_of(client: Client, job: Document) -> list[Document]:

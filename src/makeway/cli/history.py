@@ -5,19 +5,30 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 from makeway.cli import connect
 from makeway.cli.command import Command
 from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure, is_pod_of
 from makeway.cli.reading import Document, label, name_of, namespace_of
 from makeway.cli.spans import span_of, span_text
-from makeway.cli.standing import ENDED, JOB, JOB_NAME, STYLES, SUCCEEDED, Standing, id_of
-from makeway.cli.status import add_filters, listing, reference_of, standings, with_namespaces
+from makeway.cli.standing import (
+    ENDED,
+    FAILED,
+    JOB,
+    JOB_NAME,
+    STYLES,
+    SUCCEEDED,
+    Standing,
+    id_of,
+)
+from makeway.cli.status import add_filters, cut, listing, reference_of, standings, with_namespaces
 from makeway.cli.tables import Cell, add_output, print_document, print_table
 from makeway.client import Client
 from makeway.client.resources import PODS
 
-HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS")
+HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS", "REASON")
 Pods = dict[tuple[str, str], list[Document]]  # by namespace and name of the job
 
 
@@ -55,6 +66,7 @@ async def _pods(client: Client, namespace: str) -> Pods:
 
 
 def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
+    shown = [_with_message(standing, pods) for standing in shown]
     codes = [exit_code(standing, pods) for standing in shown]
     if arguments.output in ("json", "yaml"):
         document = listing(shown)
@@ -67,19 +79,35 @@ def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Na
     elif shown:
         is_wide = arguments.output == "wide"
         rows = [_row(s, code, now, is_wide) for s, code in zip(shown, codes, strict=True)]
-        head = [*HEAD, "REASON"] if is_wide else list(HEAD)
-        print_table(*with_namespaces(head, rows, shown, arguments))
+        print_table(*with_namespaces(list(HEAD), rows, shown, arguments))
     else:
         print("no job has ended", file=sys.stderr)
 
 
 def exit_code(standing: Standing, pods: Pods) -> int:
-    if standing.kind != JOB:
-        is_well = standing.status == SUCCEEDED
-        return 0 if is_well else first_failure(standing.pods) or EXIT_UNKNOWN
+    own = _pods_of(standing, pods)
+    if standing.kind == JOB:
+        return end_of(standing.job, own).code
+    if standing.status == SUCCEEDED:
+        return 0
+    failure = first_failure(own)
+    return EXIT_UNKNOWN if failure is None else failure.code
+
+
+def _pods_of(standing: Standing, pods: Pods) -> Sequence[Document]:
     job = standing.job
+    if standing.kind != JOB:
+        return standing.pods
     own = pods.get((namespace_of(job), name_of(job)), [])
-    return end_of(job, [pod for pod in own if is_pod_of(pod, job)]).code
+    return [pod for pod in own if is_pod_of(pod, job)]
+
+
+def _with_message(standing: Standing, pods: Pods) -> Standing:
+    """What the container that failed says goes before what the Job says of its pods."""
+    failure = first_failure(_pods_of(standing, pods)) if standing.status == FAILED else None
+    if failure is None or not failure.message:
+        return standing
+    return replace(standing, reason=" ".join(failure.message.split()))
 
 
 def _row(standing: Standing, code: int, now: float, is_wide: bool) -> list[Cell]:
@@ -95,7 +123,7 @@ def _row(standing: Standing, code: int, now: float, is_wide: bool) -> list[Cell]
         Cell(span_text(standing.run_s) or "-"),
         Cell(str(standing.evictions)),
     ]
-    return [*cells, Cell(standing.reason)] if is_wide else cells
+    return [*cells, Cell(standing.reason if is_wide else cut(standing.reason))]
 
 
 COMMAND = Command(

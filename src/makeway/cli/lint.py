@@ -11,8 +11,7 @@ from makeway.cli.check import (
     Report,
     check_texts,
     findings,
-    print_json,
-    print_text,
+    print_report,
     read_texts,
 )
 from makeway.cli.check import add_arguments as add_arguments_of_check
@@ -49,10 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     troubles: list[str] = []
     report = check_texts(read_texts(arguments.files, troubles))
     add_advice(report)
-    if arguments.output == "json":
-        print_json(report)
-    else:
-        print_text(report)
+    print_report(report, arguments.output, troubles)
     if troubles:
         raise Trouble("\nmakeway: ".join(troubles))
     return 1 if report.errors or (arguments.strict and report.warnings) else 0

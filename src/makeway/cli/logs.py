@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
         return 0
 
-    return connect.converse(arguments, story)
+    return connect.converse(arguments, story, stays=arguments.follow)
 
 
 def _has_begun(pod: Document) -> bool:

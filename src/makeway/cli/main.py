@@ -7,12 +7,14 @@ or a file can't be read, 70 a bug of ours, 130 interrupted, 141 nobody reads the
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, Refusal, Trouble, in_words
 
 # Each is a module; only the one that is asked for is loaded, which is most of the time it takes.
 NAMES = (
@@ -41,11 +43,16 @@ exit codes:
   0  all is well                  1  the answer is no: errors were found
   2  wrong usage, unreadable file, no server
 """
+HINT = """\
+  makeway demo      two teams share GPUs, told as it happens
+  makeway up        queues and jobs on this machine
+  makeway --help    all commands"""
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+_OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # what writing to it may meet
 
 
 def load(name: str) -> Command:
@@ -82,13 +89,13 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    _have_output()
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The interpreter flushes once more on its way out; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -98,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Trouble as trouble:
         _say(str(trouble))
         return EXIT_USAGE
+    except OSError as error:
+        _drop_output()
+        _say(_trouble_text(error))
+        return EXIT_REFUSED
     except Exception as error:
         if os.environ.get("MAKEWAY_TRACEBACK"):
             raise
@@ -106,6 +117,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "  MAKEWAY_TRACEBACK=1 shows where; please report it with that"
         )
         return EXIT_BUG
+
+
+def _have_output() -> None:
+    """Where standard output is closed there is no stream at all: put one there that refuses."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+
+
+def _drop_output() -> None:
+    """The interpreter flushes once more on its way out; let that go nowhere."""
+    with contextlib.suppress(OSError):  # a stream that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _trouble_text(error: OSError) -> str:
+    why = in_words(error)
+    if error.filename is not None:
+        return f"{error.filename}: {why}"
+    return f"the output can't be written: {why}" if error.errno in _OF_OUTPUT else why
 
 
 def _say(text: str) -> None:
@@ -126,15 +156,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def _run_bare() -> int:
-    """The status; where no server runs, everything there is."""
+    """The status; where no server runs, how to begin."""
     parsed = build_parser((BARE,)).parse_args([BARE])
     try:
         code: int = parsed.run(parsed)
         return code
-    except Trouble:
-        build_parser().print_help()
-        print()
-        raise
+    except Trouble as trouble:
+        raise Trouble(f"{trouble}\n{HINT}") from None
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from makeway.cli import connect
 from makeway.cli.command import Command, Refusal, Trouble
 from makeway.cli.reading import Document, name_of, namespace_of
 from makeway.cli.references import HELP, find_job
-from makeway.cli.standing import job_text
+from makeway.cli.standing import ended_at, job_text
 from makeway.client import Client
 from makeway.client.resources import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 
@@ -31,14 +31,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def story(client: Client, namespace: str) -> int:
         job = await find_job(client, namespace, arguments.job)
+        if ended_at(job) is not None:
+            raise Refusal(f"{job_text(job)} has ended; its priority no longer matters")
         metadata: Document = {}
         said = []
         if arguments.name is not None:
-            await _look_up(client, arguments.name, may_be_of_pods=False)
+            await look_up_class(client, arguments.name)
             metadata["labels"] = {PRIORITY_CLASS: arguments.name}
             said.append(f"priority class {arguments.name}")
         if arguments.preemption is not None:
-            await _look_up(client, arguments.preemption, may_be_of_pods=True)
+            await look_up_class(client, arguments.preemption, may_be_of_pods=True)
             metadata["annotations"] = {PREEMPTION_PRIORITY_CLASS: arguments.preemption}
             said.append(f"preemption priority class {arguments.preemption}")
         patch = {"metadata": metadata}
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story)
 
 
-async def _look_up(client: Client, name: str, *, may_be_of_pods: bool) -> None:
+async def look_up_class(client: Client, name: str, *, may_be_of_pods: bool = False) -> None:
     """Refuse a class that is not there: a job with one would never be admitted."""
     kinds = (WORKLOAD_CLASSES, PRIORITY_CLASSES) if may_be_of_pods else (WORKLOAD_CLASSES,)
     known = [name_of(item) for kind in kinds for item in (await client.list(kind)).items]

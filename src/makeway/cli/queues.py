@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
         missing = set(arguments.names) - set(map(name_of, queues))
         for name in sorted(missing):
             print(f"makeway: there is no ClusterQueue {name}", file=sys.stderr)
-        _print(arguments, queues, cohorts, local_queues)
+        if queues or not missing:
+            _print(arguments, queues, cohorts, local_queues)
         return connect.EXIT_REFUSED if missing else 0
 
     return connect.converse(arguments, story)

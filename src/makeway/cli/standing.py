@@ -9,7 +9,7 @@ held ──┘  └──────────── evicting ◄────
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.api.labels import (
@@ -47,6 +47,8 @@ HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
 SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
 ENDED = frozenset((SUCCEEDED, FAILED))
+OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
+NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
 JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may stand in a queue
 STYLES: Mapping[str, str] = {
     HELD: "dim",
@@ -157,9 +159,10 @@ def standing_without_job(
 
 
 def _with_spans(standing: Standing, now: float) -> Standing:
-    started, ended = _started_at(standing.job, standing.workload), standing.ended_at
-    waited_until = started if started is not None else ended if ended is not None else now
+    admitted, ended = _admitted_at(standing.job, standing.workload), standing.ended_at
+    waited_until = admitted if admitted is not None else ended if ended is not None else now
     waited = max(0.0, waited_until - standing.created_at)
+    started = None if standing.status in NOT_BEGUN else _started_at(standing, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
     return replace(standing, wait_s=waited if standing.queue else None, run_s=ran)
 
@@ -239,10 +242,12 @@ def _why_it_waits(workload: Document, status: str, now: float) -> str:
     if status == EVICTING:
         return _said(condition(workload, "Evicted"))
     if status == HELD:
+        rejected = check_texts(workload, ("Rejected",))
         evicted = condition(workload, "Evicted")
-        return (_said(evicted) if is_so(workload, "Evicted") else "") or "held"
+        said = _said(evicted) if is_so(workload, "Evicted") else ""
+        return ", ".join(rejected) or said or "held"
     if status in (RESERVED, ADMITTED):
-        return "" if status == ADMITTED else _said(condition(workload, "Admitted"))
+        return "" if status == ADMITTED else _checks_text(workload)
     return _why_pending(workload, now)
 
 
@@ -250,10 +255,28 @@ def _why_pending(workload: Document, now: float) -> str:
     again_at = moment_at(workload, "status", "requeueState", "requeueAt")
     if again_at is not None and again_at > now:
         return f"backs off until {format_time(int(again_at))}"
+    rejected = check_texts(workload, ("Rejected", "Retry"))
+    if rejected and is_so(workload, "Evicted"):
+        return ", ".join(rejected)
     reserved, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
     if _said(reserved):
         return _said(reserved)
     return _said(evicted) if is_so(workload, "Evicted") else "not looked at yet"
+
+
+def _checks_text(workload: Document) -> str:
+    """Which admission checks keep it from starting, and what they say themselves."""
+    return ", ".join(check_texts(workload)) or _said(condition(workload, "Admitted"))
+
+
+def check_texts(workload: Document, states: Collection[str] = OPEN) -> list[str]:
+    texts = []
+    for check in items_at(workload, "status", "admissionChecks"):
+        if text_at(check, "state") in states:
+            message = " ".join(text_at(check, "message").split())
+            said = f": {message}" if message else ""
+            texts.append(f"admission check {text_at(check, 'name')} is {check['state']}{said}")
+    return texts
 
 
 def _said(found: Document | None) -> str:
@@ -262,7 +285,15 @@ def _said(found: Document | None) -> str:
     return message or text_at(found, "reason")
 
 
-def _started_at(job: Document, workload: Document | None) -> float | None:
+def _started_at(standing: Standing, admitted: float | None) -> float | None:
+    """Since when its pods run, as far as anybody has noted it; None: they never have."""
+    if is_so(standing.workload, "PodsReady"):
+        return moment_at(condition(standing.workload, "PodsReady"), "lastTransitionTime")
+    started = moment_at(standing.job, "status", "startTime")
+    return admitted if started is None else started
+
+
+def _admitted_at(job: Document, workload: Document | None) -> float | None:
     """Since when it has what it needs; None while it waits."""
     if workload is not None and is_so(workload, "Admitted"):
         return moment_at(condition(workload, "Admitted"), "lastTransitionTime")

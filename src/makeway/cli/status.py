@@ -137,11 +137,12 @@ def with_namespaces(
     return ["NAMESPACE", *head], [[n, *row] for n, row in zip(namespaces, rows, strict=True)]
 
 
+def cut(reason: str) -> str:
+    return reason if len(reason) <= REASON_MAX else reason[: REASON_MAX - 1] + "…"
+
+
 def _row(standing: Standing, *, is_wide: bool) -> list[Cell]:
     number, priority = id_of(standing.job), standing.priority
-    reason = standing.reason
-    if not is_wide and len(reason) > REASON_MAX:
-        reason = reason[: REASON_MAX - 1] + "…"
     cells = [
         Cell("-" if number is None else str(number)),
         Cell(standing.name),
@@ -151,7 +152,7 @@ def _row(standing: Standing, *, is_wide: bool) -> list[Cell]:
         Cell(span_text(time.time() - standing.created_at)),
         Cell(span_text(standing.wait_s) or "-"),
         Cell(span_text(standing.run_s) or "-"),
-        Cell(reason),
+        Cell(standing.reason if is_wide else cut(standing.reason)),
     ]
     if is_wide:
         workload = standing.workload

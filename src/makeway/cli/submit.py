@@ -7,17 +7,19 @@ import os
 import random
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
-from makeway.api.quantity import QuantityError, parse_nanos
+from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.cli import connect
 from makeway.cli.command import Command, Refusal, Trouble
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.numbers import take_number
+from makeway.cli.priority import look_up_class
 from makeway.cli.reading import Document, name_of
 from makeway.cli.references import user_name
 from makeway.cli.spans import span_of
@@ -38,6 +40,7 @@ GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine there is nothing to pull
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
+SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 NAME_MAX = 40  # of what is made from a command; a suffix, and the pods' own, come behind it
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _ARRAY = re.compile(r"0-([0-9]{1,6})(?:%([0-9]{1,6}))?", re.ASCII)
@@ -92,6 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def story(client: Client, namespace: str) -> int:
         job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
+        if arguments.priority:
+            await look_up_class(client, arguments.priority)
         if arguments.dry_run:
             made = await client.create(JOBS, job, namespace=namespace, dry_run=True)
             print_document(arguments.output or "yaml", made)
@@ -103,10 +108,11 @@ def run(arguments: argparse.Namespace) -> int:
         submitted.append(made)
         _tell(made, arguments.output)
         connect.show_warnings(client)
+        _warn_of_command(job)
         return await _stay(client, made, arguments)
 
     try:
-        return connect.converse(arguments, story)
+        return connect.converse(arguments, story, stays=_stays(arguments))
     except KeyboardInterrupt:
         if not submitted:
             raise
@@ -119,6 +125,10 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_INTERRUPTED
 
 
+def _stays(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.wait or arguments.follow)
+
+
 def _tell(job: Document, output: str | None) -> None:
     if output == "name":
         print(f"job.batch/{name_of(job)}", flush=True)
@@ -128,13 +138,23 @@ def _tell(job: Document, output: str | None) -> None:
         print(f"Submitted {job_text(job)}", flush=True)
 
 
+def _warn_of_command(job: Document) -> None:
+    """A command that is not here may still be where the job runs; in an image, nobody can tell."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    word, folder = container["command"][0], container["workingDir"]
+    found = shutil.which(os.path.join(folder, word) if "/" in word else word)
+    if found is None and container["image"] == IMAGE:
+        text = f"there is no command {word!r} here; the job fails if there is none where it runs"
+        print(f"warning: {text}", file=sys.stderr)
+
+
 async def _stay(client: Client, job: Document, arguments: argparse.Namespace) -> int:
+    if not _stays(arguments):
+        return 0
     if arguments.follow:
         ended = await Follower(client, job, {}).run(tells_standing=True)
-    elif arguments.wait:
-        ended = await wait_for_end(client, job)
     else:
-        return 0
+        ended = await wait_for_end(client, job)
     print(f"makeway: {job_text(job)} {ended.text}", file=sys.stderr)
     return ended.code
 
@@ -180,6 +200,7 @@ def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     """A script that lies here, with its directives; any other word is a command."""
     path = Path(words[0]) if words else Path()
     if not words or not os.path.isfile(path):  # Path's own raises for names that are too long
+        _refuse_missing_script(words, arguments)
         return list(words)
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -195,6 +216,13 @@ def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     first = lines[0] if lines else ""
     interpreter = first[2:].split() if first.startswith("#!") else ["/bin/sh"]
     return [*interpreter, str(path.absolute()), *words[1:]]
+
+
+def _refuse_missing_script(words: Sequence[str], arguments: argparse.Namespace) -> None:
+    """What looks like a script was meant as one that lies here; after `--` it is a command."""
+    is_script = any("/" in word or Path(word).suffix in SCRIPTS for word in words[:1])
+    if is_script and not arguments.image and shutil.which(words[0]) is None:
+        raise Trouble(f"there is no script {words[0]} here; for a command, write -- before it")
 
 
 def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> None:
@@ -278,11 +306,19 @@ def _container(
         "name": "main",
         "image": arguments.image or IMAGE,
         "command": [_plain(word) for word in command],
-        "workingDir": str(Path(surroundings.directory, arguments.workdir or "")),
+        "workingDir": _directory(arguments, surroundings),
         "env": [{"name": name, "value": _plain(value)} for name, value in variables.items()],
         "resources": {part: amounts for part, amounts in resources.items() if amounts},
     }
     return {key: value for key, value in container.items() if value}
+
+
+def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str:
+    """Where it runs; one that was named has to be there, but for a container's own."""
+    found = os.path.join(surroundings.directory, arguments.workdir or "")
+    if arguments.workdir and not arguments.image and not os.path.isdir(found):
+        raise Trouble(f"--workdir {arguments.workdir}: there is no such directory")
+    return str(Path(found))
 
 
 def _plain(text: str) -> str:
@@ -312,6 +348,8 @@ def _requests(arguments: argparse.Namespace) -> dict[str, str]:
             is_positive = False
         if not is_positive:
             raise Trouble(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
+        if is_extended(resource) and parse_nanos(text) % NANOS_PER_UNIT:
+            raise Trouble(f"{option} {text}: {resource} comes in whole numbers")
         requests[resource] = text
     return requests
 
@@ -363,7 +401,7 @@ def _times(arguments: argparse.Namespace) -> Document:
 def _base_name(command: Sequence[str]) -> str:
     """A name for a job: of `python train.py --lr 1` it is `train`."""
     words = [word for word in command if not word.startswith("-")]
-    scripts = [word for word in words if Path(word).suffix in (".py", ".sh", ".R", ".jl", ".pl")]
+    scripts = [word for word in words if Path(word).suffix in SCRIPTS]
     stem = Path((scripts or words or ["job"])[0]).stem
     return re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:NAME_MAX].strip("-") or "job"
 

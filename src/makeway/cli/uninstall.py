@@ -11,11 +11,14 @@ from makeway.deploy.moving_out import move_out, removal
 from makeway.deploy.objects import Site
 
 LET_GO = """\
-Workloads and queued pods carry a finalizer that nobody takes away any more; when the
-controller is gone, `makeway uninstall --apply` does it, or:
+Queues, flavors, Workloads and queued pods carry a finalizer that nobody takes away any more;
+when the controller is gone, `makeway uninstall --apply` does it, or:
   kubectl get workloads.kueue.x-k8s.io -A --no-headers |
   while read namespace name rest; do kubectl patch workloads.kueue.x-k8s.io \\
     -n $namespace $name --type=merge -p '{"metadata":{"finalizers":null}}'; done
+  kubectl get clusterqueues.kueue.x-k8s.io,resourceflavors.kueue.x-k8s.io -o name |
+  while read name; do kubectl patch $name --type=merge \\
+    -p '{"metadata":{"finalizers":null}}'; done
   kubectl get pods -A -l kueue.x-k8s.io/managed=true --no-headers |
   while read namespace name rest; do kubectl patch pods \\
     -n $namespace $name --type=merge -p '{"metadata":{"finalizers":null}}'; done"""

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, Trouble, in_words
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same
@@ -97,7 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     except CannotServe as error:
         raise Trouble(str(error)) from None
     except OSError as error:
-        raise Trouble(f"can't serve {folder} on port {arguments.port}: {error}") from None
+        why = in_words(error)
+        raise Trouble(f"can't serve {folder} on port {arguments.port}: {why}") from None
     return 0
 
 
@@ -151,7 +152,7 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Trouble(f"{path} can't be read: {error}") from None
+        raise Trouble(f"{path} can't be read: {in_words(error)}") from None
     report = check_texts(((str(path), text),))
     if report.errors:
         raise Trouble("\n".join(map(str, report.errors)))

@@ -62,7 +62,7 @@ def _wait_for_jobs(arguments: argparse.Namespace, timeout_s: float | None) -> in
             return EXIT_TIMED_OUT
         return next((code for code in codes if code), 0)
 
-    return connect.converse(arguments, story)
+    return connect.converse(arguments, story, stays=True)
 
 
 def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
@@ -86,7 +86,7 @@ def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
             return connect.EXIT_REFUSED
         return 0
 
-    return connect.converse(arguments, story)
+    return connect.converse(arguments, story, stays=True)
 
 
 async def _wait(

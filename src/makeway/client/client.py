@@ -455,7 +455,7 @@ class Client:
             if attempt < self._attempts - 1:
                 asked_s = refusal.retry_after_s
                 await self._sleep(delay_s if asked_s is None else asked_s)
-        raise Unavailable(str(refusal))
+        raise Unavailable(str(refusal)) from refusal
 
     def _note_warnings(self, answer: Answer) -> None:
         text = answer.headers.get("warning")

@@ -4,6 +4,7 @@ It costs a third of a second to import, so nothing imports it before there is so
 """
 
 import contextlib
+import os
 import socket
 import ssl
 import tempfile
@@ -119,7 +120,18 @@ class HttpTransport:
         return self._session
 
     def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"{self._address}: {error or type(error).__name__}")
+        return Unreachable(f"{self._address}: {_in_words(error)}")
+
+
+def _in_words(error: Exception) -> str:
+    """What broke, as the system calls it: the library's own texts name its options."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, TimeoutError):
+        return "it took too long"
+    is_of_tls = isinstance(cause, ssl.SSLError)  # whose numbers are its own
+    if isinstance(cause, OSError) and not is_of_tls and cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno).lower()
+    return str(cause) or type(cause).__name__
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -80,7 +80,8 @@ def access_in_cluster(
         ca = (folder / "ca.crt").read_text()
         namespace = (folder / "namespace").read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"{IN_CLUSTER[0]} is set, but {error}") from None
+        folder_text = f"{folder} can't be read: {_in_words(error)}"
+        raise KubeconfigError(f"{IN_CLUSTER[0]} is set, but {folder_text}") from None
     return Access(
         address=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         cluster="in-cluster",
@@ -113,6 +114,12 @@ def read_kubeconfig(path: Path, context: str = "") -> Access:
         server_name=cluster.text("tls-server-name"),
         source=None if user is None else _source(user, token, cluster, ca),
     )
+
+
+def _in_words(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return "it is not text in UTF-8"
 
 
 class _Part:
@@ -149,7 +156,7 @@ class _Part:
         try:
             return named.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise self.error(name, f"{named} can't be read: {error}") from None
+            raise self.error(name, f"{named} can't be read: {_in_words(error)}") from None
 
     def beside(self, name: str) -> Path:
         """A file named by a field; names are relative to the kubeconfig."""
@@ -176,7 +183,7 @@ class _File:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise KubeconfigError(f"{path} can't be read: {error}") from None
+            raise KubeconfigError(f"{path} can't be read: {_in_words(error)}") from None
         found = read_manifests(text, str(path))
         if found.troubles or len(found.manifests) != 1:
             why = str(found.troubles[0]) if found.troubles else "it is not one document"

@@ -10,14 +10,16 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
-from makeway.client.writes import Key, ObjectWrite, Say, Write
+from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write
 
 AT_ONCE_MAX = 200  # objects looked at before others get their turn
 RETRY_S = 0.1
 RETRY_MAX_S = 30.0
+BURST_MAX = 10  # rounds of patches for one object at once, where it is contested
+PACE_S = 1.0  # and from one to the next after that
 
 
 class Done(NamedTuple):
@@ -60,6 +62,33 @@ class Part(Protocol):
         """
 
 
+class Pace:
+    """Lets an object be written a few times at once, and then slowly.
+
+    Two who see different things undo each other's writes as fast as they hear of them, until both
+    see the same: somebody else's controller, or ours that does not know yet that it is followed.
+    """
+
+    def __init__(self) -> None:
+        self._spent_until: dict[Key, float] = {}  # each round takes a while of the time to come
+        self._tidy_above = AT_ONCE_MAX
+
+    def begin_at(self, key: Key, now: float) -> float:
+        """When it may be written again."""
+        ahead_s = self._spent_until.get(key, now) - now
+        if ahead_s > (BURST_MAX + 1) * PACE_S:  # the clock was set back
+            del self._spent_until[key]
+            return now
+        return now + max(0.0, ahead_s - (BURST_MAX - 1) * PACE_S)
+
+    def note(self, key: Key, now: float) -> None:
+        """It is written now."""
+        self._spent_until[key] = max(now, self._spent_until.get(key, now)) + PACE_S
+        if len(self._spent_until) > self._tidy_above:
+            self._spent_until = {k: until for k, until in self._spent_until.items() if until > now}
+            self._tidy_above = 2 * len(self._spent_until) + AT_ONCE_MAX
+
+
 class Reconciler(ABC):
     """A part that looks at one object after another, and again until each is as it should be.
 
@@ -67,7 +96,10 @@ class Reconciler(ABC):
     again, later and later. Nothing is remembered that the objects don't say.
     """
 
+    contested: ClassVar[tuple[Resource, ...]] = ()  # somebody else may want them to be different
+
     def __init__(self) -> None:
+        self._pace = Pace()
         self._due: dict[Key, None] = {}
         self._busy: dict[Key, int] = {}  # writes on their way
         self._sent: dict[int, Key] = {}  # id of a write on its way -> for whom
@@ -109,6 +141,9 @@ class Reconciler(ABC):
         ready = (key for key in self._due if key not in self._busy)
         for key in list(islice(ready, AT_ONCE_MAX)):
             del self._due[key]
+            if (begin_at := self._pace.begin_at(key, now)) > now:
+                self.mark_at(key, begin_at)
+                continue
             plan = self.reconcile(key, now)
             if plan.next_at is not None:
                 self.mark_at(key, plan.next_at)
@@ -118,6 +153,8 @@ class Reconciler(ABC):
                 if not isinstance(write, Say):
                     self._busy[key] = self._busy.get(key, 0) + 1
                     self._sent[id(write)] = key
+            if any(isinstance(w, Patch) and w.resource in self.contested for w in plan.writes):
+                self._pace.note(key, now)
             writes += plan.writes
         if any(key not in self._busy for key in self._due):
             return Plan(writes, now)

@@ -44,6 +44,7 @@ from makeway.client.resources import (
 )
 from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.controller.decision_log import log_cycle, log_decision
+from makeway.controller.overlooked import Overlooked
 from makeway.controller.statuses import (
     PODS_READY,
     RESERVED,
@@ -54,10 +55,10 @@ from makeway.controller.statuses import (
     waiting,
 )
 from makeway.engine import events as ev
-from makeway.engine.decisions import Cycle, Deactivate, Decision
+from makeway.engine.decisions import Cycle, Deactivate, Decision, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry, Phase
-from makeway.engine.explain import QueueInactive, why_in_no_queue
+from makeway.engine.explain import inactivity, why_in_no_queue
 from makeway.engine.model import (
     CheckName,
     CheckState,
@@ -165,11 +166,12 @@ def _lacks_pods(document: Document) -> bool:
 class _Track:
     """What the documents of a workload have shown us."""
 
-    __slots__ = ("is_turned_away", "sign", "standing")
+    __slots__ = ("is_told", "is_turned_away", "sign", "standing")
 
     def __init__(self, sign: _Sign, standing: Standing) -> None:
         self.sign = sign
         self.standing = standing  # in the last document
+        self.is_told = False  # its conditions say that it has quota, or why not
         self.is_turned_away = False  # it was told that no queue looks at it
 
 
@@ -193,6 +195,7 @@ class Admission:
         self._tracks: dict[WorkloadKey, _Track] = {}
         self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
         self._explained: dict[WorkloadKey, tuple[float, News]] = {}  # written when due
+        self._overlooked = Overlooked(self.engine.state)
         self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
         self._failures: dict[WorkloadKey, int] = {}  # in a row
@@ -278,7 +281,8 @@ class Admission:
             return
         workload = workload_of(view, self._resources, self._preemption_priority(view))
         if track is None:
-            self._tracks[workload_key] = _Track(sign, standing_of(status))
+            track = self._tracks[workload_key] = _Track(sign, standing_of(status))
+            track.is_told = _is_told(view)
             self._see(workload, status)
             return
         track.sign = sign
@@ -310,6 +314,7 @@ class Admission:
     ) -> None:
         key = workload.key
         before, track.standing = track.standing, standing_of(status)
+        track.is_told = _is_told(view)
         shown, decided = track.standing, standing_of(self.engine.state.status_of(key))
         sent = self._sent.get(key)
         if shown.is_finished and not decided.is_finished:
@@ -359,7 +364,13 @@ class Admission:
         if not entry.pods_seen and not self._are_pods_trusted:
             self._pods_told[event.key] = event
         else:
-            self._apply(event)
+            self._believe_pods(entry, event)
+
+    def _believe_pods(self, entry: Entry, event: ev.PodsChanged) -> None:
+        before = entry.history
+        self._apply(event)
+        if entry.history != before:
+            self._tell(event.key, News())  # that flavors are forgiven is ours to write
 
     def _preemption_priority(self, view: queueing.Workload) -> int | None:
         """The number of the class that an annotation names, if it may be used."""
@@ -376,6 +387,7 @@ class Admission:
         """Whatever we were about to write is overtaken."""
         self._unwritten.pop(key, None)
         self._explained.pop(key, None)
+        self._overlooked.discard(key)
         self._giving_up.discard(key)
         self._unplaced.pop(key, None)
         self._pods_told.pop(key, None)
@@ -417,13 +429,16 @@ class Admission:
                 if not entry.pods_seen:
                     key, at = entry.workload.key, now if entry.lost_at is None else entry.lost_at
                     known = ev.PodsChanged(key, entry.pods_ready, at)
-                    self._apply(self._pods_told.get(key, known))
+                    self._believe_pods(entry, self._pods_told.get(key, known))
             self._pods_told.clear()
 
     def _note(self, decision: Decision, now: float) -> None:
         log_decision(decision, self.engine.state, now)
         if isinstance(decision, Deactivate):
             self._giving_up.add(decision.workload)
+        elif isinstance(decision, Wait):
+            self._tracks[decision.workload].is_turned_away = False  # the engine has looked at it
+            self._overlooked.remember(decision)
         for key, news in news_of(decision):
             if news.is_urgent:
                 self._tell(key, news)
@@ -453,11 +468,13 @@ class Admission:
                 continue
             news = self._why_not_in_line(entry, now)
             track = self._tracks[key]
-            if news is None and track.is_turned_away:
-                news = waiting((), False, f"Waits in ClusterQueue {entry.queue}")
-                track.is_turned_away = False
-            elif news is not None:
+            if news is not None:
                 track.is_turned_away = True
+            elif track.is_turned_away:
+                news = self._overlooked.news_for(entry)
+                track.is_turned_away = False
+            elif not track.is_told:
+                self._overlooked.add(key, now)
             if news is not None:
                 self._explain(key, news, now)
 
@@ -467,7 +484,7 @@ class Admission:
         if queue is None:
             obstacle = why_in_no_queue(state, entry)
         elif queue.inactive is not None:
-            obstacle = QueueInactive(queue.spec.name, queue.inactive)
+            obstacle = inactivity(state, queue, queue.inactive)
         else:
             return None
         return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
@@ -479,6 +496,8 @@ class Admission:
             del self._explained[key]
             if key not in self._unwritten and self._is_new_to_readers(key, news):
                 self._unwritten[key] = news
+        if not self._unwritten:
+            self._unwritten.update(self._overlooked.take(now, self._is_overlooked))
         ready = (
             key
             for key in self._unwritten
@@ -489,8 +508,17 @@ class Admission:
             writes += self._write(key, now)
         return Plan(writes, self._due_at(now))
 
+    def _is_overlooked(self, entry: Entry) -> bool:
+        key = entry.workload.key
+        if entry.phase is not Phase.PENDING or self._tracks[key].is_told:
+            return False
+        is_coming = key in self._sent or key in self._explained
+        return not is_coming and self._why_not_in_line(entry, 0.0) is None
+
     def _due_at(self, now: float) -> float | None:
         moments = [] if self._next_at is None else [self._next_at]
+        if not self._unwritten and (at := self._overlooked.next_at()) is not None:
+            moments.append(at)
         if self._has_news or self._unplaced or self._stirred:
             moments.append(now)
         if self._explained:
@@ -569,13 +597,22 @@ class Admission:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_s = min(RETRY_S * 2.0 ** min(failures - 1, 16), RETRY_MAX_S)
         self._not_before[key] = now + delay_s
-        if isinstance(error, ApiError) and not isinstance(error, Conflict):
+        is_refused = isinstance(error, ApiError) and not isinstance(error, Conflict)
+        if is_refused:
             log.error("workload=%s problem=refused error=%s", key, error)
+        if is_refused and self._is_ahead(key):
             self._giving_up.discard(key)
             self._apply(ev.Forgotten(key))
-            return
+            if not self._is_ahead(key):
+                self._unwritten.pop(key, None)  # it builds on what is forgotten
+                return
         later = self._unwritten.get(key)
         self._unwritten[key] = sent.news if later is None else sent.news.then(later)
+
+    def _is_ahead(self, key: WorkloadKey) -> bool:
+        """Whether the engine counts with something that the document doesn't show."""
+        shown, decided = self._tracks[key].standing, self.engine.state.status_of(key)
+        return key in self._giving_up or shown != standing_of(decided)
 
     def _hear_again(self, key: WorkloadKey) -> None:
         """What was put off while our write was on its way."""
@@ -584,6 +621,10 @@ class Admission:
             return
         if track.standing != standing_of(self.engine.state.status_of(key)):
             self._hear_workload(_key(key), self._picture.get(WORKLOADS, _key(key)))
+
+
+def _is_told(view: queueing.Workload) -> bool:
+    return find_condition(view.status.conditions, RESERVED) is not None
 
 
 def _reference(document: Document) -> Document:

@@ -18,7 +18,7 @@ from makeway.engine.fairness import share_of
 from makeway.engine.model import FlavorResource, LocalQueue, LocalQueueKey, QueueName, StopPolicy
 from makeway.engine.quota import Node
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Tree, quotas_of
+from makeway.engine.tree import Inactive, QueueState, Tree, quotas_of
 
 ACTIVE, INADMISSIBLE = "active", "inadmissible"
 QUEUE_STATUSES = ("pending", "active", "terminating")
@@ -66,6 +66,8 @@ class Gauges:
         self._add(families.RESERVING_ACTIVE, len(holders), name)
         self._add(families.ADMITTED_ACTIVE, admitted, name)
         status = "active" if queue.inactive is None else "pending"
+        if queue.inactive is Inactive.TERMINATING:
+            status = "terminating"
         for known in QUEUE_STATUSES:
             self._add(families.QUEUE_STATUS, known == status, name, known)
         parent, root = _parent_and_root(queue.node)

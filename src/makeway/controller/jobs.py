@@ -91,6 +91,7 @@ class Jobs(Reconciler):
         *(JOBS, WORKLOADS, PODS, FLAVORS),
         *(WORKLOAD_CLASSES, PRIORITY_CLASSES),
     )
+    contested = (JOBS, WORKLOADS)
 
     def __init__(self, picture: Picture) -> None:
         super().__init__()

@@ -182,7 +182,7 @@ ADMITTED_ACTIVE = _kueue(
 QUEUE_STATUS = _kueue(
     "cluster_queue_status",
     GAUGE,
-    "1 for the status of the ClusterQueue, 0 for the others. Makeway knows no terminating ones.",
+    "1 for the status of the ClusterQueue, 0 for the others.",
     "cluster_queue",
     "status",
 )

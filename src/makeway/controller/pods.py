@@ -10,8 +10,9 @@ alone. Some choices:
   it anew stands in the queue anew.
 - Pods of a group have one Workload, made when all of them are there, with a pod set for pods that
   ask for the same. Evicted, it gives its quota back when the last pod has stopped, and stays for
-  pods that take the place of those; it isn't admitted before they are there. The same for pods that
-  failed or were deleted: another may take their place, at once where the group holds quota.
+  pods that take the place of those; it isn't admitted before they are there, and others pass it,
+  however strict its queue. The same for pods that failed or were deleted: another may take their
+  place, at once where the group holds quota.
 - A pod that has succeeded is kept by its finalizer until its group is through, for it is counted.
 - What is deleted as a whole goes as a whole: then no finalizer holds anything.
 - A pod that runs without a Workload is ended, as in Kueue; but not if its controller or a Workload
@@ -68,6 +69,7 @@ class Pods(Reconciler):
         *(PODS, WORKLOADS, FLAVORS),
         *(WORKLOAD_CLASSES, PRIORITY_CLASSES),
     )
+    contested = (WORKLOADS,)
 
     def __init__(self, picture: Picture) -> None:
         super().__init__()

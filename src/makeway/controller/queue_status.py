@@ -23,12 +23,15 @@ from makeway.client.writes import Key, ObjectWrite, Patch, Say
 from makeway.controller.conditions import with_condition, without_condition
 from makeway.engine.engine import Engine
 from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.explain import inactivity
 from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, StopPolicy
+from makeway.engine.state import ClusterState
 from makeway.engine.tree import Inactive, QueueState, quotas_of
 
 EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"
 _WHY_INACTIVE = {
+    Inactive.TERMINATING: "is being deleted",
     Inactive.STOPPED: "is stopped",
     Inactive.FLAVOR_NOT_FOUND: "references a missing ResourceFlavor",
     Inactive.CHECK_NOT_FOUND: "references a missing AdmissionCheck",
@@ -102,7 +105,7 @@ class QueueStatus:
             for order in queue.holders:
                 count.add(order[5])
             conditions = with_condition(
-                _conditions(document), "Active", *_queue_activity(queue), now=now
+                _conditions(document), "Active", *_queue_activity(state, queue), now=now
             )
             found = self._unsupported_in(QUEUES, key, document, queueing.ClusterQueue)
             cells = tuple(quotas_of(queue.spec))
@@ -175,10 +178,11 @@ def _conditions(document: Document) -> list[Document]:
     return list((document.get("status") or {}).get("conditions") or ())
 
 
-def _queue_activity(queue: QueueState) -> tuple[str, str, str]:
+def _queue_activity(state: ClusterState, queue: QueueState) -> tuple[str, str, str]:
     if queue.inactive is None:
         return "True", "Ready", "Can admit new workloads"
-    why = _WHY_INACTIVE[queue.inactive]
+    names = ", ".join(inactivity(state, queue, queue.inactive).missing)
+    why = _WHY_INACTIVE[queue.inactive] + (f" ({names})" if names else "")
     return "False", queue.inactive.value, f"Can't admit new workloads: {why}"
 
 

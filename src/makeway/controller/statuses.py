@@ -17,6 +17,7 @@ from makeway.controller.conditions import with_condition, without_condition
 from makeway.engine.decisions import (
     Admit,
     Deactivate,
+    DeactivationReason,
     Decision,
     Defective,
     Evict,
@@ -40,6 +41,7 @@ from makeway.engine.model import (
     Assignment,
     CheckName,
     CheckState,
+    EvictionReason,
     FlavorTrial,
     WorkloadKey,
     WorkloadStatus,
@@ -66,6 +68,10 @@ class Told(NamedTuple):
     status: str
     reason: str
     message: str
+
+
+_SAYING_NO = (CheckState.RETRY.value, CheckState.REJECTED.value)
+_BY_CHECKS = (EvictionReason.ADMISSION_CHECK.value, DeactivationReason.CHECK_REJECTED.value)
 
 
 class Saying(NamedTuple):
@@ -165,13 +171,9 @@ def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> 
     known = tuple(reasons)
     message = text or waiting_message(known)  # type: ignore[arg-type]
     word = waiting_word(known)
-    told = [Told(RESERVED, "False", word, message)]
-    if is_preemptor:
-        told.append(Told(PREEMPTOR, "True", word, "Others make way for this workload"))
-    else:
-        told.append(Told(PREEMPTOR, "False", word, "Nobody makes way for this workload"))
+    told = Told(RESERVED, "False", word, message)
     sayings = () if is_preemptor else (Saying("Pending", message, "Warning"),)
-    return News(tuple(told), sayings, is_urgent=is_preemptor)
+    return News((told,), sayings, is_urgent=is_preemptor)
 
 
 def waiting_word(reasons: Iterable[Obstacle]) -> str:
@@ -201,7 +203,7 @@ def _word(reason: Obstacle) -> str:
             return "ExceedsMaxQuota"
         case FlavorMismatch():
             return "NoMatchingFlavor"
-        case LocalQueueStopped() | QueueInactive(why=Inactive.STOPPED):
+        case LocalQueueStopped() | QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
             return "Suspended"
         case Defective(problem=problem) if problem == PODS_GONE:
             return LACKS_PODS
@@ -244,6 +246,7 @@ def status_patch(
     `lets_go`: nobody runs it, so what it is told to give back is back at once.
     """
     old = document.get("status") or {}
+    news = _with_words_of_checks(news, old)
     is_leaving = status.eviction is not None and status.assignment is not None
     holds = status.assignment is not None and not (is_leaving and lets_go)
     conditions = _conditions(old, status, news, now, holds=holds, is_leaving=is_leaving)
@@ -264,9 +267,25 @@ def status_patch(
     if status.history or old.get("flavorAssignmentHistory"):
         patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
     evicted = next((told for told in news.told if told.type == EVICTED), None)
-    if evicted is not None and not _is_true(old, EVICTED):
+    if evicted is not None and not (_is_true(old, EVICTED) or _is_forgotten(evicted, status)):
         patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
     return {"metadata": as_seen(document), "status": patch}
+
+
+def _with_words_of_checks(news: News, old: Mapping[str, Any]) -> News:
+    """What checks say goes with their states when a workload gives its quota back; keep it."""
+    words = [
+        f"{check.get('name')}: {check['message']}"
+        for check in old.get("admissionChecks") or ()
+        if check.get("state") in _SAYING_NO and check.get("message")
+    ]
+    if not words:
+        return news
+    told = (
+        t._replace(message=f"{t.message}. {'; '.join(words)}") if t.reason in _BY_CHECKS else t
+        for t in news.told
+    )
+    return news._replace(told=tuple(told))
 
 
 def _conditions(
@@ -282,16 +301,35 @@ def _conditions(
     for told in news.told:
         if told.type == RESERVED and told.status == "True" and _is_true(old, RESERVED):
             continue  # it was reserved before, and is admitted now
-        if told.type == PREEMPTOR and told.status == "False" and not _is_true(old, PREEMPTOR):
-            continue
         if told.type == EVICTED and status.assignment is None:
             continue  # nothing was stopped
+        if _is_forgotten(told, status):
+            continue
         conditions = with_condition(conditions, *told, now=now)
     if holds and not is_leaving:
         conditions = _begun(conditions, is_new=not _is_true(old, RESERVED), now=now)
     elif not holds:
-        conditions = released(conditions, now)
+        conditions = _with_preemptor(released(conditions, now), status.preemptor, now)
     return conditions
+
+
+def _is_forgotten(told: Told, status: WorkloadStatus) -> bool:
+    """Whether the decision was taken back when its write was refused."""
+    if told.type in (EVICTED, PREEMPTED):
+        return status.assignment is not None and status.eviction is None
+    return told.type == ADMITTED and status.admitted_at is None
+
+
+def _with_preemptor(conditions: list[Document], is_preemptor: bool, now: float) -> list[Document]:
+    """Who finds this after a restart keeps the place for it that its victims free, or doesn't."""
+    if _is_true({"conditions": conditions}, PREEMPTOR) == is_preemptor:
+        return conditions
+    word = next((c.get("reason", "") for c in conditions if c.get("type") == RESERVED), "Pending")
+    if is_preemptor:
+        told = Told(PREEMPTOR, "True", word, "Others make way for this workload")
+    else:
+        told = Told(PREEMPTOR, "False", word, "Nobody makes way for this workload")
+    return with_condition(conditions, *told, now=now)
 
 
 def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Document]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from makeway.api.quantity import QuantityError, amount, format_amount
 from makeway.client.client import Document
 from makeway.client.picture import Picture, owner_of
-from makeway.client.resources import PODS, WORKLOADS
+from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.client.writes import Key
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.translate.explanation import explanation_lines
 
 PENDING_MAX = 1000  # in one answer, unless more are asked for
+PODS_SHOWN = 5  # of a node
+NUMBER_MAX = 2**63 - 1  # that JSON is written with here; what is more is written as text
+# As the words of schedulers have it, ours and Kubernetes' own.
+_INSUFFICIENT = re.compile(r"Insufficient ([A-Za-z0-9](?:[A-Za-z0-9./_-]*[A-Za-z0-9])?)")
 
 
 class Visibility:
@@ -40,7 +46,11 @@ class Visibility:
                 for field in fields(explanation)
             },
             "podsWithoutNode": [{"count": count, "message": text} for text, count in pods.items()],
-            "lines": [*explanation_lines(explanation, now), *map(_pods_line, pods.items())],
+            "lines": [
+                *explanation_lines(explanation, now),
+                *map(_pods_line, pods.items()),
+                *self._largest_nodes(pods),
+            ],
         }
 
     def _pods_without_node(self, key: Key) -> Counter[str]:
@@ -54,6 +64,29 @@ class Visibility:
             for condition in (pod.get("status") or {}).get("conditions") or ()
             if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False")
         )
+
+    def _largest_nodes(self, pods: Iterable[str]) -> Iterator[str]:
+        """Of what nodes have too little: the most that one node has, and who is there."""
+        short = dict.fromkeys(name for text in pods for name in _INSUFFICIENT.findall(text))
+        for resource in short:
+            sizes = [
+                (_allocatable(node, resource), node["metadata"]["name"])
+                for node in self._picture.all(NODES)
+            ]
+            if sizes:
+                size, name = max(sizes)
+                most = format_amount(resource, size)
+                yield f"The largest node has {most} {resource}: {name}{self._pods_there(name)}"
+
+    def _pods_there(self, node: str) -> str:
+        there = sorted(
+            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+            for pod in self._picture.all(PODS)
+            if (pod.get("spec") or {}).get("nodeName") == node
+            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        )
+        more = f" and {len(there) - PODS_SHOWN} more" if len(there) > PODS_SHOWN else ""
+        return f"; pods there: {', '.join(there[:PODS_SHOWN])}{more}" if there else "; it is empty"
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
         """Kueue's list of who waits in a ClusterQueue, first come first; None: no such queue."""
@@ -105,6 +138,15 @@ class Visibility:
         }
 
 
+def _allocatable(node: Document, resource: str) -> int:
+    status = node.get("status") or {}
+    amounts = status.get("allocatable") or status.get("capacity") or {}
+    try:
+        return amount(resource, amounts.get(resource) or 0)
+    except QuantityError:
+        return 0
+
+
 def _pods_line(item: tuple[str, int]) -> str:
     text, count = item
     who = "A pod of it has" if count == 1 else f"{count} pods of it have"
@@ -124,6 +166,8 @@ def as_json(value: Any) -> Any:
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
         return [as_json(item) for item in value]
+    if isinstance(value, int) and abs(value) > NUMBER_MAX:
+        return str(value)
     return value
 
 

@@ -20,7 +20,6 @@ from makeway.client.client import Document
 from makeway.client.resources import (
     CHECKS,
     COHORTS,
-    FLAVORS,
     LOCAL_QUEUES,
     QUEUES,
     WORKLOAD_CLASSES,
@@ -62,7 +61,7 @@ WEBHOOKS = (
     ),
 )
 # The kinds on which Kueue leaves a finalizer that nobody would take away after it.
-_LEFT_HELD = (QUEUES, FLAVORS, COHORTS, LOCAL_QUEUES, CHECKS, WORKLOAD_CLASSES)
+_LEFT_HELD = (COHORTS, LOCAL_QUEUES, CHECKS, WORKLOAD_CLASSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,7 @@ class Findings:
                 + "".join(f", objects in {old} rewritten first" for old in _old_versions(found))
                 for found in self.definitions
             ),
-            f"take the finalizer {IN_USE} off queues and flavors",
+            f"take the finalizer {IN_USE} off what Makeway lets go at once",
             *(f"delete {named(found)}" for found in self.api_services),
             "install Makeway's controller",
         ]

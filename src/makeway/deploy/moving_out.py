@@ -7,7 +7,7 @@ from dataclasses import replace
 from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
+from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
 from makeway.deploy.applying import (
     DEPLOYMENTS,
     PODS,
@@ -36,7 +36,7 @@ def _bare(document: Document) -> Document:
 
 
 async def move_out(client: Client, site: Site, tell: Tell, *, has_crds: bool) -> None:
-    """Delete it all; Workloads and pods are freed of finalizers once the controller is gone."""
+    """Delete it all; what we held by finalizers is freed once the controller is gone."""
     try:
         deployment: Document | None = await client.get(DEPLOYMENTS, NAME, site.namespace)
     except NotFound:
@@ -47,11 +47,12 @@ async def move_out(client: Client, site: Site, tell: Tell, *, has_crds: bool) ->
     await delete_all(client, parts[:last], tell)
     if deployment is not None:
         await until_stopped(client, deployment)
-    try:
-        count = await without_finalizer(client, WORKLOADS, IN_USE, has_leaving=True)
-    except NotFound:
-        count = 0  # there are no such kinds
-    tell(f"{count} Workloads are no longer held by a finalizer")
+    for resource in (WORKLOADS, QUEUES, FLAVORS):
+        try:
+            count = await without_finalizer(client, resource, IN_USE, has_leaving=True)
+        except NotFound:
+            count = 0  # there is no such kind
+        tell(f"{count} {resource.kind}s are no longer held by a finalizer")
     count = await without_finalizer(client, PODS, MANAGED, has_leaving=True)
     tell(f"{count} pods are no longer held by a finalizer")
     await delete_all(client, parts[last:], tell)

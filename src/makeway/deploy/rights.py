@@ -26,6 +26,8 @@ _QUEUE_KINDS = (
 CLUSTER_RULES: tuple[Document, ...] = (
     _rule(QUEUEING, _QUEUE_KINDS, _READ),
     _rule(QUEUEING, ("workloads",), ("create", "delete", "patch")),
+    # What is in use is held by a finalizer.
+    _rule(QUEUEING, ("clusterqueues", "resourceflavors"), ("patch",)),
     _rule(QUEUEING, ("clusterqueues/status", "localqueues/status", "workloads/status"), ("patch",)),
     _rule("batch", ("jobs",), (*_READ, "patch")),
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so

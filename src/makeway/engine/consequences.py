@@ -80,6 +80,7 @@ class Consequences:
         """The head can't be admitted whatever the quota."""
         if entry.place is None:
             self.have_changed_something = True  # it makes room for the next in its queue
+            self.state.drop_preemptor(entry)  # and nobody keeps a place for it meanwhile
         self._wait(entry, queue, (reason,), NAMESPACE_WAKES)
 
     def run_out_of_flavors(self, entry: Entry, queue: QueueState) -> None:

@@ -82,7 +82,7 @@ class TreeCycle:
             reason = NamespaceNotAdmitted(workload.namespace)
             self.consequences.turn_away(entry, queue, reason)
         elif workload.defect is not None:
-            if lets_others_pass(queue):
+            if workload.stands_aside or lets_others_pass(queue):
                 queue.pending.park_alone(entry)
             self.consequences.turn_away(entry, queue, Defective(workload.defect))
         elif entry.history and not self._has_flavors_to_try(entry, queue):

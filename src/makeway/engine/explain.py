@@ -6,7 +6,7 @@ looking again at the present picture: it costs one nomination and a walk over th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from heapq import nlargest, nsmallest
@@ -17,8 +17,11 @@ from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import (
     Defective,
     ExceedsCapacity,
+    FlavorMismatch,
     HeldForPreemptor,
+    MismatchKind,
     NamespaceNotAdmitted,
+    NotCovered,
     Reason,
     Shortfall,
     VictimRule,
@@ -32,17 +35,20 @@ from makeway.engine.model import (
     CheckName,
     CheckState,
     EvictionReason,
+    FlavorName,
     FlavorResource,
     FlavorTrial,
     LocalQueueKey,
+    PodSetName,
     Policy,
     QueueName,
+    ResourceName,
     StopPolicy,
     Strategy,
     WorkloadKey,
 )
 from makeway.engine.nominate import Nominator
-from makeway.engine.quota import is_within_quota
+from makeway.engine.quota import Node, is_within_quota, potential
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Inactive, QueueState
 from makeway.engine.victims import Claim, may_preempt
@@ -65,6 +71,7 @@ class NoQueue(NamedTuple):
 class QueueInactive(NamedTuple):
     queue: QueueName
     why: Inactive
+    missing: tuple[str, ...] = ()  # the flavors or checks that are not there, or not answered for
 
 
 class BackingOff(NamedTuple):
@@ -159,7 +166,83 @@ class SmallerRequest(NamedTuple):
     capacity: int
 
 
-Help = MoreQuota | AnyOf | AllOf | SmallerRequest
+class LowerMinimum(NamedTuple):
+    """Not even the least that it would run with fits."""
+
+    pod_set: PodSetName
+    least: int  # pods
+
+
+class HigherBorrowingLimit(NamedTuple):
+    """The cohort has so much; the queue may not borrow it."""
+
+    queue: QueueName
+    cell: FlavorResource
+
+
+class ResumedQueue(NamedTuple):
+    queue: QueueName
+
+
+class ResumedLocalQueue(NamedTuple):
+    local_queue: LocalQueueKey
+
+
+class OtherLocalQueue(NamedTuple):
+    """Those of its namespace."""
+
+    local_queues: tuple[LocalQueueKey, ...]
+
+
+class OtherQueue(NamedTuple):
+    """A LocalQueue that leads to one of these."""
+
+    queues: tuple[QueueName, ...]
+
+
+class OtherNamespace(NamedTuple):
+    """One of those that the queue admits from."""
+
+    namespaces: tuple[str, ...]
+
+
+class OtherResources(NamedTuple):
+    """Only of what the queue covers."""
+
+    resources: tuple[ResourceName, ...]
+
+
+class ToleratedTaint(NamedTuple):
+    flavor: FlavorName
+    taint: str
+
+
+class MatchingLabels(NamedTuple):
+    """A node selector or affinity that goes with the labels of the flavor."""
+
+    flavor: FlavorName
+    labels: tuple[tuple[str, str], ...]
+
+
+WayIn = (
+    ResumedQueue
+    | ResumedLocalQueue
+    | OtherLocalQueue
+    | OtherQueue
+    | OtherNamespace
+    | OtherResources
+)
+Help = (
+    MoreQuota
+    | AnyOf
+    | AllOf
+    | SmallerRequest
+    | LowerMinimum
+    | HigherBorrowingLimit
+    | ToleratedTaint
+    | MatchingLabels
+    | WayIn
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +262,7 @@ class Explanation:
 
 
 FIRST: QueueOrder = (-(2**63), 0, 0.0, "", 0)  # before everybody
+_OF_AMOUNTS = (ExceedsCapacity, Shortfall)
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
@@ -218,10 +302,16 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
 def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
-        obstacles: tuple[Obstacle, ...] = (why_in_no_queue(state, entry),)
-        return Explanation(workload=key, phase=entry.phase, queue=None, obstacles=obstacles)
+        obstacle = why_in_no_queue(state, entry)
+        return Explanation(
+            workload=key,
+            phase=entry.phase,
+            queue=None,
+            obstacles=(obstacle,),
+            helps=tuple(_ways_in(state, entry, obstacle)),
+        )
     before = _before(state, queue, entry)
-    obstacles = tuple(_before_quota(state, entry, queue))
+    obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
     found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
     head = Head(entry, queue, found)
     is_free = found.nomination.mode is Mode.FIT
@@ -230,16 +320,17 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
         obstacles = (*obstacles, HeldForPreemptor(held_for))
     if queue.spec.strategy is Strategy.STRICT_FIFO and before:
         obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
+    obstacles = (*obstacles, *head.reasons)
     return Explanation(
         workload=key,
         phase=entry.phase,
         queue=queue.spec.name,
-        obstacles=(*obstacles, *head.reasons),
+        obstacles=obstacles,
         position=len(before),
         ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
         holders=tuple(_holders(head)[:SHOWN]),
-        helps=tuple(_helps(head)),
+        helps=(*_ways_round(state, queue, obstacles), *_helps(head)),
         history=entry.history,
         is_preemptor=entry.is_preemptor,
     )
@@ -289,11 +380,78 @@ def why_in_no_queue(state: ClusterState, entry: Entry) -> Obstacle:
     return NoQueue(local_queue.queue)
 
 
+def inactivity(state: ClusterState, queue: QueueState, why: Inactive) -> QueueInactive:
+    """Why a queue is not active, with the names of what it lacks."""
+    spec = queue.spec
+    missing: Iterable[str] = ()
+    match why:
+        case Inactive.FLAVOR_NOT_FOUND:
+            flavors = (quotas.flavor for group in spec.groups for quotas in group.flavors)
+            missing = (flavor for flavor in flavors if flavor not in state.flavors)
+        case Inactive.CHECK_NOT_FOUND:
+            missing = (check.name for check in spec.checks if check.name not in state.checks)
+        case Inactive.CHECK_INACTIVE:
+            missing = (check.name for check in spec.checks if not state.checks.get(check.name))
+        case _:
+            pass
+    return QueueInactive(spec.name, why, tuple(dict.fromkeys(missing)))
+
+
+def _ways_in(state: ClusterState, entry: Entry, obstacle: Obstacle) -> Iterator[Help]:
+    """What would bring a workload into a queue at all."""
+    match obstacle:
+        case LocalQueueStopped():
+            yield ResumedLocalQueue(obstacle.local_queue)
+        case NoLocalQueue():
+            place = f"{entry.workload.namespace}/"
+            found = sorted(key for key in state.local_queues if key.startswith(place))
+            if found:
+                yield OtherLocalQueue(tuple(found[:SHOWN]))
+        case NoQueue():
+            if state.queues:
+                yield OtherQueue(tuple(sorted(state.queues)[:SHOWN]))
+        case _:
+            pass
+
+
+def _ways_round(
+    state: ClusterState, queue: QueueState, obstacles: Iterable[Obstacle]
+) -> Iterator[Help]:
+    """What would help against that which is no matter of free quota."""
+    for obstacle in obstacles:
+        match obstacle:
+            case QueueInactive(why=Inactive.STOPPED):
+                yield ResumedQueue(obstacle.queue)
+            case NamespaceNotAdmitted():
+                if found := _admitted_namespaces(state, queue):
+                    yield OtherNamespace(found)
+            case NotCovered():
+                yield OtherResources(
+                    tuple(r for group in queue.spec.groups for r in group.resources)
+                )
+            case FlavorMismatch(kind=MismatchKind.TAINT):
+                yield ToleratedTaint(obstacle.flavor, obstacle.detail)
+            case FlavorMismatch(kind=MismatchKind.AFFINITY):
+                flavor = state.flavors.get(obstacle.flavor)
+                if flavor is not None:
+                    yield MatchingLabels(flavor.name, tuple(sorted(flavor.labels.items())))
+            case _:
+                pass
+
+
+def _admitted_namespaces(state: ClusterState, queue: QueueState) -> tuple[str, ...]:
+    selector = queue.spec.namespaces
+    if selector is None:
+        return ()
+    names = (name for name, labels in state.namespaces.items() if selector.admits(labels))
+    return tuple(nsmallest(SHOWN, names))
+
+
 def _before_quota(state: ClusterState, entry: Entry, queue: QueueState) -> Iterator[Obstacle]:
     """What keeps it out whatever the quota."""
     workload = entry.workload
     if queue.inactive is not None:
-        yield QueueInactive(queue.spec.name, queue.inactive)
+        yield inactivity(state, queue, queue.inactive)
         if entry.eviction is not None and state.waits_for_restart(entry, queue):
             yield EvictedByStop(entry.eviction.reason)
     if entry.requeue_at is not None:
@@ -354,7 +512,14 @@ def _helps(head: Head) -> Iterator[Help]:
     for reason in nomination.reasons:
         if isinstance(reason, ExceedsCapacity):
             yield SmallerRequest(reason.cell, reason.capacity)
+            yield MoreQuota(reason.cell, reason.earlier + reason.requested - reason.capacity)
+            if _is_held_back(queue.node, reason.cell):
+                yield HigherBorrowingLimit(queue.spec.name, reason.cell)
     missing = _missing(nomination)
+    short = {reason.pod_set for reason in nomination.reasons if isinstance(reason, _OF_AMOUNTS)}
+    for pod_set in head.entry.workload.pod_sets:
+        if pod_set.name in short and pod_set.min_count is not None and pod_set.min_count > 1:
+            yield LowerMinimum(pod_set.name, pod_set.min_count)
     for cell, amount in sorted(missing.items()):
         yield MoreQuota(cell, amount)
     if nomination.mode is Mode.PREEMPT:
@@ -368,6 +533,13 @@ def _helps(head: Head) -> Iterator[Help]:
             if cell.flavor == flavor
         }
         yield from _finishes_that_help(queue, wanted)
+
+
+def _is_held_back(node: Node, cell: FlavorResource) -> bool:
+    """Does a node's own limit keep it from what its cohort could lend?"""
+    if node.parent is None or cell not in node.borrowing_limit:
+        return False
+    return potential(node, cell) < node.kept.get(cell, 0) + potential(node.parent, cell)
 
 
 def _finishes_that_help(queue: QueueState, wanted: Amounts) -> Iterator[Help]:

@@ -173,6 +173,7 @@ class Queue:
     stop_policy: StopPolicy = StopPolicy.NONE
     checks: tuple[QueueCheck, ...] = ()
     weight: float = 1.0
+    is_leaving: bool = False  # it is being deleted, and goes when nobody holds its quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +214,7 @@ class Workload:
     pod_sets: tuple[PodSet, ...] = ()
     active: bool = True
     defect: str | None = None  # why it can't be run as it is written; None when it is sound
+    stands_aside: bool = False  # while it has its defect: others pass, however strict the queue
 
     @property
     def victim_priority(self) -> int:

@@ -61,7 +61,10 @@ def find_rival(
         for rival in waiting:
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
-            if _is_defended(rival, entry) or _level(node, rival.booking, picture) < level:
+            its_level = _level(node, rival.booking, picture)
+            is_returning = node is not queue.node and _was_preempted(entry)
+            is_before = its_level < level or (is_returning and its_level == level > 0)
+            if _is_defended(rival, entry) or is_before:
                 rivals.append((rival, node, rival.booking))
         for rival, node, booking in sorted(rivals, key=lambda r: _precedence(r[0])):
             if not picture.fits(node, booking):
@@ -107,6 +110,15 @@ def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:
 
 def _precedence(entry: Entry) -> tuple[int, float, int]:
     return -entry.workload.priority, entry.order_time, entry.serial
+
+
+def _was_preempted(entry: Entry) -> bool:
+    """Whether it had to make way since it last ran.
+
+    Whoever took back what it had borrowed would do so again: if that one then has to make way in
+    its own queue, for a preemptor that borrows no further, the three would change places for ever.
+    """
+    return entry.eviction is not None and entry.eviction.reason is PREEMPTED
 
 
 def _is_defended(preemptor: Entry, entry: Entry) -> bool:

@@ -453,6 +453,8 @@ class ClusterState:
 
     def _why_inactive(self, queue: QueueState) -> Inactive | None:
         spec = queue.spec
+        if spec.is_leaving:
+            return Inactive.TERMINATING
         if spec.stop_policy is not StopPolicy.NONE:
             return Inactive.STOPPED
         if self.is_in_cycle(spec.cohort):

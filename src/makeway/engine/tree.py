@@ -32,6 +32,7 @@ from makeway.engine.snapshot import Snapshot
 class Inactive(Enum):
     """Why a queue admits nothing; the values are Kueue's words."""
 
+    TERMINATING = "Terminating"
     STOPPED = "Stopped"
     FLAVOR_NOT_FOUND = "FlavorNotFound"
     CHECK_NOT_FOUND = "AdmissionCheckNotFound"

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 READ_BYTES = 64 * 1024
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
+CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
 NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
 BACK_OFF_MAX_S = 300.0
 BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
-CANNOT_RUN_CODE = 128
 
 
 class Container:
@@ -91,7 +91,7 @@ class Container:
         if trouble:
             os.waitpid(pid, 0)
             self._print(f"{trouble}\n".encode())
-            self._note_end(CANNOT_RUN_CODE, 0, "ContainerCannotRun", trouble, time.time())
+            self._note_end(CANNOT_RUN_CODE, 0, CANNOT_RUN_REASON, trouble, time.time())
             return
         self.state = self._state("running", pid=pid, started_at=time.time())
         self.probes = {

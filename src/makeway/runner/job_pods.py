@@ -63,6 +63,7 @@ class _Spec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Status:
     phase: str = "Pending"
+    message: str = ""  # why it failed, if it was not by its containers alone
     conditions: tuple[StatusCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
@@ -157,17 +158,21 @@ class JobPod:
         return sum(container.restart_count for container in self.containers)
 
     @property
-    def ended_at(self) -> float:
-        """When its last container ended; when it was told to end, if none tells."""
+    def finished_at(self) -> float | None:
+        """When its last container ended; None if none tells."""
         ends = [
             container.state.terminated.finished_at
             for container in self.status.container_statuses
             if container.state.terminated is not None
         ]
-        known = [end for end in ends if end is not None]
-        if known:
-            return max(known)
-        metadata = self.metadata
+        return max((end for end in ends if end is not None), default=None)
+
+    @property
+    def ended_at(self) -> float:
+        """When it finished; when it was told to end, if no container tells."""
+        finished_at, metadata = self.finished_at, self.metadata
+        if finished_at is not None:
+            return finished_at
         if metadata.deletion_timestamp is not None:
             return metadata.deletion_timestamp - (metadata.deletion_grace_period_seconds or 0)
         return metadata.creation_timestamp or 0.0

@@ -16,6 +16,7 @@ from itertools import count, islice
 from typing import Any, Literal, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
+from makeway.api.times import parse_time
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
@@ -89,7 +90,7 @@ def decide(case: Case) -> Verdict:
         return _after_the_end(case, finished)
     counted = tally(job, case.pods)
     decided = _decided_end(job)
-    ending = decided or _find_end(job, counted, case.now)
+    ending = decided or _find_end(case, counted)
     if ending is not None:
         return _bring_to_an_end(case, counted, ending, is_decided=decided is not None)
     if job.spec.suspend:
@@ -130,15 +131,16 @@ def _decided_end(job: Job) -> Ending | None:
     return Ending(found.type, found.reason, found.message) if found is not None else None
 
 
-def _find_end(job: Job, counted: Tally, now: float) -> Ending | None:
-    return _find_failure(job, counted, now) or _find_success(job, counted)
+def _find_end(case: Case, counted: Tally) -> Ending | None:
+    return _find_failure(case, counted) or _find_success(case.job, counted)
 
 
-def _find_failure(job: Job, counted: Tally, now: float) -> Ending | None:
+def _find_failure(case: Case, counted: Tally) -> Ending | None:
+    job, now = case.job, case.now
     if counted.failing:
         return Ending(FAILURE, "PodFailurePolicy", counted.failing)
     if _is_past_limit(job, counted):
-        message = "Job has reached the specified backoff limit"
+        message = f"Job has reached the specified backoff limit{_last_failure(case)}"
         return Ending(FAILURE, "BackoffLimitExceeded", message)
     due_at = _deadline(job)
     if due_at is not None and due_at <= now:
@@ -151,6 +153,15 @@ def _find_failure(job: Job, counted: Tally, now: float) -> Ending | None:
     if failed and failed + len(counted.completed) >= (job.spec.completions or 0):
         return Ending(FAILURE, "FailedIndexes", "Job has failed indexes")
     return None
+
+
+def _last_failure(case: Case) -> str:
+    """What the last pod that failed says of it, where it says more than an exit code."""
+    told = [pod for pod in case.pods if pod.status.phase == "Failed" and pod.status.message]
+    if not told:
+        return ""
+    last = max(told, key=lambda pod: (pod.ended_at, pod.name))
+    return f"; pod {last.name}: {last.status.message}"
 
 
 def _is_past_limit(job: Job, counted: Tally) -> bool:
@@ -195,14 +206,25 @@ def _bring_to_an_end(case: Case, counted: Tally, ending: Ending, *, is_decided: 
         )
     terminal = _TERMINAL[ending.type]
     conditions = with_condition(conditions, terminal, "True", *ending[1:], now=now)
+    completion_time = None
     if ending.type == SUCCESS:
-        completion_time, news = written(now), News("Completed", "Job completed")
+        completion_time = written(_completed_at(case, start_time))
+        news = News("Completed", "Job completed")
     else:
-        completion_time, news = None, News(*ending[1:], "Warning")
+        news = News(*ending[1:], "Warning")
     # Nothing will be counted after this, so everything is.
     final = counted.all_counted()
     status = status_patch(job, final, conditions, start_time, completion_time=completion_time)
     return Verdict(status=status, news=(news,))
+
+
+def _completed_at(case: Case, start_time: str | None) -> float:
+    """When the last pod finished, which may have been while nobody looked."""
+    ends = [pod.finished_at for pod in case.pods if pod.has_succeeded]
+    known = [end for end in ends if end is not None]
+    if start_time is None or not known or len(known) < len(ends):
+        return case.now
+    return min(case.now, max(*known, parse_time(start_time)))
 
 
 # Not over

@@ -29,6 +29,7 @@ from makeway.runner.status import (
     has_begun,
     is_finished,
     lost_state,
+    refused_state,
     status_of,
     verdict_on,
 )
@@ -184,7 +185,9 @@ class PodRunner(Reconciler):
         try:
             order = order_for(pod, allocatable, devices)
         except Refused as refused:
-            return self._refuse(document, "ContainerCannotRun", str(refused))
+            state = refused_state(pod, str(refused), now)
+            plan = self._report(document, pod, state, verdict_on(pod, state), now)
+            return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
         try:
             self._host.start(order)
@@ -219,8 +222,11 @@ class PodRunner(Reconciler):
         if is_finished(document):
             return NOTHING
         status = {"phase": "Failed", "reason": reason, "message": message}
-        saying = Say(about=document, reason="Failed", message=message, type="Warning")
-        return Plan([status_patch(PODS, document, status), saying])
+        return Plan([status_patch(PODS, document, status), _failure(document, message)])
+
+
+def _failure(document: Document, message: str) -> Say:
+    return Say(about=document, reason="Failed", message=message, type="Warning")
 
 
 def _requests(document: Mapping[str, Any]) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, assert_never
 from makeway.api.programs import ContainerProgram, PodOfPrograms
 from makeway.api.times import format_time
 from makeway.client.client import Document
+from makeway.runner.containers import CANNOT_RUN_CODE, CANNOT_RUN_REASON
 from makeway.runner.environment import ADDRESS
 from makeway.runner.host import (
     LOST_CODE,
@@ -79,20 +80,30 @@ def status_of(
 
 def lost_state(pod: PodOfPrograms, now: float) -> PodState:
     """A pod that once ran, and of which nothing is left."""
-    ended = Ended(
-        exit_code=LOST_CODE,
-        reason=LOST_REASON,
-        message=_NOT_FOUND,
-        started_at=now,
-        finished_at=now,
-    )
+    return _over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND, began_at=now)
+
+
+def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
+    """A pod that never began, and never will."""
+    return _over(pod, now, CANNOT_RUN_CODE, CANNOT_RUN_REASON, message)
+
+
+def _over(
+    pod: PodOfPrograms,
+    now: float,
+    code: int,
+    reason: str,
+    message: str,
+    began_at: float | None = None,
+) -> PodState:
+    ended = Ended(exit_code=code, reason=reason, message=message, started_at=now, finished_at=now)
     everybody = (*pod.spec.init_containers, *pod.spec.containers)
     return PodState(
         uid=pod.metadata.uid,
-        began_at=now,
+        began_at=began_at,
         is_over=True,
-        reason=LOST_REASON,
-        message=_NOT_FOUND,
+        reason=reason,
+        message=message,
         containers={one.name: ContainerState(now=ended) for one in everybody},
     )
 

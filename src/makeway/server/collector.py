@@ -127,6 +127,8 @@ class Collector:
         self._stranded.discard(key)
         record = self.store.latest(key)
         if record is None:
+            if was_stranded and self.store.get(key) is not None:
+                self._strand(key)  # its end stands in line, and may fail yet
             return
         resource = BY_STORE_KIND.get(key.kind)
         if resource is None:
@@ -153,8 +155,12 @@ class Collector:
         if was_stranded:
             await self._delete(target, uid, "")
         else:
-            self._stranded.add(target.key)
-            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, target.key)
+            self._strand(target.key)
+
+    def _strand(self, key: Key) -> None:
+        """If it is still there in a while, it is ended."""
+        self._stranded.add(key)
+        asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
 
     def _is_orphan(self, key: Key, metadata: dict[str, Any]) -> bool:
         """Whether all owners are known kinds, and gone."""

@@ -238,10 +238,12 @@ def container_of(pod: Mapping[str, Any], request: Request) -> str:
 
 
 def _waiting(pod: Mapping[str, Any], container: str) -> Exception:
-    return bad_request(
-        f'container "{container}" in pod "{pod["metadata"]["name"]}" is waiting to start: '
-        "nothing was printed yet"
-    )
+    where = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
+    status = pod.get("status") or {}
+    if status.get("phase") != "Failed":
+        return bad_request(f"{where} is waiting to start: nothing was printed yet")
+    why = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    return bad_request(f"{where} has printed nothing, the pod failed: {why or 'no reason given'}")
 
 
 def _no_previous(pod: Mapping[str, Any], container: str) -> Exception:

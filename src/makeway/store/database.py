@@ -57,6 +57,8 @@ class Database:
     def __init__(self, path: Path, first_revision: int) -> None:
         self.path = path
         is_new = not path.exists() or path.stat().st_size == 0
+        if is_new and path.exists():
+            self._expect_no_log()
         if is_new:
             # Only its owner may read what users store.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -65,6 +67,15 @@ class Database:
             self._open(is_new, first_revision)
         except sqlite3.Error as error:
             raise self._explained(error) from error
+
+    def _expect_no_log(self) -> None:
+        """An empty file that was never more has no log; SQLite would delete one without a word."""
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size > 0:
+            raise Corrupt(
+                f"{self.path} is damaged: it is empty, but {log.name} beside it is not; restore "
+                "both from a backup, or move both away to begin with nothing"
+            )
 
     def _open(self, is_new: bool, first_revision: int) -> None:
         run = self._connection.execute

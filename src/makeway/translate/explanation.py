@@ -17,16 +17,27 @@ from makeway.engine.explain import (
     EvictedByStop,
     Explanation,
     Help,
+    HigherBorrowingLimit,
     Holder,
     LettingGo,
     LocalQueueStopped,
+    LowerMinimum,
+    MatchingLabels,
     MoreQuota,
     NoLocalQueue,
     NoQueue,
     Obstacle,
+    OtherLocalQueue,
+    OtherNamespace,
+    OtherQueue,
+    OtherResources,
     QueueInactive,
     Refusal,
+    ResumedLocalQueue,
+    ResumedQueue,
     SmallerRequest,
+    ToleratedTaint,
+    WayIn,
 )
 from makeway.translate.words import (
     amount_text,
@@ -94,7 +105,8 @@ def obstacle_text(obstacle: Obstacle, now: float) -> str | Reason:
         case NoQueue():
             return f"ClusterQueue {obstacle.queue} doesn't exist"
         case QueueInactive():
-            return f"ClusterQueue {obstacle.queue} is inactive: {obstacle.why.value}"
+            missing = f" ({', '.join(obstacle.missing)})" if obstacle.missing else ""
+            return f"ClusterQueue {obstacle.queue} is inactive: {obstacle.why.value}{missing}"
         case BackingOff():
             left = format_span(obstacle.until - now)
             return f"It backs off for another {left} (requeue number {obstacle.requeues})"
@@ -118,6 +130,8 @@ def _holder(holder: Holder) -> str:
     match holder.verdict:
         case VictimRule():
             verdict = f"may be taken by {rule_text(holder.verdict)}"
+        case Refusal.LETTING_GO:
+            verdict = "is leaving already"
         case Refusal():
             verdict = f"stays: {holder.verdict.value}"
         case _:
@@ -139,5 +153,38 @@ def _help(help: Help) -> str:
             flavor, resource = help.cell
             capacity = format_amount(resource, help.capacity)
             return f"- a request for at most {capacity} {resource}, to fit flavor {flavor}"
+        case LowerMinimum():
+            return f"- a minimum of less than {help.least} pods in pod set {help.pod_set}"
+        case HigherBorrowingLimit():
+            flavor, resource = help.cell
+            limit = f"borrowingLimit of ClusterQueue {help.queue} for {resource}"
+            return f"- a higher {limit} in flavor {flavor}"
+        case MatchingLabels():
+            labels = ", ".join(f"{name}={value}" for name, value in help.labels)
+            return (
+                f"- a node selector that goes with flavor {help.flavor} ({labels or 'no labels'})"
+            )
+        case ToleratedTaint():
+            return f"- a toleration of {help.taint}, to use flavor {help.flavor}"
+        case _:
+            return f"- {_way_in(help)}"
+
+
+def _way_in(help: WayIn) -> str:
+    """What concerns queues: which there are, and what they take."""
+    match help:
+        case ResumedQueue():
+            return f"`makeway resume clusterqueue {help.queue}`"
+        case ResumedLocalQueue():
+            namespace, _, name = help.local_queue.partition("/")
+            return f"`makeway resume queue {name} -n {namespace}`"
+        case OtherLocalQueue():
+            return f"another LocalQueue; there are: {', '.join(help.local_queues)}"
+        case OtherQueue():
+            return f"another ClusterQueue; there are: {', '.join(help.queues)}"
+        case OtherNamespace():
+            return f"another namespace; admitted are: {', '.join(help.namespaces)}"
+        case OtherResources():
+            return f"other resources; the ClusterQueue covers: {', '.join(help.resources)}"
         case _:
             assert_never(help)

@@ -145,6 +145,7 @@ def queue_of(view: queueing.ClusterQueue) -> Queue:
             for c in (checks.admission_checks if checks is not None else ())
         ),
         weight=weight_of(spec.fair_sharing),
+        is_leaving=view.metadata.deletion_timestamp is not None,
     )
 
 

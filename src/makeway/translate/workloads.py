@@ -64,6 +64,7 @@ def workload_of(
         pod_sets=tuple(pod_set_of(pod_set, resources) for pod_set in spec.pod_sets),
         active=spec.active,
         defect=defect_of(view),
+        stands_aside=lacks_pods(view),
     )
 
 

@@ -23,7 +23,7 @@ from makeway.api.labels import (
     QUEUE_NAME,
 )
 from makeway.api.priorities import SYSTEM_PRIORITIES
-from makeway.api.quantity import format_amount
+from makeway.api.quantity import NANOS_PER_UNIT, format_amount, is_extended, parse_nanos
 from makeway.api.validation.findings import Findings, check_unique
 from makeway.api.validation.names import (
     check_key,
@@ -78,6 +78,8 @@ def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False)
         names.append((container.name, here.at("name")))
         check_short_name(container.name, "container", here.at("name"))
         _check_requirements(container.resources, here.at("resources"))
+        if not in_workload:
+            _check_extended(container.resources, here.at("resources"))
         if in_workload and "pods" in container.resources.requests:
             hint = "remove it; pods are counted anyway"
             here.at("resources").at("requests").at("pods").add(
@@ -113,6 +115,26 @@ def _check_requirements(requirements: ResourceRequirements, found: Findings) -> 
                 format_amount(resource, requested),
                 f"is more than its limit ({written})",
                 f"write at most {written}, or raise the limit",
+            )
+
+
+def _check_extended(requirements: ResourceRequirements, found: Findings) -> None:
+    """Devices and the like come whole, and nobody may use more of them than was asked for."""
+    written = requirements.document or {}
+    for place in ("requests", "limits"):
+        amounts = written.get(place)
+        for resource, value in amounts.items() if isinstance(amounts, dict) else ():
+            if is_extended(resource) and parse_nanos(value) % NANOS_PER_UNIT:
+                found.at(place).at(resource).add(
+                    value, "is not a whole number", "write how many, such as 1"
+                )
+    for resource, requested in requirements.requests.items():
+        limit = requirements.limits.get(resource)
+        if is_extended(resource) and limit is not None and requested < limit:
+            found.at("requests").at(resource).add(
+                str(requested),
+                f"is not its limit ({limit})",
+                "write the same number twice, or only the limit",
             )
 
 
