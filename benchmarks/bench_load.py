@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from makeway.client import Client
+from makeway.client import Client, Conflict
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
@@ -198,25 +198,36 @@ class Load:
             life.attempt += 1
             name, attempt = document["metadata"]["name"], life.attempt
             asyncio.get_running_loop().call_later(
-                life.kind.run_s, lambda: self._end(name, life, attempt)
+                life.kind.run_s, lambda: self._end(name, life, attempt, document)
             )
         elif not is_admitted and life.admitted_at is not None:
             self.used_unit_s += (now - life.admitted_at) * life.kind.units
             life.admitted_at = None
             self.evictions += 1
 
-    def _end(self, name: str, life: Life, attempt: int) -> None:
+    def _end(self, name: str, life: Life, attempt: int, seen: Document) -> None:
         if life.attempt != attempt or life.admitted_at is None:
             return  # it was preempted meanwhile
         life.finished_at = time.monotonic()
         self.used_unit_s += (life.finished_at - life.admitted_at) * life.kind.units
-        self._start(self._finish(name))
+        self._start(self._finish(name, seen))
 
-    async def _finish(self, name: str) -> None:
+    async def _finish(self, name: str, seen: Document) -> None:
+        """One write, as a controller would: from what the watch has shown."""
+        done = _finished(seen)
+        patch = {
+            "metadata": {"resourceVersion": done["metadata"]["resourceVersion"]},
+            "status": {"conditions": done["status"]["conditions"]},
+        }
         async with self._slots:
-            await self.client.update(
-                WORKLOADS, name, "default", edit=_finished, subresource="status"
-            )
+            try:
+                await self.client.patch(
+                    WORKLOADS, name, "default", patch=patch, subresource="status"
+                )
+            except Conflict:
+                await self.client.update(
+                    WORKLOADS, name, "default", edit=_finished, subresource="status"
+                )
         self._left -= 1
         if not self._left:
             self._done.set()

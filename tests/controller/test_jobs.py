@@ -169,6 +169,16 @@ def test_an_admitted_job_starts_with_what_its_flavor_needs_in_one_write() -> Non
     assert lab.reasons_said()[-1] == "Started"
 
 
+def test_a_job_that_has_little_left_to_do_starts_with_no_fewer_pods_than_it_accepts() -> None:
+    lab = Lab(parallelism=4, completions=4)
+    lab.submit(annotations={"kueue.x-k8s.io/job-min-parallelism": "3"})
+    lab.report(succeeded=2, conditions=[suspended("True")])
+
+    lab.admit(count=2)
+
+    assert (lab.job["spec"]["suspend"], lab.job["spec"]["parallelism"]) == (False, 3)
+
+
 def test_a_job_admitted_in_part_starts_with_fewer_pods() -> None:
     lab = Lab(parallelism=8)
     lab.submit(annotations={"kueue.x-k8s.io/job-min-parallelism": "2"})

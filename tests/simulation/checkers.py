@@ -31,6 +31,7 @@ from tests.simulation.witness import (
 
 STALE_S = 120.0  # longer than any lag, outage and back-off of a storm together
 EVICTIONS_MAX = 15  # of one workload; whoever goes and comes more often goes in circles
+TWO_MINDS_S = 30.0  # after two have decided at once, until the one left knows what the other did
 CIRCLE_S, WRITES_MAX = 60.0, 60  # so many writes of one object in such a time are a circle
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 MANAGED = "kueue.x-k8s.io/managed"
@@ -120,6 +121,25 @@ def pods_of(workload: Document, truth: Truth) -> Iterator[Document]:
             group is not None and group == workload["metadata"]["name"]
         ):
             yield pod
+
+
+def job_of(pod: Document, truth: Truth) -> Document | None:
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        job = truth.get(JOBS, (pod["metadata"]["namespace"], reference["name"]))
+        if job is not None and job["metadata"]["uid"] == reference["uid"]:
+            return job
+    return None
+
+
+def is_replaceable(pod: Document, job: Document) -> bool:
+    """Whether another may do its work, though it has not ended: it was told to, and that will do.
+
+    So in Kubernetes, unless the job says that only pods which have failed are replaced.
+    """
+    spec = job["spec"]
+    policy = spec.get("podReplacementPolicy")
+    only_failed = policy == "Failed" if policy is not None else "podFailurePolicy" in spec
+    return "deletionTimestamp" in pod["metadata"] and not only_failed
 
 
 # --- quota ---
@@ -217,7 +237,10 @@ def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
 
 
 class QuotaChecker:
-    """No admission exceeds what its queue may have, and it counts for what its pods ask."""
+    """No admission exceeds what its queue may have, and it counts for what its pods ask.
+
+    Two who decide at once can't know what the other is about to give away.
+    """
 
     def __init__(self, stale_s: float = STALE_S) -> None:
         self._stale_s = stale_s
@@ -230,7 +253,8 @@ class QuotaChecker:
             if holds_quota(change.before) and _same_admission(change.before, change.after):
                 return
             yield from self._amounts(change.after)
-            if change.at - self._edited_at > self._stale_s:
+            is_alone = change.at - truth.two_decided_at > TWO_MINDS_S
+            if is_alone and change.at - self._edited_at > self._stale_s:
                 yield from self._room(change.after, change.place, truth)
 
     def later(self, truth: Truth) -> Iterator[str]:
@@ -532,14 +556,14 @@ class ReleaseChecker:
 
 
 class JobChecker:
-    """A job runs no more pods than it may, and no share of its work twice at once."""
+    """A job runs no more pods than it may, and no share of its work twice without need."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
         if change.kind != PODS or change.after is None or not _runs(change.after):
             return
         if change.before is not None and _runs(change.before):
             return
-        pod, job = change.after, self._job(change.after, truth)
+        pod, job = change.after, job_of(change.after, truth)
         if job is None:
             return
         running = [other for other in truth.owned_by(owner_uid(pod), PODS) if _runs(other)]
@@ -547,19 +571,13 @@ class JobChecker:
         if len(staying) > job["spec"].get("parallelism", 1):
             yield f"{len(staying)} pods of {name_of(job)} run at once"
         index = _index(pod)
-        twins = [name_of(other) for other in running if _index(other) == index]
+        doing = [other for other in running if not is_replaceable(other, job)]
+        twins = [name_of(other) for other in doing if _index(other) == index]
         if index is not None and len(twins) > 1:
             yield f"index {index} of {name_of(job)} runs twice at once: {', '.join(twins)}"
 
     def later(self, truth: Truth) -> Iterator[str]:
         yield from ()
-
-    def _job(self, pod: Document, truth: Truth) -> Document | None:
-        for reference in pod["metadata"].get("ownerReferences") or ():
-            job = truth.get(JOBS, (pod["metadata"]["namespace"], reference["name"]))
-            if job is not None and job["metadata"]["uid"] == reference["uid"]:
-                return job
-        return None
 
 
 def _runs(pod: Document) -> bool:

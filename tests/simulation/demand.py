@@ -92,7 +92,11 @@ def _completions(chance: Random, pods: int, traits: Traits) -> Document:
     if kind == "work queue" and traits != Traits():
         return {"completionMode": "NonIndexed"}
     mode = "Indexed" if kind == "Indexed" else "NonIndexed"
-    return {"completionMode": mode, "completions": pods * chance.choice([1, 1, 2])}
+    completions = {"completionMode": mode, "completions": pods * chance.choice([1, 1, 2])}
+    if mode == "Indexed" and traits.is_split:
+        # Two who decide may stop it and go on at once; this must not run an index twice.
+        completions["podReplacementPolicy"] = "Failed"
+    return completions
 
 
 def _template(chance: Random, requests: Mapping[str, str], traits: Traits) -> Document:

@@ -16,8 +16,6 @@ from tests.simulation.checkers import (
     pod_requests,
     pods_of,
 )
-from tests.simulation.idleness import LACKS_PODS
-from tests.simulation.necessity import queue_for
 from tests.simulation.witness import (
     FLAVORS,
     GANG_WORKLOADS,
@@ -49,19 +47,11 @@ def _unfinished_jobs(truth: Truth) -> list[str]:
         return []
     hopeless = [job for job in waiting if not could_run(job, truth)]
     blocked = {_queue_name(job, truth) for job in hopeless if _is_strict(job, truth)}
-    blocked |= _waiting_for_pods(truth)
     return [
         name_of(job)
         for job in waiting
         if job not in hopeless and _queue_name(job, truth) not in blocked
     ]
-
-
-def _waiting_for_pods(truth: Truth) -> set[str]:
-    """Queues in which a group of pods waits for others that nobody will bring."""
-    lacking = (w for w in truth.all(WORKLOADS) if has(w, LACKS_PODS))
-    queues = (queue_for(workload, truth) for workload in lacking)
-    return {queue["metadata"]["name"] for queue in queues if queue is not None}
 
 
 def _unfinished_pods(truth: Truth) -> list[str]:

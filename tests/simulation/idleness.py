@@ -63,9 +63,6 @@ def _in_vain(truth: Truth) -> Iterator[tuple[str, ...]]:
         assert queue is not None
         name = queue["metadata"]["name"]
         by_root[quotas.root(name)].append((workload, name))
-    for workload in truth.all(WORKLOADS):
-        if has(workload, LACKS_PODS) and (queue := queue_for(workload, truth)) is not None:
-            by_root.pop(quotas.root(queue["metadata"]["name"]), None)  # it may be first in line
     for pairs in by_root.values():
         highest = max(w["spec"].get("priority") or 0 for w, _ in pairs)
         first = [pair for pair in pairs if (pair[0]["spec"].get("priority") or 0) == highest]
@@ -78,11 +75,7 @@ def _in_vain(truth: Truth) -> Iterator[tuple[str, ...]]:
 
 def _is_in_line(workload: Document, truth: Truth) -> bool:
     status = workload.get("status") or {}
-    if (
-        holds_quota(workload)
-        or has(workload, "Finished")
-        or has(workload, "WaitingForReplacementPods")
-    ):
+    if holds_quota(workload) or has(workload, "Finished") or has(workload, LACKS_PODS):
         return False
     if workload["spec"].get("active") is False or "deletionTimestamp" in workload["metadata"]:
         return False

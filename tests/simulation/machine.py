@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from makeway.runner.host import ContainerState, Ended, PodState, Running, RunOrder, Waiting
+from tests.simulation.checkers import is_replaceable, job_of
 from tests.simulation.clock import WallClock
 from tests.simulation.witness import PODS, Document, Witness, owner_uid
 
@@ -164,10 +165,12 @@ class Machines:
                         accuse(f"{resource} {sorted(shared)} of {order.node} is given out twice")
 
     def _share(self, uid: str) -> str:
-        """The part of a job's work that a pod does; empty where pods are alike."""
-        for pod in self._witness.truth.all(PODS):
+        """The part of a job's work that only this pod may do now; empty where there is none."""
+        truth = self._witness.truth
+        for pod in truth.all(PODS):
             if pod["metadata"]["uid"] == uid:
-                return share_of(pod)
+                job = job_of(pod, truth)
+                return "" if job is None or is_replaceable(pod, job) else share_of(pod)
         return ""
 
 

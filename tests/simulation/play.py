@@ -277,7 +277,10 @@ class _Story:
         self._weather.troubles["overlaps"] += 1
         old = self._deciders[0]
         self._deciders.append(self._process(decides=True, runs=False))
+        truth, loop = self.witness.truth, asyncio.get_running_loop()
+        truth.two_decided_at = loop.time()
         await asyncio.sleep(self._chance.uniform(0, OVERLAP_MAX_S))
+        truth.two_decided_at = loop.time()
         if old in self._deciders:
             self._deciders.remove(old)
             await _kill(old)

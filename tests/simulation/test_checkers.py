@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checkers import Cell, Quotas, usage_of
+from tests.simulation.checkers import Cell, JobChecker, Quotas, usage_of
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
 from tests.simulation.witness import (
     COHORTS,
     FLAVORS,
+    JOBS,
     LOCAL_QUEUES,
+    PODS,
     QUEUES,
     WORKLOADS,
     Change,
@@ -129,3 +131,36 @@ def test_pods_given_back_are_counted_from_what_was_asked_for_not_from_what_was_g
     partial["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
 
     assert usage_of(partial) == {CPU: 2000}
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_leaving", "is_wrong"),
+    [
+        ("TerminatingOrFailed", False, True),
+        ("TerminatingOrFailed", True, False),
+        ("Failed", True, True),
+    ],
+)
+def test_an_index_that_runs_twice_is_found_unless_the_first_may_be_replaced(
+    policy: str, is_leaving: bool, is_wrong: bool
+) -> None:
+    truth = Truth()
+    spec = {"parallelism": 2, "podReplacementPolicy": policy}
+    metadata = {"name": "train", "namespace": "lab", "uid": "1"}
+    truth.put(JOBS, ("lab", "train"), {"metadata": metadata, "spec": spec})
+    first, second = _of_index_0("first"), _of_index_0("second")
+    if is_leaving:
+        first["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    truth.put(PODS, ("lab", "first"), first)
+    truth.put(PODS, ("lab", "second"), second)
+
+    accused = [*JobChecker().saw(Change(0.0, PODS, ("lab", "second"), None, second), truth)]
+
+    assert bool(accused) == is_wrong
+
+
+def _of_index_0(name: str) -> Document:
+    owner = {"kind": "Job", "name": "train", "uid": "1", "controller": True}
+    index = {"batch.kubernetes.io/job-completion-index": "0"}
+    metadata = {"name": name, "namespace": "lab", "annotations": index, "ownerReferences": [owner]}
+    return {"metadata": metadata, "status": {"phase": "Running"}}

@@ -75,12 +75,15 @@ def test_a_write_on_its_way_dies_with_the_server(tmp_path: Path) -> None:
 class FullOnce:
     """Fills the disk at the very moment of a change."""
 
-    def __init__(self, weather: Weather, is_the_moment: Callable[[Change], bool]) -> None:
+    def __init__(
+        self, weather: Weather, is_the_moment: Callable[[Change], bool], *, is_slow: bool = False
+    ) -> None:
         self._weather, self._is_the_moment = weather, is_the_moment
+        self._climate = Climate(flush_fails=1.0, flush_slow=float(is_slow))
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
         if self._is_the_moment(change):
-            self._weather.climate = Climate(flush_fails=1.0)
+            self._weather.climate = self._climate
         yield from ()
 
     def later(self, truth: Truth) -> Iterator[str]:
@@ -110,12 +113,18 @@ def test_a_dependent_goes_though_the_disk_was_full_when_its_owner_went(tmp_path:
     run(story(), seed=1)
 
 
-def test_a_pod_goes_though_the_disk_was_full_between_its_last_two_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_pod_goes_though_the_disk_was_full_between_its_last_two_writes(
+    tmp_path: Path, is_slow: bool
+) -> None:
     """Watchers see it leave before it is gone, so these are two."""
+
+    def is_leaving(change: Change) -> bool:
+        return "deletionTimestamp" in str(change.after)
 
     async def story() -> None:
         weather = Weather(Random(1))
-        full = FullOnce(weather, lambda change: "deletionTimestamp" in str(change.after))
+        full = FullOnce(weather, is_leaving, is_slow=is_slow)
         server = new_server(tmp_path, weather, Witness([full]))
         await server.start()
         user = server.client()

@@ -64,7 +64,7 @@ def _gist(status: WorkloadStatus) -> dict[str, object]:
         "eviction": None if eviction is None else eviction.reason,
         "requeue count": status.requeue_count,
         "backs off": status.requeue_at is not None,
-        "flavors tried": [trial.flavor for trial in status.history],
+        "flavors tried": [(trial.flavor, trial.exhausted_at is None) for trial in status.history],
         "is preemptor": status.preemptor,
         "pods given back": {name: n for name, n in status.reclaimable.items() if n},
     }

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -43,6 +44,7 @@ class Truth:
     def __init__(self) -> None:
         self.now = 0.0
         self.wall = 0.0  # what the clock on the wall showed when somebody looked last
+        self.two_decided_at = -inf  # when there was last more than one who decides
         self._documents: dict[str, dict[Place, Document]] = {kind: {} for kind in KINDS}
         self._owned: dict[str, dict[tuple[str, Place], None]] = {}
 

@@ -175,12 +175,15 @@ def may_run(workload: Workload) -> bool:
 
 
 def admitted_count(workload: Workload) -> int | None:
-    """How many pods it may have at once; None: no admission says so."""
+    """How many pods it may have at once; None: no admission says so.
+
+    Fewer than it accepts are admitted only when no more are left to do, and then no more come.
+    """
     if workload.status.admission is None:
         return None
     for assigned in workload.status.admission.pod_set_assignments:
         if assigned.count is not None:
-            return assigned.count
+            return max(assigned.count, workload.spec.pod_sets[0].min_count or 0)
     return sum(pod_set.count for pod_set in workload.spec.pod_sets)
 
 
