@@ -22,6 +22,7 @@ BACKOFF_S = 0.2
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 30.0
 CONFLICT_ATTEMPTS = 10
+CONFLICT_DELAY_S = 0.005  # doubled each time
 WATCH_SILENCE_MAX_S = 150.0  # servers send a bookmark every minute
 # Answers that say: not now, nothing was done.
 _AGAIN = frozenset((429, 503))
@@ -367,7 +368,10 @@ class Client:
         subresource: str = "",
     ) -> Document:
         """Read, edit, write, and again if somebody was quicker; None from `edit` writes nothing."""
-        for _ in range(CONFLICT_ATTEMPTS):
+        for attempt in range(CONFLICT_ATTEMPTS):
+            if attempt:
+                # Who was quicker may not be on disk yet, and reads show only what is.
+                await self._sleep(min(CONFLICT_DELAY_S * 2**attempt, BACKOFF_MAX_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)
             if wanted is None:
