@@ -189,8 +189,7 @@ class Load:
         life = self.lives[document["metadata"]["name"]]
         if life.finished_at is not None:
             return
-        conditions = document.get("status", {}).get("conditions") or ()
-        is_admitted = any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
+        is_admitted = _is_admitted(document)
         now = time.monotonic()
         if is_admitted and life.admitted_at is None:
             life.admitted_at = now
@@ -214,23 +213,34 @@ class Load:
 
     async def _finish(self, name: str, seen: Document) -> None:
         """One write, as a controller would: from what the watch has shown."""
-        done = _finished(seen)
-        patch = {
-            "metadata": {"resourceVersion": done["metadata"]["resourceVersion"]},
-            "status": {"conditions": done["status"]["conditions"]},
-        }
-        async with self._slots:
+        while True:
+            done = _finished(seen)
+            patch = {
+                "metadata": {"resourceVersion": done["metadata"]["resourceVersion"]},
+                "status": {"conditions": done["status"]["conditions"]},
+            }
             try:
-                await self.client.patch(
-                    WORKLOADS, name, "default", patch=patch, subresource="status"
-                )
+                async with self._slots:
+                    await self.client.patch(
+                        WORKLOADS, name, "default", patch=patch, subresource="status"
+                    )
+                break
             except Conflict:
-                await self.client.update(
-                    WORKLOADS, name, "default", edit=_finished, subresource="status"
-                )
+                await asyncio.sleep(0.01)
+                seen = await self.client.get(WORKLOADS, name, "default")
+                if not _is_admitted(seen):
+                    life = self.lives[name]  # preempted at the last moment: it begins again
+                    life.finished_at = life.admitted_at = None
+                    self.evictions += 1
+                    return
         self._left -= 1
         if not self._left:
             self._done.set()
+
+
+def _is_admitted(document: Document) -> bool:
+    conditions = document.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
 
 
 def _finished(document: Document) -> Document:

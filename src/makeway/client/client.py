@@ -371,7 +371,7 @@ class Client:
         for attempt in range(CONFLICT_ATTEMPTS):
             if attempt:
                 # Who was quicker may not be on disk yet, and reads show only what is.
-                await self._sleep(min(CONFLICT_DELAY_S * 2**attempt, BACKOFF_MAX_S))
+                await self._sleep(min(CONFLICT_DELAY_S * 2**attempt, BACKOFF_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)
             if wanted is None:
