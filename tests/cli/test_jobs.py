@@ -109,7 +109,7 @@ def test_the_run_counts_from_when_pods_are_ready(train: Desk) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     assert rows(train.run("status"))["train"][7] == "-"
 
-    ready = {**said("PodsReady"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ready = {**said("PodsReady", reason="Started"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
     train.stands("job-train", said("QuotaReserved"), said("Admitted"), ready)
     train.job_status("train", active=1, ready=1)
 

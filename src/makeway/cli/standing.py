@@ -287,8 +287,10 @@ def _said(found: Document | None) -> str:
 
 def _started_at(standing: Standing, admitted: float | None) -> float | None:
     """Since when its pods run, as far as anybody has noted it; None: they never have."""
-    if is_so(standing.workload, "PodsReady"):
-        return moment_at(condition(standing.workload, "PodsReady"), "lastTransitionTime")
+    ready = condition(standing.workload, "PodsReady")
+    # Later transitions tell of pods that were lost or have ended, not of the beginning.
+    if is_so(standing.workload, "PodsReady") and text_at(ready, "reason") == "Started":
+        return moment_at(ready, "lastTransitionTime")
     started = moment_at(standing.job, "status", "startTime")
     return admitted if started is None else started
 
