@@ -432,6 +432,40 @@ def test_but_not_if_it_had_to_give_back_what_it_would_borrow_again() -> None:
     assert lab.phase("high") is Phase.PENDING
 
 
+def test_who_is_held_back_is_parked_with_all_of_its_shape_in_one_cycle() -> None:
+    lab = waiting_preemptor()
+    for number in range(3):
+        lab.pending(f"small-{number}", on="q", gpu=2)
+
+    assert lab.cycle() == NOTHING
+    assert lab.line("q") == []
+    assert lab.parked("q") == ["big", "small-0", "small-1", "small-2"]
+    lab.let_go("b")
+    assert lab.cycles() == [admit("big")]
+
+
+def test_but_not_with_those_who_did_not_have_to_give_anything_back() -> None:
+    """`back` may not return yet, as it would borrow again; `fresh` is equal but for that."""
+    lab = Scenario(
+        queue("a", gpu=0, reclaim=LOWER, borrow_within=True),
+        queue("b", gpu=0),
+        queue("lender", gpu=8),
+        cohort="lab",
+    )
+    lab.running("g1", on="b", gpu=4)
+    lab.running("back", on="b", gpu=4, priority=9)
+    lab.evicted("back", EvictionReason.PREEMPTED)
+    lab.let_go("back")
+    lab.running("g2", on="b", gpu=4)
+    lab.pending("train", on="a", gpu=8, priority=1)
+    assert lab.cycle() == [preempt("train", victims=["g1", "g2"], why=RECLAIM_WHILE_BORROWING)]
+    lab.let_go("g1")
+    lab.later().pending("fresh", on="b", gpu=4, priority=9)
+
+    assert lab.cycles() == [admit("fresh")]
+    assert "back" in lab.parked("b")
+
+
 def test_two_preemptors_at_once_both_get_their_place() -> None:
     lab = Scenario(
         queue("a", gpu=4, reclaim=ANY),

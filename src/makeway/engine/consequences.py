@@ -227,7 +227,10 @@ class Consequences:
         reason, waiting = head.reasons[0], head.queue.tree.preemptors
         is_held = isinstance(reason, HeldForPreemptor) and reason.preemptor in waiting
         if is_held and lets_others_pass(head.queue):
-            head.queue.pending.park_alone(head.entry)
+            if head.shares_fate and not head.has_flavors_left:
+                head.queue.pending.park_shape(head.entry)
+            else:
+                head.queue.pending.park_alone(head.entry)
             self.have_changed_something = True
         self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES if is_held else NEXT_CYCLE)
 

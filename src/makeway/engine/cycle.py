@@ -28,7 +28,7 @@ from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
 from makeway.engine.model import FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Nominator
-from makeway.engine.places import find_rival, recall_bookings
+from makeway.engine.places import Rival, find_rival, recall_bookings
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import Chosen, release_all
@@ -131,7 +131,8 @@ class TreeCycle:
         elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
         elif (rival := self.rival_of(head)) is not None:
-            head.skip(HeldForPreemptor(rival))
+            head.skip(HeldForPreemptor(rival.preemptor))
+            head.shares_fate = rival.concerns_shape
         else:
             self._take(head.victims)
             self._book(head.queue, head.nomination.usage)
@@ -224,7 +225,7 @@ class TreeCycle:
         if self.cleared is not self.standing:
             self.cleared.charge(queue.node, amounts)
 
-    def rival_of(self, head: Head) -> WorkloadKey | None:
+    def rival_of(self, head: Head) -> Rival | None:
         """The waiting preemptor whose place this head would take, if places are kept."""
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None

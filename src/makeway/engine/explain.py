@@ -315,9 +315,9 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
     head = Head(entry, queue, found)
     is_free = found.nomination.mode is Mode.FIT
-    held_for = TreeCycle(state, queue.tree, now).rival_of(head) if is_free else None
-    if held_for is not None:
-        obstacles = (*obstacles, HeldForPreemptor(held_for))
+    rival = TreeCycle(state, queue.tree, now).rival_of(head) if is_free else None
+    if rival is not None:
+        obstacles = (*obstacles, HeldForPreemptor(rival.preemptor))
     if queue.spec.strategy is Strategy.STRICT_FIFO and before:
         obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
     obstacles = (*obstacles, *head.reasons)

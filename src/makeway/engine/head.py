@@ -20,6 +20,7 @@ class Head:
         "rank",
         "reasons",
         "result",
+        "shares_fate",
         "victims",
     )
 
@@ -29,6 +30,7 @@ class Head:
         self.mode = HeadMode.NO_FIT
         self.result = HeadResult.NO_FIT
         self.has_flavors_left = False  # its search for flavors stopped early
+        self.shares_fate = False  # whoever is of its shape would be held back as well
         self.take(found)
         self.rank = (
             found.nomination.borrow_level,

@@ -7,6 +7,7 @@ least of all to one of the victims: they would change places for ever.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode
@@ -19,6 +20,13 @@ from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import Chosen
 
 PREEMPTED = EvictionReason.PREEMPTED
+
+
+class Rival(NamedTuple):
+    """A waiting preemptor that would lose its place."""
+
+    preemptor: WorkloadKey
+    concerns_shape: bool  # to whoever is of the same shape, not only to this workload
 
 
 def recall_bookings(state: ClusterState, tree: Tree) -> None:
@@ -39,7 +47,7 @@ def find_rival(
     picture: Snapshot,
     booked: Collection[WorkloadKey],
     gone: Collection[WorkloadKey],
-) -> WorkloadKey | None:
+) -> Rival | None:
     """The waiting preemptor that would lose its place to this workload; None if nobody would.
 
     All victims on the way out are counted as gone. In order of precedence each preemptor that
@@ -62,16 +70,18 @@ def find_rival(
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
             its_level = _level(node, rival.booking, picture)
+            is_before = _is_defended(rival, entry) or its_level < level
             is_returning = node is not queue.node and _was_preempted(entry)
-            is_before = its_level < level or (is_returning and its_level == level > 0)
-            if _is_defended(rival, entry) or is_before:
-                rivals.append((rival, node, rival.booking))
-        for rival, node, booking in sorted(rivals, key=lambda r: _precedence(r[0])):
+            if is_before or (is_returning and its_level == level > 0):
+                rivals.append((rival, node, rival.booking, is_before))
+        concerns_shape = not entry.is_preemptor
+        for rival, node, booking, is_before in sorted(rivals, key=lambda r: _precedence(r[0])):
             if not picture.fits(node, booking):
                 continue  # it needs other victims anyhow
             picture.charge(node, booking)
+            concerns_shape = concerns_shape and is_before
             if not picture.fits(queue.node, usage):
-                return rival.workload.key
+                return Rival(rival.workload.key, concerns_shape)
     return None
 
 
