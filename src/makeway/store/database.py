@@ -7,10 +7,13 @@ page by SQLite itself. What does not add up is reported with a word; nothing is 
 """
 
 import contextlib
+import json
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from makeway.store.records import Change, Key, Record
@@ -18,6 +21,7 @@ from makeway.store.records import Change, Key, Record
 APPLICATION_ID = 0x4D4B5759  # "MKWY"
 FORMAT = 1  # raise it with every change of the tables, and migrate or refuse the older ones
 PAGES_BEFORE_CHECKPOINT = 1000
+ROWS_AT_ONCE_MAX = 64
 
 _TABLES = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -33,6 +37,8 @@ CREATE TABLE IF NOT EXISTS writes (
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, revision INTEGER NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = {FORMAT};
 """
+
+_Row = tuple[int, str, str, str, bool, bytes, int]
 
 
 class StoreError(Exception):
@@ -143,24 +149,25 @@ class Database:
     ) -> None:
         """Make all of it durable, or nothing; raises sqlite3.Error in the latter case."""
         run = self._connection.execute
+        rows = [
+            (
+                change.record.revision,
+                *change.record.key,
+                change.is_deletion,
+                change.record.body,
+                zlib.crc32(change.record.body),
+            )
+            for change in changes
+        ]
         run("BEGIN IMMEDIATE")
         try:
-            self._connection.executemany(
-                "INSERT INTO writes VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (
-                        change.record.revision,
-                        *change.record.key,
-                        change.is_deletion,
-                        change.record.body,
-                        zlib.crc32(change.record.body),
-                    )
-                    for change in changes
-                ],
-            )
+            for some in _portions(rows):
+                run(_insertion(len(some)), list(chain.from_iterable(some)))
             if compacted is not None:
-                rows = [(revision,) for revision in superseded]
-                self._connection.executemany("DELETE FROM writes WHERE revision = ?", rows)
+                gone = json.dumps(list(superseded))
+                run(
+                    "DELETE FROM writes WHERE revision IN (SELECT value FROM json_each(?))", (gone,)
+                )
                 run("UPDATE marks SET revision = ? WHERE name = 'compacted'", (compacted,))
             run("COMMIT")
         except sqlite3.Error:
@@ -186,3 +193,20 @@ class Database:
         if isinstance(error, sqlite3.DatabaseError):
             return Corrupt(f"{self.path} is damaged: {error}; restore the file from a backup")
         return StoreError(f"{self.path}: {error}")
+
+
+def _portions(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """Cut a batch into few portions of few sizes, each of which is one statement.
+
+    After each statement this thread has to get the interpreter back from the one that serves.
+    """
+    start = 0
+    while left := len(rows) - start:
+        size = min(ROWS_AT_ONCE_MAX, 1 << (left.bit_length() - 1))
+        yield rows[start : start + size]
+        start += size
+
+
+@cache
+def _insertion(size: int) -> str:
+    return "INSERT INTO writes VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * size)
