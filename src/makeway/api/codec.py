@@ -11,7 +11,7 @@ that users see all their mistakes at once; an object with an error in it is neve
 import difflib
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import (
     Annotated,
@@ -95,6 +95,21 @@ def decode_own(cls: type[KindT], document: Document) -> Decoded[KindT]:
     notes = Notes()
     view = _object_decoder(cls, True)(document, None, notes)
     return Decoded(None if notes.errors else view, tuple(notes.errors), tuple(notes.unsupported))
+
+
+def decode_change(old: View, document: Document, *names: str) -> Decoded[View]:
+    """Return the view of a document that differs from `old` in these fields alone."""
+    plan, notes = plan_of(cast(type, type(old)), True), Notes()
+    changed = {
+        plan.fields[name].attribute: plan.fields[name].decoder(document[name], (None, name), notes)
+        for name in names
+        if name in plan.fields
+    }
+    if notes.errors:
+        return Decoded(None, tuple(notes.errors))
+    if plan.document:
+        changed[plan.document] = document
+    return Decoded(replace(old, **changed))
 
 
 def _decode_known(kind: type[Kind], document: Document) -> Decoded[Any]:

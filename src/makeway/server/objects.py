@@ -9,6 +9,7 @@ from typing import Any
 
 from makeway.api import versions
 from makeway.api.codec import decode as decode_view
+from makeway.api.codec import decode_change
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import take_in
 from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
@@ -221,10 +222,13 @@ def _checked_status(
     warnings = unknown_fields(target, unknown, options)
     new = {**wanted, "status": part.get("status", {})}
     if (resource.group, resource.kind) in KINDS and not options.is_trusted:
-        decoded = decode_view(new)
+        before = decode_view(old).object
+        decoded = (
+            decode_view(new) if before is None else decode_change(before, new, "metadata", "status")
+        )
         found = decoded.errors
         if decoded.object is not None:
-            found = validate(decoded.object, decode_view(old).object)
+            found = validate(decoded.object, before)
         if found:
             raise errors.invalid(resource, target.name, found)
     return new, warnings
