@@ -258,7 +258,7 @@ class Placing:
 
     def _gangs_changed(self, resource: Resource, key: Key, document: Document | None) -> None:
         is_over = document is None or (resource == WORKLOADS and not _is_admitted(document))
-        gangs = () if document is None or is_over else self._described(key, document)
+        gangs = () if document is None or is_over else self._described(resource, key, document)
         keys = tuple(gang.key for gang in gangs)
         for gone in self._gangs.pop((resource, key), ()):
             if gone not in keys:
@@ -275,8 +275,8 @@ class Placing:
         is_known = (WORKLOADS, key) in self._gangs or self._evictions.is_under_way(key)
         return is_known or (document is not None and _is_admitted(document))
 
-    def _described(self, key: Key, document: Document) -> Sequence[Gang]:
-        view = decode(document).object
+    def _described(self, resource: Resource, key: Key, document: Document) -> Sequence[Gang]:
+        view = decode(_as_gangs(document) if resource == WORKLOADS else document).object
         classes, distance_max = self._class_list, self._distance_max
         match view:
             case PodGroup():
@@ -468,6 +468,13 @@ class Placing:
                 del self._held[key]
                 self._is_stale = True
                 self._pod_changed(key, self._picture.get(PODS, key))
+
+
+def _as_gangs(document: Document) -> Document:
+    """A queue Workload without what its pods are like, which is most of it."""
+    spec = document["spec"]
+    pod_sets = [{**pod_set, "template": {}} for pod_set in spec.get("podSets") or ()]
+    return {**document, "spec": {**spec, "podSets": pod_sets}}
 
 
 def _is_admitted(document: Document) -> bool:
