@@ -34,7 +34,8 @@ from makeway.sim.simulate import simulate
 
 COHORTS, QUEUES_EACH = 5, 6
 KUEUE_PUBLISHED_S, KUEUE_HERE_S = 351, 401
-IN_FLIGHT_MAX = 32
+IN_FLIGHT_MAX = 100
+CONFLICT_DELAY_S = 0.01
 
 
 class Class(NamedTuple):
@@ -138,6 +139,7 @@ class Life:
     admitted_at: float | None = None  # the last time; None while it holds no quota
     first_admitted_at: float | None = None
     attempt: int = 0
+    shown: Document = field(default_factory=dict)  # what the watch told last
     finished_at: float | None = None
 
 
@@ -153,26 +155,35 @@ class Load:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IN_FLIGHT_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _left: int = 0
-    _done: asyncio.Event = field(default_factory=asyncio.Event)
+    _done: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
     async def run(self) -> float:
         """Until everything is finished; how long that took."""
         self._left = len(self.plan)
-        watching = asyncio.create_task(self._watch())
+        self._start(self._watch())
         start = time.monotonic()
         for arrival in self.plan:
             delay_s = start + arrival.at - time.monotonic()
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
             self._start(self._create(arrival))
-        await self._done.wait()
-        watching.cancel()
-        return time.monotonic() - start
+        await self._done
+        makespan_s = time.monotonic() - start
+        for task in self._tasks:
+            task.cancel()
+        return makespan_s
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not self._done.done():
+            self._done.set_exception(error)
 
     async def _create(self, arrival: Arrival) -> None:
         self.lives[arrival.name] = Life(arrival.kind, time.monotonic())
@@ -181,61 +192,57 @@ class Load:
 
     async def _watch(self) -> None:
         async for change in Reflector(self.client, WORKLOADS).changes():
-            if isinstance(change, Synced):
-                continue
-            self._see(change.object)
+            # A watcher that lags too far behind is cut off, and shown everything anew.
+            documents = change.items if isinstance(change, Synced) else [change.object]
+            for document in documents:
+                self._see(document)
 
     def _see(self, document: Document) -> None:
         life = self.lives[document["metadata"]["name"]]
         if life.finished_at is not None:
             return
+        life.shown = document
         is_admitted = _is_admitted(document)
         now = time.monotonic()
         if is_admitted and life.admitted_at is None:
             life.admitted_at = now
             life.first_admitted_at = life.first_admitted_at or now
             life.attempt += 1
-            name, attempt = document["metadata"]["name"], life.attempt
+            attempt = life.attempt
             asyncio.get_running_loop().call_later(
-                life.kind.run_s, lambda: self._end(name, life, attempt, document)
+                life.kind.run_s, lambda: self._start(self._finish(life, attempt))
             )
         elif not is_admitted and life.admitted_at is not None:
             self.used_unit_s += (now - life.admitted_at) * life.kind.units
             life.admitted_at = None
             self.evictions += 1
 
-    def _end(self, name: str, life: Life, attempt: int, seen: Document) -> None:
-        if life.attempt != attempt or life.admitted_at is None:
-            return  # it was preempted meanwhile
-        life.finished_at = time.monotonic()
-        self.used_unit_s += (life.finished_at - life.admitted_at) * life.kind.units
-        self._start(self._finish(name, seen))
-
-    async def _finish(self, name: str, seen: Document) -> None:
-        """One write, as a controller would: from what the watch has shown."""
-        while True:
-            done = _finished(seen)
-            patch = {
-                "metadata": {"resourceVersion": done["metadata"]["resourceVersion"]},
-                "status": {"conditions": done["status"]["conditions"]},
-            }
+    async def _finish(self, life: Life, attempt: int) -> None:
+        """One write, from what the watch has shown; nothing if it was preempted meanwhile."""
+        while life.attempt == attempt and life.admitted_at is not None:
+            began_at, shown = life.admitted_at, life.shown
             try:
                 async with self._slots:
-                    await self.client.patch(
-                        WORKLOADS, name, "default", patch=patch, subresource="status"
-                    )
-                break
+                    await self._write_finished(shown)
             except Conflict:
-                await asyncio.sleep(0.01)
-                seen = await self.client.get(WORKLOADS, name, "default")
-                if not _is_admitted(seen):
-                    life = self.lives[name]  # preempted at the last moment: it begins again
-                    life.finished_at = life.admitted_at = None
-                    self.evictions += 1
-                    return
-        self._left -= 1
-        if not self._left:
-            self._done.set()
+                await asyncio.sleep(CONFLICT_DELAY_S)  # until the watch shows who was quicker
+                continue
+            life.finished_at = time.monotonic()
+            self.used_unit_s += (life.finished_at - began_at) * life.kind.units
+            self._left -= 1
+            if not self._left:
+                self._done.set_result(None)
+            return
+
+    async def _write_finished(self, shown: Document) -> None:
+        metadata, conditions = shown["metadata"], shown["status"]["conditions"]
+        patch = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "status": {"conditions": [*conditions, _finished()]},
+        }
+        await self.client.patch(
+            WORKLOADS, metadata["name"], "default", patch=patch, subresource="status"
+        )
 
 
 def _is_admitted(document: Document) -> bool:
@@ -243,18 +250,14 @@ def _is_admitted(document: Document) -> bool:
     return any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
 
 
-def _finished(document: Document) -> Document:
-    conditions = document.setdefault("status", {}).setdefault("conditions", [])
-    conditions.append(
-        {
-            "type": "Finished",
-            "status": "True",
-            "reason": "Succeeded",
-            "message": "By simulation",
-            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-    )
-    return document
+def _finished() -> Document:
+    return {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "By simulation",
+        "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
 
 
 def simulated_makespan_s(cohorts: int) -> float:
