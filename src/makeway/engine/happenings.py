@@ -149,11 +149,10 @@ def on_local_queue_removed(state: ClusterState, event: ev.LocalQueueRemoved) -> 
 
 
 def _local_queue_touched(state: ClusterState, key: LocalQueueKey) -> None:
-    for entry in list(state.by_local_queue.get(key, {}).values()):
-        if entry.phase is Phase.PENDING:
-            state.leave_line(entry)
-            state.line_up(entry)
-        elif entry.phase in HOLDING:
+    entries = state.by_local_queue.get(key, {}).values()
+    state.line_up_again(entry for entry in entries if entry.phase is Phase.PENDING)
+    for entry in entries:
+        if entry.phase in HOLDING:
             state.attention[entry.workload.key] = entry
 
 

@@ -9,7 +9,7 @@ member by now, or none, is dropped when it comes to the top.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from makeway.engine.entry import Entry, QueueOrder, Shape
@@ -90,6 +90,23 @@ class PendingQueue:
             del self._classes[entry.shape]
         elif was_best:
             self._enter(shape_class)
+
+    def discard_all(self, entries: Iterable[Entry]) -> None:
+        """Discard many; each class is put in its place once, not once for each of its members."""
+        touched: dict[int, ShapeClass] = {}
+        for entry in entries:
+            if entry.place is None or entry is self.pinned:
+                self.discard(entry)
+                continue
+            shape_class = self._classes[entry.shape]
+            entry.place = None
+            shape_class.size -= 1
+            touched[shape_class.serial] = shape_class
+        for shape_class in touched.values():
+            if shape_class.size == 0:
+                del self._classes[shape_class.shape]
+            else:
+                self._enter(shape_class)
 
     def _enter(self, shape_class: ShapeClass) -> None:
         """Put the class where it belongs by its best member."""

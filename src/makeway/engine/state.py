@@ -250,8 +250,19 @@ class ClusterState:
         self.touch(queue.tree)
 
     def line_up_again(self, entries: Iterable[Entry]) -> None:
-        for entry in list(entries):
-            self.leave_line(entry)
+        """Take many out of their lines together, and put each where it belongs now."""
+        entries = list(entries)
+        by_queue: dict[QueueName, list[Entry]] = {}
+        for entry in entries:
+            if entry.queue is not None:
+                if entry.is_preemptor:
+                    self.drop_preemptor(entry)
+                by_queue.setdefault(entry.queue, []).append(entry)
+                entry.queue = None
+        for name, members in by_queue.items():
+            self.queues[name].pending.discard_all(members)
+            self.touch(self.queues[name].tree)
+        for entry in entries:
             self.line_up(entry)
 
     def end_backoff(self, entry: Entry) -> None:
