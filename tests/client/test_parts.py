@@ -29,8 +29,8 @@ class Painter(Reconciler):
     def reconcile(self, key: Key, now: float) -> Plan:
         if self.is_content:
             return NOTHING
-        patch = Patch(resource=JOBS, key=key, patch={"spec": {"color": "red"}})
-        self.say_after(patch, Say(about={}, reason="Painted", message="It is red"))
+        said = Say(about={}, reason="Painted", message="It is red")
+        patch = Patch(resource=JOBS, key=key, patch={"spec": {"color": "red"}}, then=(said,))
         return Plan((patch,))
 
     def paint(self, now: float) -> ObjectWrite:

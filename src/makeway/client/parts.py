@@ -103,7 +103,6 @@ class Reconciler(ABC):
         self._due: dict[Key, None] = {}
         self._busy: dict[Key, int] = {}  # writes on their way
         self._sent: dict[int, Key] = {}  # id of a write on its way -> for whom
-        self._sayings: dict[int, tuple[Say, ...]] = {}  # by the same: what to say once it is done
         self._failures: dict[Key, int] = {}  # in a row
         self._timers: list[tuple[float, Key]] = []  # heap; may hold times long overtaken
         self._due_at: dict[Key, float] = {}  # the next one of each that counts
@@ -115,10 +114,6 @@ class Reconciler(ABC):
     def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
         """The server will not have this write, however often it is sent."""
         return ()
-
-    def say_after(self, write: ObjectWrite, *sayings: Say) -> None:
-        """Say this when a write that `reconcile` is about to return is done, else nothing."""
-        self._sayings[id(write)] = sayings
 
     def mark(self, key: Key) -> None:
         self._due[key] = None
@@ -161,13 +156,13 @@ class Reconciler(ABC):
         return Plan(writes, self._timers[0][0] if self._timers else None)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        key, sayings = self._sent.pop(id(write)), self._sayings.pop(id(write), ())
+        key = self._sent.pop(id(write))
         left = self._busy.pop(key) - 1
         if left:
             self._busy[key] = left
         if isinstance(outcome, Done):
             self._failures.pop(key, None)
-            return sayings
+            return write.then
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.mark_at(key, now + min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S))

@@ -29,7 +29,24 @@ def as_seen(document: Document) -> Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
+class Say:
+    """An event about an object; nobody waits for it, and nothing depends on it."""
+
+    about: Document  # with apiVersion, kind and metadata
+    reason: str
+    message: str
+    type: str = "Normal"  # or Warning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """A write that events may follow; `Reconciler.settled` answers with them."""
+
+    then: tuple[Say, ...] = ()  # what to say when it is done; if it fails, nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(Announced):
     resource: Resource
     document: Document  # with name and namespace
 
@@ -39,7 +56,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
+class Patch(Announced):
     """A merge patch; a uid or resourceVersion in its metadata is a condition."""
 
     resource: Resource
@@ -55,7 +72,7 @@ def status_patch(resource: Resource, document: Document, status: Document) -> Pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Announced):
     resource: Resource
     key: Key
     uid: str
@@ -64,7 +81,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bind:
+class Bind(Announced):
     """Give a pod its node."""
 
     key: Key
@@ -77,7 +94,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evict:
+class Evict(Announced):
     """Ask for a pod's end where disruption budgets allow it."""
 
     key: Key
@@ -86,16 +103,6 @@ class Evict:
     @property
     def resource(self) -> Resource:
         return PODS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
-    """An event about an object; nobody waits for it, and nothing depends on it."""
-
-    about: Document  # with apiVersion, kind and metadata
-    reason: str
-    message: str
-    type: str = "Normal"  # or Warning
 
 
 ObjectWrite = Create | Patch | Delete | Bind | Evict

@@ -139,11 +139,10 @@ class PodErrands(Reconciler):
         )
         if conditions != list(status.get("conditions") or ()):
             return _plan(status_patch(PODS, pod, {"conditions": conditions}))
-        end: ObjectWrite = Delete(resource=PODS, key=key, uid=errand.uid)
+        then = (Say(about=pod, reason=errand.event, message=errand.message),)
         if errand.is_asked:
-            end = Evict(key=key, uid=errand.uid)
-        self.say_after(end, Say(about=pod, reason=errand.event, message=errand.message))
-        return _plan(end)
+            return _plan(Evict(key=key, uid=errand.uid, then=then))
+        return _plan(Delete(resource=PODS, key=key, uid=errand.uid, then=then))
 
     def _tell(self, key: Key, errand: ToTell, pod: Document, now: float) -> Plan:
         self._refreshing.discard(key)
@@ -161,22 +160,17 @@ class PodErrands(Reconciler):
                 self._refresh_later(key, now)
                 return NOTHING
         self._told_at[key] = now
-        patch = status_patch(
-            PODS,
-            pod,
-            {
-                "nominatedNodeName": errand.nominated,
-                "conditions": with_condition(
-                    conditions, "PodScheduled", "False", UNSCHEDULABLE, errand.message, now
-                ),
-            },
-        )
-        if is_new and errand.is_spokesman:
-            saying = Say(
-                about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning"
-            )
-            self.say_after(patch, saying)
-        return _plan(patch)
+        changes = {
+            "nominatedNodeName": errand.nominated,
+            "conditions": with_condition(
+                conditions, "PodScheduled", "False", UNSCHEDULABLE, errand.message, now
+            ),
+        }
+        patch = status_patch(PODS, pod, changes)
+        if not is_new or not errand.is_spokesman:
+            return _plan(patch)
+        event = Say(about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning")
+        return _plan(replace(patch, then=(event,)))
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         key = write.key

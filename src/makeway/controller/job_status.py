@@ -14,10 +14,11 @@ from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Patch, key_of
+from makeway.client.writes import Patch, status_patch
 from makeway.controller.conditions import with_condition, without_condition
 from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released
+from makeway.controller.workload_writes import workload_patch
 
 TIME_IS_UP = "MaximumExecutionTimeExceeded"
 TO_DEACTIVATE = "DeactivationTarget"
@@ -29,27 +30,26 @@ _LOST = "Pods that were ready no longer are"
 
 class Draft:
     def __init__(self, document: Document, workload: Workload, now: float) -> None:
-        self._document, self.workload, self._now = document, workload, now
+        self.document, self.workload, self._now = document, workload, now
         self._before: Document = document.get("status") or {}
         self._conditions: list[Document] = list(self._before.get("conditions") or ())
         self._fields: Document = {}
 
     def patch(self) -> Patch | None:
-        """The write; None if everything is as it should be."""
+        """The write; None if everything is as it should be.
+
+        Whose time is up is switched off as soon as its status tells that.
+        """
         changes = {
             name: value for name, value in self._fields.items() if self._before.get(name) != value
         }
         if self._conditions != (self._before.get("conditions") or []):
             changes["conditions"] = self._conditions
-        if not changes:
-            return None
-        version = self._document["metadata"]["resourceVersion"]
-        return Patch(
-            resource=WORKLOADS,
-            key=key_of(self._document),
-            patch={"metadata": {"resourceVersion": version}, "status": changes},
-            subresource="status",
-        )
+        if changes:
+            return status_patch(WORKLOADS, self.document, changes)
+        if self.workload.spec.active and _is_time_up(self.workload):
+            return workload_patch(self.document, spec={"active": False})
+        return None
 
     def set(self, type: str, status: str, reason: str, message: str) -> None:
         there = find_condition(self.workload.status.conditions, type)
@@ -140,7 +140,7 @@ class Draft:
         return None
 
 
-def is_time_up(workload: Workload) -> bool:
+def _is_time_up(workload: Workload) -> bool:
     noted = find_condition(workload.status.conditions, TO_DEACTIVATE)
     return noted is not None and (noted.status, noted.reason) == ("True", TIME_IS_UP)
 

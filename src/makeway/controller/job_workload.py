@@ -1,12 +1,15 @@
-"""The queue Workload that a Job asks for: its name, its spec, and where an existing one differs."""
+"""The queue Workload that a Job asks for: its name, its spec, and where an existing one differs.
+
+What has nothing of a Job in it, pods without a Job share.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from makeway.api.batch import Job, pod_requests
+from makeway.api.batch import Job, Pod, pod_requests
 from makeway.api.codec import encode
 from makeway.api.labels import (
     HOLD,
@@ -18,11 +21,11 @@ from makeway.api.labels import (
     PREEMPTION_PRIORITY_CLASS,
     QUEUE_NAME,
 )
-from makeway.api.meta import is_true
+from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
-from makeway.controller.job_priorities import Priority
+from makeway.controller.job_priorities import Missing, Priority
 from makeway.translate import constraints_of
 
 POD_SET_NAME = "main"
@@ -47,10 +50,11 @@ def is_managed_elsewhere(job: Job) -> bool:
     return job.spec.managed_by not in ("", _KUBERNETES)
 
 
-def name_of(job: Job) -> str:
-    """Told by the Job alone, so that nobody ever makes two for it."""
-    digest = hashlib.sha256(job.metadata.uid.encode()).hexdigest()[:5]
-    return f"job-{job.metadata.name}"[: NAME_MAX - 6].rstrip("-.") + f"-{digest}"
+def name_of(owner: Job | Pod) -> str:
+    """Told by the Job or pod alone, so that nobody ever makes two for it."""
+    kind, meta = owner.KIND.lower(), owner.metadata
+    digest = hashlib.sha256(meta.uid.encode()).hexdigest()[:5]
+    return f"{kind}-{meta.name}"[: NAME_MAX - 6].rstrip("-.") + f"-{digest}"
 
 
 def count_of(job: Job) -> int:
@@ -64,11 +68,11 @@ def count_of(job: Job) -> int:
 def wanted_of(job: Job) -> Wanted:
     labels, annotations = job.metadata.labels, job.metadata.annotations
     count, defects = count_of(job), []
-    min_count = _number(annotations.get(MIN_PARALLELISM))
+    min_count = number_in(annotations.get(MIN_PARALLELISM))
     if MIN_PARALLELISM in annotations and (min_count is None or not 1 <= min_count <= count):
         defects.append(f"{MIN_PARALLELISM}: write a number between 1 and {count}")
         min_count = None
-    limit_s = _number(labels.get(MAX_EXEC_TIME))
+    limit_s = number_in(labels.get(MAX_EXEC_TIME))
     if MAX_EXEC_TIME in labels and (limit_s is None or limit_s < 1):
         defects.append(f"{MAX_EXEC_TIME}: write a number of seconds")
         limit_s = None
@@ -82,7 +86,7 @@ def wanted_of(job: Job) -> Wanted:
     )
 
 
-def _number(text: str | None) -> int | None:
+def number_in(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() and len(text) < 10 else None
 
 
@@ -92,39 +96,43 @@ def new_workload(job: Job, wanted: Wanted, priority: Priority) -> Document:
         "name": name_of(job),
         "namespace": meta.namespace,
         "labels": {JOB_UID: meta.uid},
-        "finalizers": [IN_USE],
-        "ownerReferences": [
-            {
-                "apiVersion": Job.API_VERSION,
-                "kind": Job.KIND,
-                "name": meta.name,
-                "uid": meta.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": [owner_reference(job)],
     }
     if wanted.annotations:
         metadata["annotations"] = wanted.annotations
     spec: Document = {
         "queueName": wanted.queue,
-        "podSets": _pod_sets(job, wanted),
+        "podSets": pod_sets_of(job, wanted),
         "active": meta.annotations.get(HOLD) != "true",
-        "priority": priority.value,
     }
+    return workload_document(metadata, spec, priority, wanted.limit_s)
+
+
+def owner_reference(owner: Job | Pod) -> Document:
+    return {
+        "apiVersion": owner.API_VERSION,
+        "kind": owner.KIND,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def workload_document(
+    metadata: Document, spec: Document, priority: Priority, limit_s: int | None
+) -> Document:
+    """A Workload that stays until whoever asks for it has let go of it."""
+    spec = {**spec, "priority": priority.value}
     if priority.reference is not None:
         spec["priorityClassRef"] = encode(priority.reference)
-    if wanted.limit_s is not None:
-        spec["maximumExecutionTimeSeconds"] = wanted.limit_s
-    return {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": WORKLOADS.kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
+    if limit_s is not None:
+        spec["maximumExecutionTimeSeconds"] = limit_s
+    kind = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind}
+    return {**kind, "metadata": {**metadata, "finalizers": [IN_USE]}, "spec": spec}
 
 
-def _pod_sets(job: Job, wanted: Wanted) -> list[Document]:
+def pod_sets_of(job: Job, wanted: Wanted) -> list[Document]:
     pod_set: Document = {
         "name": POD_SET_NAME,
         "count": wanted.count,
@@ -174,6 +182,16 @@ def may_run(workload: Workload) -> bool:
     )
 
 
+def stop_of(workload: Workload) -> tuple[str, str] | None:
+    """Reason and message of what stops a Workload; None: it may run, or isn't admitted yet."""
+    evicted = find_condition(workload.status.conditions, "Evicted")
+    if evicted is not None and evicted.status == "True":
+        return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
+    if not workload.spec.active:
+        return "WorkloadDeactivated", "The workload is deactivated"
+    return None
+
+
 def admitted_count(workload: Workload) -> int | None:
     """How many pods it may have at once; None: no admission says so.
 
@@ -211,27 +229,25 @@ def asks_for(workload: Workload, job: Job, wanted: Wanted) -> bool:
 
 
 def spec_changes(
-    job: Job, workload: Workload, wanted: Wanted, priority: Priority | None
+    workload: Workload, queue: str, limit_s: int | None, priority: Priority | Missing
 ) -> Document:
-    """What of a Workload's spec has to follow its Job now; empty if nothing.
+    """What of a Workload's spec, but for its pod sets, has to follow whoever asks for it.
 
-    Who holds quota keeps queue and pods until it has given the quota back. Its priority follows
-    at once, but only from one WorkloadPriorityClass to another: servers refuse the rest.
+    Who holds quota keeps its queue until it has given the quota back. Its priority follows at
+    once, but only from one WorkloadPriorityClass to another: servers refuse the rest.
     """
     changes: Document = {}
     if not holds_quota(workload):
-        if wanted.queue and wanted.queue != workload.spec.queue_name:
-            changes["queueName"] = wanted.queue
-        if not has_shape_of(workload, job, wanted):
-            changes["podSets"] = _pod_sets(job, wanted)
-        if wanted.limit_s != workload.spec.maximum_execution_time_seconds:
-            changes["maximumExecutionTimeSeconds"] = wanted.limit_s
-    return changes | priority_changes(workload, priority)
+        if queue and queue != workload.spec.queue_name:
+            changes["queueName"] = queue
+        if limit_s != workload.spec.maximum_execution_time_seconds:
+            changes["maximumExecutionTimeSeconds"] = limit_s
+    return changes | _priority_changes(workload, priority)
 
 
-def priority_changes(workload: Workload, priority: Priority | None) -> Document:
+def _priority_changes(workload: Workload, priority: Priority | Missing) -> Document:
     changes: Document = {}
-    if priority is None:
+    if isinstance(priority, Missing):
         return changes
     if holds_quota(workload) and not _may_follow(workload, priority.reference):
         return changes
@@ -252,11 +268,9 @@ def _may_follow(workload: Workload, reference: PriorityClassRef | None) -> bool:
     )
 
 
-def annotation_changes(workload: Workload, wanted: Wanted) -> Document:
-    """What of the annotations that it shares with its Job differs; None: to be removed."""
+def annotation_changes(
+    workload: Workload, wanted: Mapping[str, str], shared: Sequence[str]
+) -> Document:
+    """What of the annotations that it shares with who asks for it differs; None: to be removed."""
     there = workload.metadata.annotations
-    return {
-        key: wanted.annotations.get(key)
-        for key in COPIED
-        if there.get(key) != wanted.annotations.get(key)
-    }
+    return {key: wanted.get(key) for key in shared if there.get(key) != wanted.get(key)}

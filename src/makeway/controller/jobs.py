@@ -23,39 +23,25 @@ from makeway.api.batch import Job
 from makeway.api.codec import decode_as
 from makeway.api.errors import Unsupported
 from makeway.api.labels import IN_USE, QUEUE_NAME
-from makeway.api.meta import find_condition, is_true
-from makeway.api.queueing import ResourceFlavor, Workload
-from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
+from makeway.api.meta import is_true
+from makeway.api.queueing import Workload
+from makeway.client.client import Document, Resource
+from makeway.client.parts import NOTHING, Plan
 from makeway.client.picture import Picture
-from makeway.client.resources import (
-    FLAVORS,
-    JOBS,
-    PODS,
-    PRIORITY_CLASSES,
-    WORKLOAD_CLASSES,
-    WORKLOADS,
-)
-from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write
+from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.client.writes import Key, Patch, Say, Write
 from makeway.controller.job_members import Members
-from makeway.controller.job_priorities import Classes, Missing, Priority
+from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
     Draft,
     are_pods_ready,
     ending_of,
     is_at_rest,
-    is_time_up,
     reclaimable_count,
 )
-from makeway.controller.job_template import (
-    Clash,
-    additions_of,
-    flavors_of,
-    is_dressed,
-    restore_changes,
-    start_changes,
-)
+from makeway.controller.job_template import Additions, is_dressed, restore_changes, start_changes
 from makeway.controller.job_workload import (
+    COPIED,
     POD_SET_NAME,
     Wanted,
     admitted_count,
@@ -63,14 +49,18 @@ from makeway.controller.job_workload import (
     asks_for,
     chosen,
     count_of,
+    has_shape_of,
     holds_quota,
     is_evicted,
     is_managed_elsewhere,
     may_run,
     new_workload,
+    pod_sets_of,
     spec_changes,
+    stop_of,
     wanted_of,
 )
+from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 
 
@@ -79,6 +69,7 @@ class Pair(NamedTuple):
 
     key: Key  # namespace and uid of the Job
     job: Job
+    about: Document  # the Job, for events
     workload: Workload
     document: Document  # the Workload's
     wanted: Wanted
@@ -86,37 +77,24 @@ class Pair(NamedTuple):
     unsupported: tuple[Unsupported, ...]
 
 
-class Jobs(Reconciler):
-    resources: tuple[Resource, ...] = (
-        *(JOBS, WORKLOADS, PODS, FLAVORS),
-        *(WORKLOAD_CLASSES, PRIORITY_CLASSES),
-    )
+class Jobs(WorkloadKeeper):
+    resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, *NAMED)
     contested = (JOBS, WORKLOADS)
 
     def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self._picture = picture
-        self._members, self._classes = Members(), Classes()
-        self._lacking: dict[Key, None] = {}  # Jobs that name a class or flavor that isn't there
-        # What was last remarked of a Job, by reason, lest it is repeated.
-        self._noted: dict[Key, dict[str, str]] = {}
+        super().__init__(picture)
+        self._members = Members()
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource in (JOBS, WORKLOADS, PODS):
-            for job in self._members.changed(resource, key, document):
-                self.mark(job)
+        if resource in NAMED:
+            self.take_named(resource, key, document)
             return
-        self._classes.changed(resource, key, document)
-        for job in self._lacking:
+        for job in self._members.changed(resource, key, document):
             self.mark(job)
-        self._lacking.clear()
 
-    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
-        job = self._document(key)
-        if job is None:
-            return ()
-        what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
-        return self._note(key, job, "Refused", f"{what}: {error.message}")
+    def spokesman(self, key: Key) -> Document | None:
+        document = self._document(key)
+        return _about(document) if document is not None else None
 
     def reconcile(self, key: Key, now: float) -> Plan:
         document = self._document(key)
@@ -127,11 +105,11 @@ class Jobs(Reconciler):
             return Plan([w for found in workloads for w in self._let_go(key, found)])
         if not workloads and QUEUE_NAME not in (document["metadata"].get("labels") or {}):
             return NOTHING
-        read = decode_as(Job, document)
+        read, about = decode_as(Job, document), _about(document)
         views = [decode_as(Workload, found) for found in workloads]
         for errors in (read.errors, *(view.errors for view in views)):
             if errors:
-                return Plan(self._note(key, document, "Unreadable", str(errors[0])))
+                return Plan(self.note(key, about, "Unreadable", str(errors[0])))
         job = read.object
         assert job is not None
         if is_managed_elsewhere(job) or self._has_queued_owner(document):
@@ -143,43 +121,43 @@ class Jobs(Reconciler):
                 writes += self._remove(key, found, view.object)
         wanted = wanted_of(job)
         if wanted.defects:
-            writes += self._note(key, document, "Misunderstood", "; ".join(wanted.defects))
+            writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
         if kept is None:
-            return Plan([*writes, *self._first_sight(key, document, job, wanted)])
+            return Plan([*writes, *self._first_sight(key, about, job, wanted)])
         place = next(i for i, view in enumerate(views) if view.object is kept)
         lacks = (*read.unsupported, *views[place].unsupported)
-        pair = Pair(key, job, kept, workloads[place], wanted, self._members.has_pods(key), lacks)
-        plan = self._step(pair, document, now)
+        has_pods = self._members.has_pods(key)
+        pair = Pair(key, job, about, kept, workloads[place], wanted, has_pods, lacks)
+        plan = self._step(pair, now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
-    def _step(self, pair: Pair, job_document: Document, now: float) -> Plan:
+    def _step(self, pair: Pair, now: float) -> Plan:
         job, workload = pair.job, pair.workload
         ending = ending_of(job)
         if is_true(workload.status.conditions, "Finished"):
             message = "Its Workload was declared finished; it holds no quota"
-            stop = self._suspend(job, "Stopped", message) if ending is None else ()
+            stop = _suspend(job, pair.about, "Stopped", message) if ending is None else ()
             return Plan([*stop, *without_finalizer(WORKLOADS, pair.document, IN_USE)])
         draft = Draft(pair.document, workload, now)
         if ending is not None:
-            return Plan(self._finish(pair, draft, *ending))
+            return Plan(_finish(pair, draft, *ending))
         if workload.metadata.deletion_timestamp is not None:
-            return Plan(self._leave(pair))
+            return Plan(_leave(pair))
         if not pair.wanted.queue and not holds_quota(workload):
             return Plan([deletion(WORKLOADS, pair.document)])
         draft.note_unsupported(pair.unsupported)
         writes: list[Write] = []
         if not may_run(workload):
-            writes += self._stop(pair, draft)
+            writes += _stop(pair, draft)
         elif _is_resized(pair):
             message = "The Job no longer asks for what it was admitted with"
-            return Plan(
-                [*self._suspend(job, "Stopped", message), deletion(WORKLOADS, pair.document)]
-            )
+            stop = _suspend(job, pair.about, "Stopped", message)
+            return Plan([*stop, deletion(WORKLOADS, pair.document)])
         elif job.spec.suspend:
-            writes += self._start(pair, draft, job_document)
-        return self._tell(pair, draft, writes, job_document)
+            writes += self._start(pair, draft)
+        return self._tell(pair, draft, writes)
 
-    def _tell(self, pair: Pair, draft: Draft, writes: list[Write], job_document: Document) -> Plan:
+    def _tell(self, pair: Pair, draft: Draft, writes: list[Write]) -> Plan:
         """Bring the Workload up to date: its status, or if that is right, its spec."""
         job, workload = pair.job, pair.workload
         next_at: float | None = None
@@ -191,13 +169,11 @@ class Jobs(Reconciler):
         patch = draft.patch()
         if patch is not None:
             return Plan([*writes, patch], next_at)
-        return Plan([*writes, *self._follow(pair, job_document)], next_at)
+        return Plan([*writes, *self._follow(pair)], next_at)
 
     # What is done to the Job
 
-    def _first_sight(
-        self, key: Key, document: Document, job: Job, wanted: Wanted
-    ) -> Sequence[Write]:
+    def _first_sight(self, key: Key, about: Document, job: Job, wanted: Wanted) -> Sequence[Write]:
         """A Job without a Workload waits, and gets one.
 
         In this order: were it admitted before it is held back, it would run as it is written.
@@ -205,103 +181,41 @@ class Jobs(Reconciler):
         if not wanted.queue or ending_of(job) is not None:
             return ()
         if not job.spec.suspend:
-            message = f"Held back until LocalQueue {wanted.queue} admits it"
-            return self._suspend(job, "Suspended", message)
-        priority = self._priority(key, job)
+            return _hold_back(job, about, wanted.queue)
+        priority = self.priority_for(key, job.metadata.labels, job.spec.template.spec)
         if isinstance(priority, Missing):
-            return self._note(key, document, "PriorityClassNotFound", str(priority))
-        create = Create(resource=WORKLOADS, document=new_workload(job, wanted, priority))
-        message = f"Created Workload: {create.key}"
-        self.say_after(create, Say(about=_about(job), reason="CreatedWorkload", message=message))
-        return [create]
+            return self.note(key, about, "PriorityClassNotFound", str(priority))
+        return [creation(new_workload(job, wanted, priority), about)]
 
-    def _suspend(self, job: Job, reason: str, message: str) -> Sequence[Write]:
-        if job.spec.suspend:
-            return ()
-        patch = _job_patch(job, {"suspend": True})
-        self.say_after(patch, Say(about=_about(job), reason=reason, message=message))
-        return [patch]
-
-    def _stop(self, pair: Pair, draft: Draft) -> Sequence[Write]:
-        """Stop it; and when it has stopped, restore it and give its quota back."""
+    def _start(self, pair: Pair, draft: Draft) -> Sequence[Write]:
         job, workload = pair.job, pair.workload
-        if not job.spec.suspend:
-            return self._suspend(job, *_why_not(workload))
-        if not is_at_rest(job, has_pods=pair.has_pods):
-            return ()
-        is_leaving = is_evicted(workload) and holds_quota(workload)
-        if is_leaving:
-            draft.release()
-        return _restore(pair) if is_leaving or is_dressed(job, workload) else ()
-
-    def _start(self, pair: Pair, draft: Draft, document: Document) -> Sequence[Write]:
-        job, workload = pair.job, pair.workload
-        flavors: list[ResourceFlavor] = []
-        for name in flavors_of(workload):
-            found = self._picture.get(FLAVORS, Key("", name))
-            flavor = decode_as(ResourceFlavor, found).object if found is not None else None
-            if flavor is None:
-                self._lacking[pair.key] = None
-                message = f"Can't start: ResourceFlavor {name} doesn't exist"
-                return self._note(pair.key, document, "FlavorNotFound", message)
-            flavors.append(flavor)
-        additions = additions_of(workload, flavors)
-        if isinstance(additions, Clash):
-            draft.finish("FailedToStart", additions.message)
-            return self._note(pair.key, document, "FailedToStart", additions.message)
+        additions = self.additions_for(pair.key, workload)
+        if not isinstance(additions, Additions):
+            return self.fail_to_start(pair.key, pair.about, draft, additions)
         changes = start_changes(job, workload, additions)
         if "template" in changes and job.status.start_time is not None:
             return ()  # heard of again when whoever runs Jobs has cleared it
-        patch = _job_patch(job, {**changes, "suspend": False}, is_exact=True)
-        queue = workload.status.admission.cluster_queue if workload.status.admission else ""
-        message = f"Admitted by ClusterQueue {queue}"
-        self.say_after(patch, Say(about=_about(job), reason="Started", message=message))
-        return [patch]
+        spec, then = {**changes, "suspend": False}, (admitted_by(workload, pair.about),)
+        return [_job_patch(job, spec, is_exact=True, then=then)]
 
     # What is done to the Workload
 
-    def _follow(self, pair: Pair, document: Document) -> Sequence[Write]:
+    def _follow(self, pair: Pair) -> Sequence[Write]:
         """Let the Workload ask for what the Job asks for, as far as that may change now."""
         job, workload, wanted = pair.job, pair.workload, pair.wanted
-        if workload.spec.active and is_time_up(workload):
-            return [workload_patch(pair.document, {"spec": {"active": False}})]
         sayings: Sequence[Write] = ()
         if holds_quota(workload) and wanted.queue != workload.spec.queue_name:
             message = f"It stays in LocalQueue {workload.spec.queue_name} while it holds its quota"
-            sayings = self._note(pair.key, document, "QueueChangePending", message)
+            sayings = self.note(pair.key, pair.about, "QueueChangePending", message)
         if job.spec.suspend and is_dressed(job, workload):
             return sayings  # it isn't yet what its user wrote
-        priority = self._priority(pair.key, job)
-        known = None if isinstance(priority, Missing) else priority
-        annotations = annotation_changes(workload, wanted)
-        patch: Document = {"metadata": {"annotations": annotations}} if annotations else {}
-        spec = spec_changes(job, workload, wanted, known)
-        if spec:
-            patch["spec"] = spec
-        return [*sayings, workload_patch(pair.document, patch)] if patch else sayings
-
-    def _finish(self, pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:
-        """The Job is over; so is the Workload, when no pod of it is left."""
-        if pair.has_pods or pair.job.status.active or pair.job.status.terminating:
-            return ()
-        draft.finish(reason, message)
-        patch = draft.patch()
-        assert patch is not None, "it was not finished before"
-        name = pair.workload.metadata.name
-        said = f"Workload '{pair.key.namespace}/{name}' is declared finished"
-        self.say_after(patch, Say(about=_about(pair.job), reason="FinishedWorkload", message=said))
-        return [patch, *without_finalizer(WORKLOADS, pair.document, IN_USE)]
-
-    def _leave(self, pair: Pair) -> Sequence[Write]:
-        """Somebody has deleted the Workload: stop its Job, and let it go when that has stopped."""
-        job = pair.job
-        if not job.spec.suspend and holds_quota(pair.workload):
-            return self._suspend(job, "Stopped", "Its Workload was deleted")
-        if holds_quota(pair.workload) and not is_at_rest(job, has_pods=pair.has_pods):
-            return ()
-        if job.spec.suspend and is_dressed(job, pair.workload):
-            return _restore(pair)
-        return without_finalizer(WORKLOADS, pair.document, IN_USE)
+        priority = self.priority_for(pair.key, job.metadata.labels, job.spec.template.spec)
+        spec = spec_changes(workload, wanted.queue, wanted.limit_s, priority)
+        if not holds_quota(workload) and not has_shape_of(workload, job, wanted):
+            spec["podSets"] = pod_sets_of(job, wanted)
+        annotations = annotation_changes(workload, wanted.annotations, COPIED)
+        patch = workload_patch(pair.document, spec=spec, annotations=annotations)
+        return [*sayings, patch] if patch is not None else sayings
 
     def _remove(self, key: Key, document: Document, view: Workload | None) -> Sequence[Write]:
         """A Workload too many: the Job has another one."""
@@ -345,21 +259,6 @@ class Jobs(Reconciler):
                 return owner is not None and QUEUE_NAME in (owner["metadata"].get("labels") or {})
         return False
 
-    def _priority(self, key: Key, job: Job) -> Priority | Missing:
-        priority = self._classes.priority_of(job.metadata.labels, job.spec.template.spec)
-        if isinstance(priority, Missing):
-            self._lacking[key] = None
-        return priority
-
-    def _note(self, key: Key, job: Document, reason: str, message: str) -> Sequence[Say]:
-        """Say it about the Job, but not again what was said."""
-        noted = self._noted.setdefault(key, {})
-        if noted.get(reason) == message:
-            return ()
-        noted[reason] = message
-        about = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": job["metadata"]}
-        return [Say(about=about, reason=reason, message=message, type="Warning")]
-
 
 def _is_resized(pair: Pair) -> bool:
     """Whether a Job asks for other pods than its Workload holds quota for."""
@@ -371,14 +270,51 @@ def _is_resized(pair: Pair) -> bool:
     return count_of(job) != started
 
 
-def _why_not(workload: Workload) -> tuple[str, str]:
-    """Reason and message for stopping a Job whose Workload may not run."""
-    evicted = find_condition(workload.status.conditions, "Evicted")
-    if evicted is not None and evicted.status == "True":
-        return "Stopped", evicted.message
-    if not workload.spec.active:
-        return "Stopped", "The workload is deactivated"
-    return "Suspended", f"Held back until LocalQueue {workload.spec.queue_name} admits it"
+def _stop(pair: Pair, draft: Draft) -> Sequence[Write]:
+    """Stop it; and when it has stopped, restore it and give its quota back."""
+    job, workload = pair.job, pair.workload
+    if not job.spec.suspend:
+        stop = stop_of(workload)
+        if stop is None:
+            return _hold_back(job, pair.about, workload.spec.queue_name)
+        _, message = stop
+        return _suspend(job, pair.about, "Stopped", message)
+    if not is_at_rest(job, has_pods=pair.has_pods):
+        return ()
+    is_leaving = is_evicted(workload) and holds_quota(workload)
+    if is_leaving:
+        draft.release()
+    return _restore(pair) if is_leaving or is_dressed(job, workload) else ()
+
+
+def _finish(pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:
+    """The Job is over; so is the Workload, when no pod of it is left."""
+    if pair.has_pods or pair.job.status.active or pair.job.status.terminating:
+        return ()
+    return finish(draft, pair.about, reason, message)
+
+
+def _leave(pair: Pair) -> Sequence[Write]:
+    """Somebody has deleted the Workload: stop its Job, and let it go when that has stopped."""
+    job = pair.job
+    if not job.spec.suspend and holds_quota(pair.workload):
+        return _suspend(job, pair.about, "Stopped", "Its Workload was deleted")
+    if holds_quota(pair.workload) and not is_at_rest(job, has_pods=pair.has_pods):
+        return ()
+    if job.spec.suspend and is_dressed(job, pair.workload):
+        return _restore(pair)
+    return without_finalizer(WORKLOADS, pair.document, IN_USE)
+
+
+def _hold_back(job: Job, about: Document, queue: str) -> Sequence[Write]:
+    return _suspend(job, about, "Suspended", f"Held back until LocalQueue {queue} admits it")
+
+
+def _suspend(job: Job, about: Document, reason: str, message: str) -> Sequence[Write]:
+    if job.spec.suspend:
+        return ()
+    said = Say(about=about, reason=reason, message=message)
+    return [_job_patch(job, {"suspend": True}, then=(said,))]
 
 
 def _restore(pair: Pair) -> Sequence[Write]:
@@ -388,20 +324,16 @@ def _restore(pair: Pair) -> Sequence[Write]:
     return [_job_patch(pair.job, changes, is_exact=True)]
 
 
-def _job_patch(job: Job, spec: Document, *, is_exact: bool = False) -> Patch:
+def _job_patch(
+    job: Job, spec: Document, *, is_exact: bool = False, then: tuple[Say, ...] = ()
+) -> Patch:
     """Change a Job's spec; `is_exact`: only if it is still as we saw it."""
     metadata = {"uid": job.metadata.uid}
     if is_exact:
         metadata["resourceVersion"] = job.metadata.resource_version
     key = Key(job.metadata.namespace, job.metadata.name)
-    return Patch(resource=JOBS, key=key, patch={"metadata": metadata, "spec": spec})
+    return Patch(resource=JOBS, key=key, patch={"metadata": metadata, "spec": spec}, then=then)
 
 
-def _about(job: Job) -> Document:
-    metadata = {
-        "name": job.metadata.name,
-        "namespace": job.metadata.namespace,
-        "uid": job.metadata.uid,
-        "resourceVersion": job.metadata.resource_version,
-    }
-    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata}
+def _about(job: Document) -> Document:
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": job["metadata"]}

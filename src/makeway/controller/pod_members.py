@@ -28,6 +28,7 @@ from makeway.api.labels import (
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.client.writes import Key
+from makeway.controller.job_workload import number_in
 
 STOPPING = "TerminationTarget"  # condition of a pod: why a queue ends it
 _GROUP = "group/"  # begins the key of a group, as no uid does
@@ -110,7 +111,7 @@ def member_of(key: Key, document: Document) -> Member:
         uid=metadata["uid"],
         created_at=metadata.get("creationTimestamp") or "",
         queue=labels.get(QUEUE_NAME) or "",
-        total=_number(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)),
+        total=number_in(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)) or None,
         is_fast=annotations.get(GROUP_FAST) == "true",
         is_final=annotations.get(RETRIABLE) == "false",
         is_anothers=bool(labels.get(PREBUILT) or _controller_of(metadata)),
@@ -131,11 +132,6 @@ def member_of(key: Key, document: Document) -> Member:
 def _controller_of(metadata: Document) -> Document | None:
     references = metadata.get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), None)
-
-
-def _number(text: str | None) -> int | None:
-    number = int(text) if text is not None and text.isdecimal() and len(text) < 10 else 0
-    return number or None
 
 
 def _role_in(document: Document) -> tuple[str, str]:

@@ -112,9 +112,9 @@ def startable(unit: Unit) -> dict[str, list[Member]]:
         if member.is_gated and not member.is_leaving:
             waiting.setdefault(unit.pod_set_of(member), []).append(member)
     return {
-        name: waiting[name][: max(0, count - used[name])]
+        name: waiting[name][: count - used[name]]
         for name, count in unit.counts.items()
-        if name in waiting
+        if name in waiting and count > used[name]
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from makeway.api.batch import Pod
 from makeway.api.codec import encode
 from makeway.api.labels import (
     GROUP_FAST,
-    IN_USE,
     IS_GROUP,
     JOB_UID,
     MAX_EXEC_TIME,
@@ -21,13 +19,13 @@ from makeway.api.labels import (
 )
 from makeway.api.queueing import PodSetAssignment, Workload
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.job_priorities import Priority
 from makeway.controller.job_workload import (
-    NAME_MAX,
     POD_SET_NAME,
-    holds_quota,
-    priority_changes,
+    name_of,
+    number_in,
+    owner_reference,
+    workload_document,
 )
 from makeway.controller.pod_members import Member, role_of
 
@@ -98,14 +96,6 @@ def problem_of(present: Sequence[Member], group: str) -> str:
     return ""
 
 
-def name_of(pod: Pod, group: str) -> str:
-    """Told by the pod or group alone, so that nobody ever makes two."""
-    if group:
-        return group
-    digest = hashlib.sha256(pod.metadata.uid.encode()).hexdigest()[:5]
-    return f"pod-{pod.metadata.name}"[: NAME_MAX - 6].rstrip("-.") + f"-{digest}"
-
-
 def new_workload(
     pod: Pod, group: str, pod_sets: Sequence[Document], priority: Priority
 ) -> Document:
@@ -115,43 +105,21 @@ def new_workload(
     them. Whoever keeps it in step deletes it when the last one is gone for good.
     """
     meta = pod.metadata
-    metadata: Document = {
-        "name": name_of(pod, group),
-        "namespace": meta.namespace,
-        "finalizers": [IN_USE],
-    }
+    metadata: Document = {"name": group or name_of(pod), "namespace": meta.namespace}
     annotations = annotations_of(pod)
     if group:
         annotations[IS_GROUP] = "true"
     else:
         metadata["labels"] = {JOB_UID: meta.uid}
-        metadata["ownerReferences"] = [_owner(pod)]
+        metadata["ownerReferences"] = [owner_reference(pod)]
     if annotations:
         metadata["annotations"] = annotations
-    spec: Document = {
-        "queueName": pod.metadata.labels.get(QUEUE_NAME, ""),
-        "podSets": list(pod_sets),
-        "active": True,
-        "priority": priority.value,
-    }
-    if priority.reference is not None:
-        spec["priorityClassRef"] = encode(priority.reference)
-    limit_s = limit_of(pod)
-    if limit_s is not None:
-        spec["maximumExecutionTimeSeconds"] = limit_s
-    kind = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind}
-    return {**kind, "metadata": metadata, "spec": spec}
+    spec = {"queueName": queue_of(pod), "podSets": list(pod_sets), "active": True}
+    return workload_document(metadata, spec, priority, limit_of(pod))
 
 
-def _owner(pod: Pod) -> Document:
-    return {
-        "apiVersion": Pod.API_VERSION,
-        "kind": Pod.KIND,
-        "name": pod.metadata.name,
-        "uid": pod.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+def queue_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(QUEUE_NAME, "")
 
 
 def annotations_of(pod: Pod) -> dict[str, str]:
@@ -161,8 +129,7 @@ def annotations_of(pod: Pod) -> dict[str, str]:
 
 def limit_of(pod: Pod) -> int | None:
     """Seconds that it may be admitted for; None: without limit."""
-    text = pod.metadata.labels.get(MAX_EXEC_TIME, "")
-    return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None
+    return number_in(pod.metadata.labels.get(MAX_EXEC_TIME)) or None
 
 
 def pod_set_of(name: str, count: int, pod: Pod) -> Document:
@@ -203,22 +170,6 @@ def has_shape_of(workload: Workload, composition: Composition) -> bool:
         model.role in (name, role_of(pod_sets[name].template.spec))
         for name, model in composition.models.items()
     )
-
-
-def spec_changes(pod: Pod, workload: Workload, priority: Priority | None) -> Document:
-    """What of a Workload's spec, but for its pod sets, has to follow the pod that speaks for all.
-
-    Who holds quota keeps its queue. Its priority follows at once, as far as servers let it.
-    """
-    changes = priority_changes(workload, priority)
-    if holds_quota(workload):
-        return changes
-    queue = pod.metadata.labels.get(QUEUE_NAME, "")
-    if queue and queue != workload.spec.queue_name:
-        changes["queueName"] = queue
-    if limit_of(pod) != workload.spec.maximum_execution_time_seconds:
-        changes["maximumExecutionTimeSeconds"] = limit_of(pod)
-    return changes
 
 
 def narrowed(workload: Workload, pod_set: str) -> Workload:

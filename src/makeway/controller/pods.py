@@ -27,17 +27,24 @@ from makeway.api.batch import Pod
 from makeway.api.codec import decode_as, encode
 from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
-from makeway.api.queueing import PodSet, ResourceFlavor, Workload
-from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import Plan, Reconciler
+from makeway.api.queueing import PodSet, Workload
+from makeway.client.client import Document, Resource
+from makeway.client.parts import Plan
 from makeway.client.picture import Picture
-from makeway.client.resources import FLAVORS, PODS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
-from makeway.client.writes import Create, Key, ObjectWrite, Patch, Say, Write, as_seen, status_patch
+from makeway.client.resources import PODS, WORKLOADS
+from makeway.client.writes import Key, Patch, Say, Write, as_seen, status_patch
 from makeway.controller.conditions import with_condition
-from makeway.controller.job_priorities import Classes, Missing, Priority
-from makeway.controller.job_status import Draft, is_time_up
-from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
-from makeway.controller.job_workload import holds_quota, is_evicted, may_run
+from makeway.controller.job_priorities import Missing
+from makeway.controller.job_status import Draft
+from makeway.controller.job_template import Additions
+from makeway.controller.job_workload import (
+    annotation_changes,
+    holds_quota,
+    is_evicted,
+    may_run,
+    spec_changes,
+    stop_of,
+)
 from makeway.controller.pod_members import STOPPING, Member, Units, group_of
 from makeway.controller.pod_status import (
     Unit,
@@ -55,46 +62,38 @@ from makeway.controller.pod_workload import (
     annotations_of,
     composed,
     has_shape_of,
+    limit_of,
     named_by,
     narrowed,
     new_workload,
     pod_set_of,
-    spec_changes,
+    queue_of,
 )
+from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 
 
-class Pods(Reconciler):
-    resources: tuple[Resource, ...] = (
-        *(PODS, WORKLOADS, FLAVORS),
-        *(WORKLOAD_CLASSES, PRIORITY_CLASSES),
-    )
+class Pods(WorkloadKeeper):
+    resources: tuple[Resource, ...] = (PODS, WORKLOADS, *NAMED)
     contested = (WORKLOADS,)
 
     def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self._picture = picture
-        self._units, self._classes = Units(), Classes()
-        self._lacking: dict[Key, None] = {}  # units that name a class or flavor that isn't there
+        super().__init__(picture)
+        self._units = Units()
         self._shut_out: dict[Key, Key] = {}  # Workloads that have the name of a group, and whose
-        # What was last remarked of a unit, by reason, lest it is repeated.
-        self._noted: dict[Key, dict[str, str]] = {}
 
     def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource in (PODS, WORKLOADS):
-            for unit in self._units.changed(resource, key, document):
-                self.mark(unit)
-            if resource == WORKLOADS and key in self._shut_out:
-                self.mark(self._shut_out.pop(key))
+        if resource in NAMED:
+            self.take_named(resource, key, document)
             return
-        self._classes.changed(resource, key, document)
-        for unit in self._lacking:
+        for unit in self._units.changed(resource, key, document):
             self.mark(unit)
-        self._lacking.clear()
+        if resource == WORKLOADS and key in self._shut_out:
+            self.mark(self._shut_out.pop(key))
 
-    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
-        what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
-        return self._note(key, self._units.members(key), "Refused", f"{what}: {error.message}")
+    def spokesman(self, key: Key) -> Document | None:
+        members = self._units.members(key)
+        return _about(members[0]) if members else None
 
     def reconcile(self, key: Key, now: float) -> Plan:
         group, everybody = group_of(key), self._units.members(key)
@@ -121,7 +120,8 @@ class Pods(Reconciler):
             return Plan(self._after_the_end(unit, now))
         ending = ending_of(unit)
         if ending is not None:
-            return Plan(self._finish(unit, draft, *ending))
+            draft.note_reclaimable(reclaimable(unit))
+            return Plan(finish(draft, _about(unit.members[0]), *ending))
         if workload.metadata.deletion_timestamp is not None:
             return Plan(self._leave(unit, now))
         if is_gone(unit):
@@ -199,49 +199,28 @@ class Pods(Reconciler):
             message = f"There is another Workload with the name of group {group}"
             return self._note(key, [lead], "NameTaken", message)
         pod = self._pod(lead)
-        priority = self._priority(key, pod)
+        priority = self.priority_for(key, pod.metadata.labels, pod.spec)
         if isinstance(priority, Missing):
             return self._note(key, [lead], "PriorityClassNotFound", str(priority))
         document = new_workload(pod, group, self._pod_sets(composition, ()), priority)
-        create = Create(resource=WORKLOADS, document=document)
-        self._say_then(create, lead, "CreatedWorkload", f"Created Workload: {create.key}")
-        return [create]
+        return [creation(document, _about(lead))]
 
     # What is done to pods
 
     def _start(self, unit: Unit, draft: Draft) -> Sequence[Write]:
         ready: list[tuple[Member, Additions]] = []
         for name, members in startable(unit).items():
-            additions = self._additions(unit, name) if members else None
-            if isinstance(additions, Missing):
-                self._lacking[unit.key] = None
-                message = f"Can't start: {additions}"
-                return self._note(unit.key, unit.members, "FlavorNotFound", message)
-            if isinstance(additions, Clash):
-                draft.finish("FailedToStart", additions.message)
-                return self._note(unit.key, unit.members, "FailedToStart", additions.message)
-            if additions is not None:
-                ready += [(member, additions) for member in members]
+            additions = self.additions_for(unit.key, narrowed(unit.workload, name))
+            if not isinstance(additions, Additions):
+                return self.fail_to_start(unit.key, _about(unit.members[0]), draft, additions)
+            additions.labels[POD_SET] = name
+            ready += [(member, additions) for member in members]
         writes: list[Write] = [self._ungate(unit, *one) for one in ready]
         strangers = [m for m in unit.members if m.is_gated and m.role not in unit.counts]
         if unit.group and strangers:
             message = f"It is unlike every pod that group {unit.group} was admitted with"
             writes += self._note(unit.key, strangers, "NotAdmitted", message)
         return writes
-
-    def _additions(self, unit: Unit, pod_set: str) -> Additions | Clash | Missing:
-        workload = narrowed(unit.workload, pod_set)
-        flavors: list[ResourceFlavor] = []
-        for name in flavors_of(workload):
-            found = self._picture.get(FLAVORS, Key("", name))
-            flavor = decode_as(ResourceFlavor, found).object if found is not None else None
-            if flavor is None:
-                return Missing(FLAVORS.kind, name)
-            flavors.append(flavor)
-        additions = additions_of(workload, flavors)
-        if isinstance(additions, Additions):
-            additions.labels[POD_SET] = pod_set
-        return additions
 
     def _ungate(self, unit: Unit, member: Member, additions: Additions) -> Patch:
         document = self._document(member)
@@ -259,17 +238,16 @@ class Pods(Reconciler):
             "labels": additions.labels,
             "annotations": additions.annotations,
         }
-        patch = Patch(resource=PODS, key=member.key, patch={"metadata": metadata, "spec": changes})
-        admission = unit.workload.status.admission
-        queue = admission.cluster_queue if admission is not None else ""
-        self._say_then(patch, member, "Started", f"Admitted by ClusterQueue {queue}")
-        return patch
+        patch = {"metadata": metadata, "spec": changes}
+        then = (admitted_by(unit.workload, _about(member)),)
+        return Patch(resource=PODS, key=member.key, patch=patch, then=then)
 
     def _stop(self, unit: Unit, draft: Draft, now: float) -> Sequence[Write]:
         """End what runs; and when the last has ended, give the quota back."""
         if unit.active:
-            reason, message = _why_not(unit.workload)
-            return [w for m in unit.active for w in self._end(m, reason, message, now)]
+            message = f"LocalQueue {unit.workload.spec.queue_name} has not admitted it"
+            stop = stop_of(unit.workload) or ("NotAdmitted", message)
+            return [w for m in unit.active for w in self._end(m, *stop, now)]
         if is_evicted(unit.workload) and holds_quota(unit.workload):
             draft.release()
         return ()
@@ -280,9 +258,8 @@ class Pods(Reconciler):
             return ()
         document = self._document(member)
         if member.is_told:
-            delete = deletion(PODS, document)
-            self._say_then(delete, member, "Stopped", message)
-            return [delete]
+            said = Say(about=_about(member), reason="Stopped", message=message)
+            return [deletion(PODS, document, then=(said,))]
         conditions = (document.get("status") or {}).get("conditions") or ()
         told = with_condition(conditions, STOPPING, "True", reason, message, now)
         return [status_patch(PODS, document, {"conditions": told})]
@@ -298,10 +275,9 @@ class Pods(Reconciler):
     def _delete(self, member: Member) -> Sequence[Write]:
         """A pod too many."""
         freed = () if member.is_active else self._free([member])
-        delete = deletion(PODS, self._document(member))
         message = "Its group has as many pods as it should have without it"
-        self._say_then(delete, member, "ExcessPodDeleted", message)
-        return [*freed, delete]
+        said = Say(about=_about(member), reason="ExcessPodDeleted", message=message)
+        return [*freed, deletion(PODS, self._document(member), then=(said,))]
 
     def _free(self, members: Iterable[Member]) -> Sequence[Write]:
         """Let go of pods that nothing depends on any more."""
@@ -317,33 +293,19 @@ class Pods(Reconciler):
     def _follow(self, unit: Unit) -> Sequence[Write]:
         """Let the Workload ask for what its pods ask for, as far as that may change now."""
         workload = unit.workload
-        if workload.spec.active and is_time_up(workload):
-            return [workload_patch(unit.document, {"spec": {"active": False}})]
         present = [m for m in unit.members if m.is_present and not m.defect]
         if not present:
             return ()
         pod = self._pod(present[0])
-        priority = self._priority(unit.key, pod)
-        spec = spec_changes(pod, workload, None if isinstance(priority, Missing) else priority)
+        priority = self.priority_for(unit.key, pod.metadata.labels, pod.spec)
+        spec = spec_changes(workload, queue_of(pod), limit_of(pod), priority)
         composition = composed(unit.members, unit.group)
         may_change = not holds_quota(workload) and composition.is_whole
         if may_change and not has_shape_of(workload, composition):
             spec["podSets"] = self._pod_sets(composition, workload.spec.pod_sets)
-        there, wanted = workload.metadata.annotations, annotations_of(pod)
-        changed = [key for key in COPIED if there.get(key) != wanted.get(key)]
-        patch: Document = {"spec": spec} if spec else {}
-        if changed:
-            patch["metadata"] = {"annotations": {key: wanted.get(key) for key in changed}}
-        return [workload_patch(unit.document, patch)] if patch else ()
-
-    def _finish(self, unit: Unit, draft: Draft, reason: str, message: str) -> Sequence[Write]:
-        draft.finish(reason, message)
-        draft.note_reclaimable(reclaimable(unit))
-        patch = draft.patch()
-        assert patch is not None, "it was not finished before"
-        said = f"Workload '{patch.key}' is declared finished"
-        self._say_then(patch, unit.members[0], "FinishedWorkload", said)
-        return [patch, *without_finalizer(WORKLOADS, unit.document, IN_USE)]
+        annotations = annotation_changes(workload, annotations_of(pod), COPIED)
+        patch = workload_patch(unit.document, spec=spec, annotations=annotations)
+        return [patch] if patch is not None else ()
 
     def _after_the_end(self, unit: Unit, now: float) -> Sequence[Write]:
         """Nothing is held any more; and pods that come under an old name are a new group."""
@@ -394,45 +356,13 @@ class Pods(Reconciler):
             for name, model in sorted(composition.models.items())
         ]
 
-    def _priority(self, key: Key, pod: Pod) -> Priority | Missing:
-        priority = self._classes.priority_of(pod.metadata.labels, pod.spec)
-        if isinstance(priority, Missing):
-            self._lacking[key] = None
-        return priority
-
-    def _say_then(self, write: ObjectWrite, member: Member, reason: str, message: str) -> None:
-        """Say it about a pod once the write is done."""
-        self.say_after(write, Say(about=_about(member), reason=reason, message=message))
-
     def _note(
-        self,
-        key: Key,
-        members: Sequence[Member],
-        reason: str,
-        message: str,
-        type: str = "Warning",
+        self, key: Key, members: Sequence[Member], reason: str, message: str, type: str = "Warning"
     ) -> Sequence[Say]:
-        """Say it about the first of these pods, but not again what was said."""
-        if not members or self._noted.get(key, {}).get(reason) == message:
-            return ()
-        self._noted.setdefault(key, {})[reason] = message
-        return [Say(about=_about(members[0]), reason=reason, message=message, type=type)]
-
-
-def _why_not(workload: Workload) -> tuple[str, str]:
-    """Reason and message for ending pods whose Workload may not run."""
-    evicted = find_condition(workload.status.conditions, "Evicted")
-    if evicted is not None and evicted.status == "True":
-        return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
-    if not workload.spec.active:
-        return "WorkloadDeactivated", "The workload is deactivated"
-    return "NotAdmitted", f"LocalQueue {workload.spec.queue_name} has not admitted it"
+        """Say it about the first of these pods."""
+        return self.note(key, _about(members[0]), reason, message, type) if members else ()
 
 
 def _about(member: Member) -> Document:
-    metadata = {
-        "name": member.key.name,
-        "namespace": member.key.namespace,
-        "uid": member.uid,
-    }
+    metadata = {"name": member.key.name, "namespace": member.key.namespace, "uid": member.uid}
     return {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata}

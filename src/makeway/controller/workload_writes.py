@@ -6,13 +6,21 @@ from collections.abc import Sequence
 
 from makeway.client.client import Document, Resource
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Delete, Patch, as_seen, key_of
+from makeway.client.writes import Delete, Patch, Say, as_seen, key_of
 
 
-def workload_patch(document: Document, patch: Document) -> Patch:
-    """Change a Workload, if it is still as we saw it."""
-    metadata = {**patch.get("metadata", {}), **as_seen(document)}
-    return Patch(resource=WORKLOADS, key=key_of(document), patch={**patch, "metadata": metadata})
+def workload_patch(
+    document: Document, *, spec: Document, annotations: Document | None = None
+) -> Patch | None:
+    """Change a Workload, if it is still as we saw it; None: there is nothing to change."""
+    if not spec and not annotations:
+        return None
+    patch: Document = {"metadata": as_seen(document)}
+    if annotations:
+        patch["metadata"]["annotations"] = annotations
+    if spec:
+        patch["spec"] = spec
+    return Patch(resource=WORKLOADS, key=key_of(document), patch=patch)
 
 
 def without_finalizer(
@@ -34,5 +42,6 @@ def without_finalizer(
     return [Patch(resource=resource, key=key_of(document), patch={"metadata": changes})]
 
 
-def deletion(resource: Resource, document: Document) -> Delete:
-    return Delete(resource=resource, key=key_of(document), uid=document["metadata"]["uid"])
+def deletion(resource: Resource, document: Document, *, then: tuple[Say, ...] = ()) -> Delete:
+    uid = document["metadata"]["uid"]
+    return Delete(resource=resource, key=key_of(document), uid=uid, then=then)

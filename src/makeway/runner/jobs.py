@@ -128,23 +128,22 @@ class JobPods(Reconciler):
     def _writes(self, key: Key, job: Job, verdict: Verdict) -> list[Write]:
         writes: list[Write] = []
         if verdict.status:
+            news = [_say(job, told.reason, told.message, told.type) for told in verdict.news]
             write = Patch(
                 resource=JOBS,
                 key=key,
                 patch={"metadata": _as_seen(job.metadata), "status": dict(verdict.status)},
                 subresource="status",
+                then=tuple(news),
             )
-            news = [_say(job, told.reason, told.message, told.type) for told in verdict.news]
-            self.say_after(write, *news)
             writes.append(write)
         for new in verdict.create:
-            create = Create(resource=PODS, document=pod_document(job, new))
-            self.say_after(create, _say(job, "SuccessfulCreate", f"Created pod: {new.name}"))
-            writes.append(create)
+            said = _say(job, "SuccessfulCreate", f"Created pod: {new.name}")
+            writes.append(Create(resource=PODS, document=pod_document(job, new), then=(said,)))
         for pod in verdict.delete:
-            delete = Delete(resource=PODS, key=Key(key.namespace, pod.name), uid=pod.uid)
-            self.say_after(delete, _say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}"))
-            writes.append(delete)
+            said = _say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
+            whom = Key(key.namespace, pod.name)
+            writes.append(Delete(resource=PODS, key=whom, uid=pod.uid, then=(said,)))
         writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in verdict.release]
         if verdict.delete_job:
             uid = job.metadata.uid

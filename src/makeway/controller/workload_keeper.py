@@ -1,0 +1,119 @@
+"""What the parts share that keep users' objects and their queue Workloads in step.
+
+Who asks for a Workload, a Job or a unit of pods, names priority classes and is admitted with
+flavors. Where one of these is missing it waits, and is looked at again when one comes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from makeway.api.batch import PodSpec
+from makeway.api.codec import decode_as
+from makeway.api.labels import IN_USE
+from makeway.api.queueing import ResourceFlavor, Workload
+from makeway.client.client import ApiError, Document, Resource
+from makeway.client.parts import Reconciler
+from makeway.client.picture import Picture
+from makeway.client.resources import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
+from makeway.client.writes import Create, Key, ObjectWrite, Say, Write, key_of
+from makeway.controller.job_priorities import Classes, Missing, Priority
+from makeway.controller.job_status import Draft
+from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
+from makeway.controller.workload_writes import without_finalizer
+
+NAMED = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # of these one may be missing
+
+
+class WorkloadKeeper(Reconciler):
+    """Its keys are those who ask for a Workload."""
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self._picture = picture
+        self._classes = Classes()
+        self._lacking: dict[Key, None] = {}  # who names a class or flavor that isn't there
+        # What was last remarked of each, by reason, lest it is repeated.
+        self._noted: dict[Key, dict[str, str]] = {}
+
+    @abstractmethod
+    def spokesman(self, key: Key) -> Document | None:
+        """The object that has the events; None: there is none any more."""
+
+    def take_named(self, resource: Resource, key: Key, document: Document | None) -> None:
+        """An object of one of the kinds in `NAMED` is new or different; None: it is gone."""
+        self._classes.changed(resource, key, document)
+        for asking in self._lacking:
+            self.mark(asking)
+        self._lacking.clear()
+
+    def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
+        about = self.spokesman(key)
+        if about is None:
+            return ()
+        what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
+        return self.note(key, about, "Refused", f"{what}: {error.message}")
+
+    def note(
+        self, key: Key, about: Document, reason: str, message: str, type: str = "Warning"
+    ) -> Sequence[Say]:
+        """Say it, but not again what was said."""
+        noted = self._noted.setdefault(key, {})
+        if noted.get(reason) == message:
+            return ()
+        noted[reason] = message
+        return [Say(about=about, reason=reason, message=message, type=type)]
+
+    def priority_for(
+        self, key: Key, labels: Mapping[str, str], pods: PodSpec
+    ) -> Priority | Missing:
+        priority = self._classes.priority_of(labels, pods)
+        if isinstance(priority, Missing):
+            self._lacking[key] = None
+        return priority
+
+    def additions_for(self, key: Key, workload: Workload) -> Additions | Missing | Clash:
+        """What the admission of a Workload adds to its pods, or what is in the way of that."""
+        flavors: list[ResourceFlavor] = []
+        for name in flavors_of(workload):
+            found = self._picture.get(FLAVORS, Key("", name))
+            flavor = decode_as(ResourceFlavor, found).object if found is not None else None
+            if flavor is None:
+                self._lacking[key] = None
+                return Missing(FLAVORS.kind, name)
+            flavors.append(flavor)
+        return additions_of(workload, flavors)
+
+    def fail_to_start(
+        self, key: Key, about: Document, draft: Draft, obstacle: Missing | Clash
+    ) -> Sequence[Say]:
+        """A flavor may still come; a clash stays what it is, and ends the Workload."""
+        if isinstance(obstacle, Missing):
+            return self.note(key, about, "FlavorNotFound", f"Can't start: {obstacle}")
+        draft.finish("FailedToStart", obstacle.message)
+        return self.note(key, about, "FailedToStart", obstacle.message)
+
+
+def creation(document: Document, about: Document) -> Create:
+    message = f"Created Workload: {key_of(document)}"
+    said = Say(about=about, reason="CreatedWorkload", message=message)
+    return Create(resource=WORKLOADS, document=document, then=(said,))
+
+
+def admitted_by(workload: Workload, about: Document) -> Say:
+    admission = workload.status.admission
+    queue = admission.cluster_queue if admission is not None else ""
+    return Say(about=about, reason="Started", message=f"Admitted by ClusterQueue {queue}")
+
+
+def finish(draft: Draft, about: Document, reason: str, message: str) -> Sequence[Write]:
+    """Declare a Workload finished, and hold it no longer."""
+    draft.finish(reason, message)
+    patch = draft.patch()
+    assert patch is not None, "it was not finished before"
+    text = f"Workload '{patch.key}' is declared finished"
+    said = Say(about=about, reason="FinishedWorkload", message=text)
+    freed = without_finalizer(WORKLOADS, draft.document, IN_USE)
+    return [replace(patch, then=(said,)), *freed]
