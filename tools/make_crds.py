@@ -1,4 +1,4 @@
-"""Make deploy/crds: the queue kinds as a real Kubernetes server is to serve them.
+"""Make deploy/crds: our kinds as a real Kubernetes server is to serve them.
 
     python tools/make_crds.py
 
@@ -18,7 +18,6 @@ import yaml
 from makeway.api.codec import plan_of
 from makeway.api.defaults import _written_default
 from makeway.api.kinds import KINDS
-from makeway.api.queueing import GROUP, VERSION
 from makeway.server.kinds import RESOURCES, Resource
 from makeway.server.schemas import REFERENCE, components
 
@@ -27,12 +26,14 @@ KINDS_SERVED = (
     "AdmissionCheck",
     "ClusterQueue",
     "Cohort",
+    "Gang",
     "LocalQueue",
     "ResourceFlavor",
     "Workload",
     "WorkloadPriorityClass",
 )
-HEAD = "# Made by tools/make_crds.py; change that, or the views in src/makeway/api/queueing.py.\n"
+HEAD = "# Made by tools/make_crds.py; change that, or the views in src/makeway/api.\n"
+GROUPS = ("kueue.x-k8s.io", "makeway.dev")
 
 Schema = dict[str, Any]
 
@@ -226,8 +227,8 @@ _KUEUE_REFERENCE = "{0}.spec.priorityClassRef.group == 'kueue.x-k8s.io'"
 
 def _same(path: str) -> str:
     """Whether an optional field is as it was."""
-    head, _, last = path.rpartition(".")
-    new, old = f"self.{head}", f"oldSelf.{head}"
+    head, _, last = f".{path}".rpartition(".")
+    new, old = f"self{head}", f"oldSelf{head}"
     return (
         f"has({new}.{last}) == has({old}.{last}) && "
         f"(!has({new}.{last}) || {new}.{last} == {old}.{last})"
@@ -321,6 +322,31 @@ _WORKLOAD: dict[str, Schema] = {
     "status.reclaimablePods[].name": POD_SET_NAME,
 }
 
+_IS_GANG = "has({0}.schedulingPolicy.gang)"
+_GANG: dict[str, Schema] = {
+    "": rules(
+        *(
+            rule(_same(field), "cannot be changed; create another one", f".{field}")
+            for field in ("priorityClassName", "disruptionMode", "schedulingConstraints")
+        ),
+        rule(
+            f"{_IS_GANG.format('self')} == {_IS_GANG.format('oldSelf')}",
+            "cannot be switched between gang and basic",
+            ".schedulingPolicy",
+        ),
+    ),
+    "schedulingPolicy": rules(
+        rule("has(self.gang) != has(self.basic)", "must have either gang or basic")
+    ),
+    "schedulingPolicy.gang.minCount": {"minimum": 1, "maximum": 100_000},
+    "disruptionMode": rules(
+        rule("has(self.single) != has(self.all)", "must have either single or all")
+    ),
+    "priorityClassName": NAME,
+    "schedulingConstraints.topology": at_most(1),
+    "schedulingConstraints.topology[].key": RESOURCE_NAME,
+}
+
 RULES: Mapping[str, Mapping[str, Schema]] = {
     "AdmissionCheck": {
         "spec.controllerName": {
@@ -340,6 +366,7 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
             )
         ),
     },
+    "Gang": under("spec", _GANG),
     "LocalQueue": {"spec.clusterQueue": {**NAME, **FIXED}},
     "ResourceFlavor": under("spec", _FLAVOR),
     "Workload": _WORKLOAD,
@@ -388,7 +415,11 @@ def _add_defaults(schema: Schema, cls: type, *, is_root: bool = False) -> None:
         hint = plan.hint
         if get_origin(hint) is tuple:
             hint, inner = get_args(hint)[0], inner["items"]
-        if is_dataclass(hint) and "properties" in inner and hint.__module__.endswith("queueing"):
+        if (
+            is_dataclass(hint)
+            and "properties" in inner
+            and hint.__module__.endswith(("queueing", "gangs"))
+        ):
             _add_defaults(inner, cast(type, hint))
 
 
@@ -437,6 +468,11 @@ COLUMNS: Mapping[str, tuple[Schema, ...]] = {
         _column("Admitted Workloads", ".status.admittedWorkloads", "integer", 1),
     ),
     "Cohort": (_column("Parent", ".spec.parentName"), AGE),
+    "Gang": (
+        _column("Min Count", ".spec.schedulingPolicy.gang.minCount", "integer"),
+        _column("Scheduled", _CONDITION.format("PodGroupInitiallyScheduled")),
+        AGE,
+    ),
     "LocalQueue": (
         _column("ClusterQueue", ".spec.clusterQueue"),
         _column("Pending Workloads", ".status.pendingWorkloads", "integer"),
@@ -464,7 +500,7 @@ def crd(resource: Resource) -> Schema:
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
     version: Schema = {
-        "name": VERSION,
+        "name": resource.versions[0],
         "served": True,
         "storage": True,
         "additionalPrinterColumns": list(COLUMNS[resource.kind]),
@@ -475,9 +511,9 @@ def crd(resource: Resource) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{GROUP}"},
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
         "spec": {
-            "group": GROUP,
+            "group": resource.group,
             "names": names,
             "scope": "Namespaced" if resource.is_namespaced else "Cluster",
             "versions": [version],
@@ -498,7 +534,7 @@ def files() -> dict[str, str]:
         f"{resource.plural}.yaml": HEAD
         + yaml.dump(crd(resource), Dumper=_Plain, sort_keys=False, width=100)
         for resource in RESOURCES
-        if resource.group == GROUP and resource.kind in KINDS_SERVED
+        if resource.group in GROUPS and resource.kind in KINDS_SERVED
     }
 
 

@@ -19,7 +19,7 @@ from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
-from makeway.client.resources import FLAVORS, GANG_WORKLOADS, NODES, POD_GROUPS, QUEUES
+from makeway.client.resources import FLAVORS, GANG_WORKLOADS, GANGS, NODES, POD_GROUPS, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
@@ -151,6 +151,7 @@ class Plane:
             self.pods,
             GangStatuses(picture, GANG_WORKLOADS),
             GangStatuses(picture, POD_GROUPS),
+            GangStatuses(picture, GANGS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),

@@ -11,6 +11,7 @@ from makeway.client.picture import Picture
 from makeway.client.resources import (
     BUDGETS,
     GANG_WORKLOADS,
+    GANGS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -126,6 +127,10 @@ class Lab:
         policy = {"gang": {"minCount": min_count}}
         spec = {"schedulingPolicy": policy, "priority": priority, **spec}
         self.put(POD_GROUPS, {"metadata": {"name": name, "namespace": "lab"}, "spec": spec})
+
+    def own_gang(self, name: str, min_count: int, **spec: Any) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec}
+        self.put(GANGS, {"metadata": {"name": name, "namespace": "lab"}, "spec": spec})
 
     def gang_workload(self, name: str, min_count: int, **spec: Any) -> None:
         group = {"name": "workers", "policy": {"gang": {"minCount": min_count}}}

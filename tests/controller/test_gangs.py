@@ -1,8 +1,8 @@
-"""What Workloads and PodGroups say about their priorities and their pods."""
+"""What Workloads, PodGroups and Gangs say about their priorities and their pods."""
 
 from __future__ import annotations
 
-from makeway.client.resources import GANG_WORKLOADS, POD_GROUPS, PRIORITY_CLASSES
+from makeway.client.resources import GANG_WORKLOADS, GANGS, POD_GROUPS, PRIORITY_CLASSES
 from makeway.controller.gangs import GangStatuses
 from tests.controller.placing_lab import Lab
 
@@ -63,6 +63,22 @@ def test_a_settled_priority_outlives_its_class() -> None:
     lab.remove(PRIORITY_CLASSES, "low", namespace="")
     lab.run()
     assert lab.get(GANG_WORKLOADS, "w")["status"]["priority"] == 10
+
+
+def test_a_gang_of_our_own_kind_tells_the_same_of_the_pods_that_name_it() -> None:
+    lab = Lab(lambda picture: GangStatuses(picture, GANGS))
+    lab.priority_class("low", 10)
+    lab.own_gang("g", 2, priorityClassName="low")
+    ours = {"makeway.dev/gang": "g"}
+    lab.pod("p0", labels=ours, priority=10, on="n1")
+    lab.pod("p1", labels=ours, priority=50, on="n1", group="h")  # a PodGroup comes first
+    lab.run()
+    assert lab.written == []
+    lab.pod("p2", labels=ours, priority=50, on="n1")
+    lab.run()
+    assert lab.condition(GANGS, "g", "PodGroupInitiallyScheduled")["status"] == "True"
+    condition = lab.condition(GANGS, "g", "PodsNotMatchingPriority")
+    assert condition["message"].endswith("not that of these pods: p2")
 
 
 def test_a_group_was_scheduled_once_enough_pods_have_nodes() -> None:

@@ -49,6 +49,20 @@ def test_a_gang_waits_until_all_of_it_has_room() -> None:
     assert lab.nodes_of("train-0", "train-1") == ["n1", "n2"]
 
 
+def test_so_does_a_gang_of_our_own_kind() -> None:
+    lab = Lab(n1=4)
+    lab.own_gang("train", 2)
+    lab.group("train", 1)  # that a PodGroup has its name says nothing
+    for name in ("train-0", "train-1"):
+        lab.pod(name, labels={"makeway.dev/gang": "train"})
+    lab.run()
+    assert lab.nodes_of("train-0", "train-1") == ["", ""]
+
+    lab.node("n2", cpu=4)
+    lab.run()
+    assert lab.nodes_of("train-0", "train-1") == ["n1", "n2"]
+
+
 def test_what_every_node_lacks_is_said() -> None:
     lab = Lab(small=2)
     lab.node("cordoned", cpu=8, unschedulable=True)

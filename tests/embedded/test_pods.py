@@ -15,6 +15,7 @@ from tests.shared import shared_path
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NODE = """\
 apiVersion: v1
 kind: Node
@@ -78,6 +79,22 @@ def test_a_group_starts_together_and_finishes_as_one(up: Up) -> None:
     wait_until(lambda: phases(up) == ["Running", "Running"])
     wait_until(lambda: finished(up) == ["sample-group"])
     assert all("finalizers" not in pod["metadata"] for pod in listed(up, "pods"))
+
+
+def test_a_gang_starts_when_the_last_of_its_pods_is_there(up: Up) -> None:
+    gang, first, second = (EXAMPLES / "21-gang.yaml").read_text().split("\n---\n")
+    up.kubectl("create", "-f", "-", given=f"{gang}\n---\n{first}")
+
+    def reason() -> str:
+        conditions = listed(up, "pods")[0]["status"].get("conditions") or ()
+        return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
+
+    wait_until(lambda: "2 pods of the gang default/gangs/ring have to be placed" in reason())
+    up.kubectl("create", "-f", "-", given=second)
+
+    wait_until(lambda: phases(up) == ["Succeeded", "Succeeded"])
+    assert up.kubectl("logs", "ring-1") == "ring-1 is done\n"
+    assert up.kubectl("get", "gangs").split()[-4:-1] == ["ring", "2", "True"]
 
 
 def test_a_running_group_that_is_deleted_frees_its_quota(up: Up) -> None:

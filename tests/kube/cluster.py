@@ -257,6 +257,13 @@ class Cluster:
     def _metadata(self, name: str) -> Document:
         return {"name": name, "namespace": self.namespace}
 
+    async def create(self, resource: Resource, document: Document) -> Document:
+        """An object of this story, in its namespace if it has one."""
+        if resource.is_namespaced:
+            metadata = {"namespace": self.namespace, **document["metadata"]}
+            document = {**document, "metadata": metadata}
+        return await self._create(resource, document)
+
     async def _create(self, resource: Resource, document: Document) -> Document:
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         return await self.client.create(resource, head | document)

@@ -3,10 +3,13 @@
 import asyncio
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from makeway.client.resources import WORKLOADS
+import pytest
+
+from makeway.client.client import Document, NotFound
+from makeway.client.resources import GANGS, POD_GROUPS, PODS, PRIORITY_CLASSES, WORKLOADS
 from tests.kube.cluster import Cluster, cluster, true_conditions
 from tests.kube.plane import Plane
 
@@ -142,6 +145,75 @@ def test_a_gang_gets_its_nodes_as_a_whole(plane: Plane, tmp_path: Path) -> None:
             assert sorted(await lab.nodes_of("ring")) == [one, one, two]
 
     play(plane, tmp_path, story)
+
+
+def test_where_there_are_no_pod_groups_gangs_of_our_own_kind_make_way_as_a_whole(
+    plane: Plane, tmp_path: Path
+) -> None:
+    async def story(lab: Cluster) -> None:
+        with pytest.raises(NotFound):
+            await lab.client.peek(POD_GROUPS)
+        important = {"metadata": {"name": "important"}, "value": 100}
+        await lab.create(PRIORITY_CLASSES, important)
+        await lab.node("one", cpu=2)
+        spec = {"schedulingPolicy": {"gang": {"minCount": 3}}, "disruptionMode": {"all": {}}}
+        await lab.create(GANGS, {"metadata": {"name": "ring"}, "spec": spec})
+        with lab.controller():
+            ring = ("ring-0", "ring-1", "ring-2")
+            for name in ring:
+                await lab.create(PODS, loose_pod(lab, name, {"makeway.dev/gang": "ring"}))
+            await lab.until(lambda: are_told_to_wait(lab, *ring), "three pods say why they wait")
+
+            await lab.node("two", cpu=1)
+            one, two = f"{lab.namespace}-one", f"{lab.namespace}-two"
+            await lab.until(lambda: are_on(lab, ring, [one, one, two]), "the ring has its nodes")
+
+            async def is_scheduled() -> bool:
+                gang = await lab.client.get(GANGS, "ring", lab.namespace)
+                return "PodGroupInitiallyScheduled" in true_conditions(gang)
+
+            await lab.until(is_scheduled, "the gang says so")
+            major = loose_pod(lab, "major", {"app": "major"}, priorityClassName="important")
+            await lab.create(PODS, major)
+            await lab.until(lambda: are_alone(lab, "major"), "one pod, and nobody of the ring")
+
+    play(plane, tmp_path, story)
+
+
+def loose_pod(lab: Cluster, name: str, labels: dict[str, str], **spec: object) -> Document:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    spec = {
+        "schedulerName": "makeway",
+        "nodeSelector": {"story": lab.namespace},
+        "containers": [container],
+        **spec,
+    }
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+async def are_told_to_wait(lab: Cluster, *names: str) -> bool:
+    told = []
+    for name in names:
+        pod = await lab.client.get(PODS, name, lab.namespace)
+        conditions = pod["status"].get("conditions") or ()
+        told += [c["reason"] for c in conditions if c["type"] == "PodScheduled"]
+    return told == ["Unschedulable"] * len(names)
+
+
+async def nodes_of(lab: Cluster, *names: str) -> list[str]:
+    pods = [await lab.client.get(PODS, name, lab.namespace) for name in names]
+    return sorted(filter(None, (pod["spec"].get("nodeName") for pod in pods)))
+
+
+async def are_on(lab: Cluster, names: Sequence[str], nodes: list[str]) -> bool:
+    return await nodes_of(lab, *names) == nodes
+
+
+async def are_alone(lab: Cluster, *names: str) -> bool:
+    """Whether these pods have nodes, and no others are there."""
+    found = (await lab.client.list(PODS, lab.namespace)).items
+    there = {pod["metadata"]["name"] for pod in found}
+    return there == set(names) and len(await nodes_of(lab, *names)) == len(names)
 
 
 def test_when_the_leader_vanishes_the_other_takes_over(plane: Plane, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from makeway.client import ApiError, Resource
 from makeway.client.client import Document
-from makeway.client.resources import BUDGETS, EVENTS, NODES, POD_GROUPS, PODS, WORKLOADS
+from makeway.client.resources import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS
 from makeway.deploy.objects import LEASE, NAME
 from makeway.deploy.rights import CLUSTER_RULES, lease_rules
 from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
@@ -110,7 +110,8 @@ def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list
         play_leaving_the_queue(cluster)
         play_placing(cluster, "bare", is_covered=False)
         play_placing(cluster, "covered", is_covered=True)
-        play_gang(cluster)
+        play_gang(cluster, POD_GROUPS, "wide")
+        play_gang(cluster, GANGS, "broad")
         play_queued_pods(cluster)
     return read_requests(cluster.plane.kubeconfig.parent / "audit.log")
 
@@ -185,20 +186,23 @@ def play_placing(cluster: Cluster, node: str, *, is_covered: bool) -> None:
     cluster.until("the second has its node", lambda: _node_of(cluster, f"{node}-second") == node)
 
 
-def play_gang(cluster: Cluster) -> None:
-    add_node(cluster, "wide", cpu=2)
+def play_gang(cluster: Cluster, kind: Resource, node: str) -> None:
+    add_node(cluster, node, cpu=2)
     policy = {"gang": {"minCount": 2}}
-    group = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
+    group = {"apiVersion": kind.api_version, "kind": kind.kind}
     cluster.create({**group, "metadata": {"name": "pair"}, "spec": {"schedulingPolicy": policy}})
     for name in ("a", "b"):
-        cluster.create(pod(name, "wide", schedulingGroup={"podGroupName": "pair"}))
-    members = ("wide-a", "wide-b")
-    cluster.until(
-        "both have their node", lambda: {_node_of(cluster, n) for n in members} == {"wide"}
-    )
+        member = pod(name, node)
+        if kind == GANGS:
+            member["metadata"]["labels"]["makeway.dev/gang"] = "pair"
+        else:
+            member["spec"]["schedulingGroup"] = {"podGroupName": "pair"}
+        cluster.create(member)
+    members = (f"{node}-a", f"{node}-b")
+    cluster.until("both have their node", lambda: {_node_of(cluster, n) for n in members} == {node})
 
     def is_told() -> bool:
-        found = cluster.do(lambda client: client.get(POD_GROUPS, "pair", "default"))
+        found = cluster.do(lambda client: client.get(kind, "pair", "default"))
         return bool(conditions_of(found))
 
     cluster.until("the gang tells how it fares", is_told)

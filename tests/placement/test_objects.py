@@ -1,4 +1,4 @@
-"""The kinds of scheduling.k8s.io that describe gangs: what is accepted, and what it means."""
+"""The kinds that describe gangs: what is accepted, and what it means."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from makeway.api.batch import Pod as PodView
 from makeway.api.batch import PriorityClass
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.intake import take_in
 from makeway.api.meta import ObjectMeta
 from makeway.api.priorities import resolve_priorities
@@ -35,6 +35,10 @@ def pod_group(**spec: Any) -> dict[str, Any]:
     }
 
 
+def own_gang(**spec: Any) -> dict[str, Any]:
+    return {**pod_group(**spec), "apiVersion": "makeway.dev/v1", "kind": "Gang"}
+
+
 def complaints(document: dict[str, Any], old: Any = None) -> list[str]:
     return [str(error) for error in take_in(document, old).errors]
 
@@ -45,28 +49,31 @@ def accepted(document: dict[str, Any]) -> Any:
     return intake.object
 
 
-def test_both_spellings_mean_the_same_gang() -> None:
+def test_all_spellings_mean_the_same_gang() -> None:
     together = {"name": "workers", "policy": {"gang": {"minCount": 4}}}
     together["policy"]["gang"]["preemptionMode"] = "PodGroup"  # type: ignore[index]
     named = {"priorityClassName": "high"}
     seed: GangWorkload = accepted(workload(podGroups=[together], **named))
     today: PodGroup = accepted(pod_group(disruptionMode={"all": {}}, **named))
+    ours: Gang = accepted(own_gang(disruptionMode={"all": {}}, **named))
 
     (first,) = gangs_of(seed, classes(high=100))
     second = gang_of(today, classes(high=100))
     assert (first.priority, first.min_count) == (100, 4)
     assert first.mode is Mode.GANG
     assert replace(first, key=second.key) == second
+    third = gang_of(ours, classes(high=100))
+    assert replace(first, key=third.key) == third
 
 
 def test_a_pod_names_its_gang_either_way() -> None:
-    def pod(**spec: Any) -> PodView:
+    def pod(labels: dict[str, str] | None = None, **spec: Any) -> PodView:
         container = {"name": "main"}
         view = accepted(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": "p", "namespace": "lab"},
+                "metadata": {"name": "p", "namespace": "lab", "labels": labels or {}},
                 "spec": {"containers": [container], **spec},
             }
         )
@@ -77,6 +84,9 @@ def test_a_pod_names_its_gang_either_way() -> None:
     assert gang_key_of(pod(workloadRef=reference)) == "lab/train/workers/2"
     group = {"podGroupName": "train-workers"}
     assert gang_key_of(pod(schedulingGroup=group)) == "lab/train-workers"
+    label = {"makeway.dev/gang": "train"}
+    assert gang_key_of(pod(label)) == "lab/gangs/train"
+    assert gang_key_of(pod(label, schedulingGroup=group)) == "lab/train-workers"
     assert gang_key_of(pod()) is None
 
 
@@ -109,6 +119,16 @@ def test_a_pod_names_its_gang_either_way() -> None:
             id="two modes",
         ),
         pytest.param(
+            own_gang(schedulingPolicy={"gang": {"minCount": 2}, "basic": {}}),
+            "spec.schedulingPolicy: has both gang and basic; keep one of them",
+            id="two policies",
+        ),
+        pytest.param(
+            own_gang(priority=7),
+            "spec.priority: is not a known field; did you mean priorityClassName?",
+            id="a priority without a class",
+        ),
+        pytest.param(
             {**workload(), "status": {"priority": 100, "preemptionPriority": 50}},
             "status.preemptionPriority: 50 is below the scheduling priority (100); "
             "write 100 or more; else two workloads could preempt each other in turn",
@@ -134,7 +154,7 @@ def test_min_count_of_a_pod_group_may_change_and_nothing_else() -> None:
     more = pod_group(disruptionMode={"single": {}}, schedulingPolicy={"gang": {"minCount": 8}})
     assert complaints(more, old) == []
     assert complaints(pod_group(disruptionMode={"all": {}}), old) == [
-        "spec.disruptionMode: cannot be changed; create another pod group"
+        "spec.disruptionMode: cannot be changed; create another one"
     ]
 
 

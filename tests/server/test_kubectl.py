@@ -57,6 +57,7 @@ EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
     ("kueue.x-k8s.io/v1beta2", "MultiKueueConfig", {"spec": {"clusters": ["x"]}}),
     ("kueue.x-k8s.io/v1beta2", "MultiKueueCluster", {"spec": {}}),
     ("kueue.x-k8s.io/v1beta2", "ProvisioningRequestConfig", {"spec": {}}),
+    ("makeway.dev/v1", "Gang", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}),
     ("scheduling.k8s.io/v1", "PriorityClass", {"value": 5}),
     (
         "scheduling.k8s.io/v1beta1",

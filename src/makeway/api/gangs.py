@@ -1,8 +1,9 @@
-"""Gangs as users write them: the Workload of KEP-5710's first draft, and today's PodGroup.
+"""Gangs as users write them: the Workload of KEP-5710's first draft, today's PodGroup, our Gang.
 
 A Workload of `scheduling.k8s.io` describes groups of pods, each group in so many replicas; pods
 name workload, group and replica. A PodGroup is one such replica as an object of its own; pods name
-just that. Both say the same to placement: how many pods have to run together, whether they are
+just that. Where a cluster serves neither, a Gang of ours says what a PodGroup would, and pods name
+it by a label. All say the same to placement: how many pods have to run together, whether they are
 preempted one by one or together, and at which priorities.
 """
 
@@ -130,3 +131,33 @@ class PodGroup:
     spec: PodGroupSpec
     status: PodGroupStatus = PodGroupStatus()
     document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSpec:
+    """That of a PodGroup, but for the numbers that Kubernetes fills in from the class."""
+
+    scheduling_policy: SchedulingPolicy
+    disruption_mode: DisruptionMode | None = None  # None: single
+    priority_class_name: str = ""
+    scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+
+    priority: ClassVar[None] = None
+    preemption_policy: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStatus:
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """Our own kind, for clusters that serve no PodGroup."""
+
+    API_VERSION: ClassVar[str] = "makeway.dev/v1"
+    KIND: ClassVar[str] = "Gang"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: GangSpec
+    status: GangStatus = GangStatus()

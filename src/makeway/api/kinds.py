@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.gates import GATES_OF_KUEUE
 from makeway.api.labels import UNSUPPORTED
 from makeway.api.meta import UNNAMED, ObjectMeta
@@ -45,6 +45,7 @@ View = (
     | ClusterQueue
     | Cohort
     | Configuration
+    | Gang
     | GangWorkload
     | Job
     | LocalQueue
@@ -73,6 +74,7 @@ _CLASSES: tuple[type[Kind], ...] = (
     ClusterQueue,
     Cohort,
     Configuration,
+    Gang,
     GangWorkload,
     Job,
     LocalQueue,

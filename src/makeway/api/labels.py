@@ -25,6 +25,7 @@ MANAGED = "kueue.x-k8s.io/managed"  # label and finalizer: a queue decides about
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # scheduling gate: until it is admitted
 PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
 PREEMPTION_MODE = "makeway.dev/preemption-mode"  # annotation of a Job (ours): Pod or PodGroup
+GANG = "makeway.dev/gang"  # label of a pod (ours): the Gang it belongs to
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
 
 _TOPOLOGY = "topology-aware scheduling"

@@ -1,7 +1,7 @@
 """What the objects that describe gangs say about themselves: priorities, and whether pods fit in.
 
-One reconciler per kind: the Workload of scheduling.k8s.io, or the PodGroup. Placement reads the
-same objects by itself and waits for nothing that is written here.
+One reconciler per kind: the Workload of scheduling.k8s.io, the PodGroup, or our own Gang. Placement
+reads the same objects by itself and waits for nothing that is written here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from typing import NamedTuple
 
 from makeway.api import batch
 from makeway.api.codec import decode
-from makeway.api.gangs import INITIALLY_SCHEDULED, PRIORITY_RESOLVED, GangWorkload, PodGroup
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.gangs import (
+    INITIALLY_SCHEDULED,
+    PRIORITY_RESOLVED,
+    Gang,
+    GangWorkload,
+    PodGroup,
+)
+from makeway.api.labels import GANG, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import Condition
 from makeway.api.priorities import Priorities, Resolved, resolve_priorities
 from makeway.client.client import Document, Resource
 from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
-from makeway.client.resources import GANG_WORKLOADS, PODS, PRIORITY_CLASSES
+from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASSES
 from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import with_condition
 from makeway.placement.model import PodKey
@@ -83,13 +89,10 @@ class GangStatuses(Reconciler):
         view = decode(document).object
         if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
             return None
-        spec, group = view.spec, view.spec.scheduling_group
+        spec = view.spec
         if self._schedulers is not None and spec.scheduler_name not in self._schedulers:
             return None
-        if self._resource == GANG_WORKLOADS:
-            name = "" if spec.workload_ref is None else spec.workload_ref.name
-        else:
-            name = "" if group is None else group.pod_group_name
+        name = self._named_by(view)
         if not name:
             return None
         lacks = [c.message for c in view.status.conditions if c.type == "PodScheduled"]
@@ -100,10 +103,19 @@ class GangStatuses(Reconciler):
             lack="" if spec.node_name or not lacks else lacks[0],
         )
 
+    def _named_by(self, view: batch.Pod) -> str:
+        reference, group = view.spec.workload_ref, view.spec.scheduling_group
+        if self._resource == GANG_WORKLOADS:
+            return "" if reference is None else reference.name
+        if self._resource == GANGS:
+            is_free = reference is None and group is None
+            return view.metadata.labels.get(GANG, "") if is_free else ""
+        return "" if group is None else group.pod_group_name
+
     def reconcile(self, key: Key, now: float) -> Plan:
         document = self._picture.get(self._resource, key)
         view = None if document is None else decode(document).object
-        if document is None or not isinstance(view, GangWorkload | PodGroup):
+        if document is None or not isinstance(view, GangWorkload | PodGroup | Gang):
             return NOTHING
         before = document.get("status") or {}
         after = dict(before)
@@ -120,7 +132,7 @@ class GangStatuses(Reconciler):
             return NOTHING
         return Plan((status_patch(self._resource, document, after),))
 
-    def _resolved(self, view: GangWorkload | PodGroup) -> Resolved:
+    def _resolved(self, view: GangWorkload | PodGroup | Gang) -> Resolved:
         annotated = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
         named = view.spec.preemption_priority_class_name if isinstance(view, GangWorkload) else ""
         path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
@@ -144,7 +156,7 @@ class GangStatuses(Reconciler):
         return _with(conditions, not_matching_condition(others, now), bad="True", now=now)
 
     def _with_schedule(
-        self, key: Key, view: PodGroup, conditions: list[Document], now: float
+        self, key: Key, view: PodGroup | Gang, conditions: list[Document], now: float
     ) -> list[Document]:
         members = [self._members[pod] for pod in sorted(self._pods_of.get(key, ()))]
         gang = view.spec.scheduling_policy.gang
@@ -165,7 +177,7 @@ class GangStatuses(Reconciler):
         return with_condition(conditions, INITIALLY_SCHEDULED, "False", "Unschedulable", lack, now)
 
 
-def _priority_of(view: GangWorkload | PodGroup, resolved: Resolved) -> int | None:
+def _priority_of(view: GangWorkload | PodGroup | Gang, resolved: Resolved) -> int | None:
     """The scheduling priority that counts; None if nothing says so."""
     known = view.status.priority if isinstance(view, GangWorkload) else view.spec.priority
     if known is not None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple, assert_never
 
 from makeway.api import batch, queueing
+from makeway.api import gangs as written
 from makeway.api.codec import decode
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
@@ -25,6 +26,7 @@ from makeway.client.picture import Picture
 from makeway.client.resources import (
     BUDGETS,
     GANG_WORKLOADS,
+    GANGS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -70,7 +72,7 @@ from makeway.translate.places import (
     workload_text,
 )
 
-GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS)
+GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)
 PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarget
 UNWOUND = "GangNotPlaced"
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
@@ -97,7 +99,7 @@ class Placing:
     ) -> None:
         """`schedulers` are the names for which pods are placed; None: all pods are.
 
-        `gang_kinds` are those of scheduling.k8s.io that the server knows; `distance_max` is how far
+        `gang_kinds` are those that the server knows; `distance_max` is how far
         a preemption priority may lie above the scheduling priority.
         """
         self.resources: tuple[Resource, ...] = (
@@ -279,7 +281,7 @@ class Placing:
         view = decode(_as_gangs(document) if resource == WORKLOADS else document).object
         classes, distance_max = self._class_list, self._distance_max
         match view:
-            case PodGroup():
+            case PodGroup() | written.Gang():
                 return [gang_of(view, classes, distance_max)]
             case GangWorkload():
                 replicas = replicas_of(view, self._replicas.get(key, ()))

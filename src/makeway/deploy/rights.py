@@ -44,6 +44,8 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule("policy", ("poddisruptionbudgets",), _READ),
     _rule("scheduling.k8s.io", ("podgroups", "priorityclasses"), _READ),
     _rule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
+    _rule("makeway.dev", ("gangs",), _READ),
+    _rule("makeway.dev", ("gangs/status",), ("patch",)),
 )
 
 

@@ -152,6 +152,13 @@ RESOURCES: tuple[Resource, ...] = (
         has_status=False,
     ),
     Resource(
+        group="makeway.dev",
+        versions=("v1",),
+        kind="Gang",
+        plural="gangs",
+        schema="dev.makeway.v1.Gang",
+    ),
+    Resource(
         group="scheduling.k8s.io",
         versions=("v1",),
         kind="PriorityClass",

@@ -339,6 +339,12 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Active", _condition("Active")),
         AGE_OF_CUSTOM,
     ),
+    "gangs.makeway.dev": (
+        NAME,
+        Column("Min Count", _field("spec", "schedulingPolicy", "gang", "minCount"), "integer"),
+        Column("Scheduled", _condition("PodGroupInitiallyScheduled")),
+        AGE_OF_CUSTOM,
+    ),
     "priorityclasses.scheduling.k8s.io": (
         NAME,
         Column("Value", _field("value"), "integer"),

@@ -59,7 +59,7 @@ _PRIORITY_CLASSES = (
     "workloadpriorityclasses.kueue.x-k8s.io",
 )
 # Kinds that may carry a preemption priority in an annotation.
-_RANKED = ("jobs.batch", "pods", "podgroups.scheduling.k8s.io")
+_RANKED = ("jobs.batch", "pods", "podgroups.scheduling.k8s.io", "gangs.makeway.dev")
 _NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 

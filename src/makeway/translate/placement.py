@@ -1,11 +1,11 @@
 """Nodes, pods, gangs and budgets become placement events; and what placement and engine hear of
 each other.
 
-A gang is written in one of three ways: as a group of a `scheduling.k8s.io` Workload, as a PodGroup,
-or as a pod set of a queue Workload. All three are one `Gang` to placement. Where the numbers of the
-priorities are known already (a pod's `spec.priority`, a Workload's status) they count; the names of
-classes are asked otherwise. A name that says nothing valid falls back to what is left without it:
-admission refuses such objects, but classes and annotations change later.
+A gang is written in one of four ways: as a group of a `scheduling.k8s.io` Workload, as a PodGroup,
+as a Gang of ours, or as a pod set of a queue Workload. All are one `Gang` to placement. Where the
+numbers of the priorities are known already (a pod's `spec.priority`, a Workload's status) they
+count; the names of classes are asked otherwise. A name that says nothing valid falls back to what
+is left without it: admission refuses such objects, but classes and annotations change later.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from makeway.api import batch, queueing
+from makeway.api import gangs as written
 from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload, PodGroup
 from makeway.api.labels import (
+    GANG,
     GROUP_FAST,
     POD_SET,
     PREEMPTION_MODE,
@@ -59,7 +61,9 @@ from makeway.translate.workloads import constraints_of, key_of
 
 ENDED = ("Succeeded", "Failed")  # phases of pods that take no room any more
 _NAMED_MAX = 10  # pods in a condition; the rest are counted
-PlacementObject = batch.Node | batch.Pod | batch.PodDisruptionBudget | GangWorkload | PodGroup
+PlacementObject = (
+    batch.Node | batch.Pod | batch.PodDisruptionBudget | GangWorkload | PodGroup | written.Gang
+)
 Classes = Sequence[batch.PriorityClass]
 
 
@@ -91,7 +95,7 @@ def seen_in_placement(
             return (BudgetSeen(budget_of(view)),)
         case GangWorkload():
             return tuple(map(GangSeen, gangs_of(view, classes, replicas, distance_max)))
-        case PodGroup():
+        case PodGroup() | written.Gang():
             return (GangSeen(gang_of(view, classes, distance_max)),)
 
 
@@ -107,8 +111,8 @@ def gone_from_placement(
             return (BudgetGone(BudgetKey(_key(view.metadata))),)
         case GangWorkload():
             return tuple(GangGone(gang.key) for gang in gangs_of(view, (), replicas))
-        case PodGroup():
-            return (GangGone(GangKey(_key(view.metadata))),)
+        case PodGroup() | written.Gang():
+            return (GangGone(_gang_key(view)),)
 
 
 def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
@@ -208,13 +212,15 @@ def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
 
 
 def gang_key_of(view: batch.Pod) -> GangKey | None:
-    """The gang that a pod names: a PodGroup, a group of a Workload, or its pod set."""
+    """The gang that a pod names: a PodGroup, a group of a Workload, a Gang, or its pod set."""
     metadata, spec = view.metadata, view.spec
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
         return GangKey(f"{metadata.namespace}/{spec.scheduling_group.pod_group_name}")
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         return _replica(metadata.namespace, ref.name, ref.pod_group, ref.pod_group_replica_key)
+    if metadata.labels.get(GANG):
+        return _own_gang(metadata.namespace, metadata.labels[GANG])
     workload, pod_set = metadata.annotations.get(WORKLOAD), metadata.labels.get(POD_SET)
     if workload and pod_set:
         return pod_set_gang(WorkloadKey(f"{metadata.namespace}/{workload}"), PodSetName(pod_set))
@@ -265,7 +271,9 @@ def _replica_keys(replicas: int) -> list[str]:
     return [""] if replicas == 1 else [str(number) for number in range(replicas)]
 
 
-def gang_of(view: PodGroup, classes: Classes, distance_max: int | None = None) -> Gang:
+def gang_of(
+    view: PodGroup | written.Gang, classes: Classes, distance_max: int | None = None
+) -> Gang:
     metadata, spec = view.metadata, view.spec
     gang = spec.scheduling_policy.gang
     goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
@@ -275,7 +283,7 @@ def gang_of(view: PodGroup, classes: Classes, distance_max: int | None = None) -
         spec.priority_class_name, annotated, classes, spec.priority, distance_max
     )
     return Gang(
-        key=GangKey(_key(metadata)),
+        key=_gang_key(view),
         min_count=0 if gang is None else gang.min_count,
         mode=Mode.GANG if goes_together else Mode.POD,
         priority=priorities.scheduling,
@@ -284,6 +292,18 @@ def gang_of(view: PodGroup, classes: Classes, distance_max: int | None = None) -
         topology_key=keys[0].key if keys else None,
         created_at=metadata.creation_timestamp or 0.0,
     )
+
+
+def _gang_key(view: PodGroup | written.Gang) -> GangKey:
+    metadata = view.metadata
+    if isinstance(view, PodGroup):
+        return GangKey(_key(metadata))
+    return _own_gang(metadata.namespace, metadata.name)
+
+
+def _own_gang(namespace: str, name: str) -> GangKey:
+    """A PodGroup may have the same name."""
+    return GangKey(f"{namespace}/gangs/{name}")
 
 
 def priorities_of(

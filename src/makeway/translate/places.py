@@ -29,8 +29,8 @@ def wait_text(wait: Wait) -> str:
     match wait.reason:
         case WaitReason.GANG_MISSING:
             return (
-                f"The gang {wait.preemptor.key} is not known: its PodGroup or Workload does not "
-                "exist, or its queue has not admitted it"
+                f"The gang {wait.preemptor.key} is not known: its PodGroup, Gang or Workload does "
+                "not exist, or its queue has not admitted it"
             )
         case WaitReason.MEMBERS_MISSING:
             return (

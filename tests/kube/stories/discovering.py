@@ -6,7 +6,7 @@ from tests.kube.stories.registry import story
 from tests.kube.teller import Teller
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-OURS = ("batch", "coordination.k8s.io", "kueue.x-k8s.io", "policy")
+OURS = ("batch", "coordination.k8s.io", "kueue.x-k8s.io", "makeway.dev", "policy")
 KINDS = {
     "v1": ("events", "namespaces", "nodes", "pods"),
     "batch/v1": ("jobs",),
@@ -22,6 +22,7 @@ KINDS = {
         "workloads",
         "workloadpriorityclasses",
     ),
+    "makeway.dev/v1": ("gangs",),
 }
 # Parts of pods, nodes and namespaces that have to do with running them.
 SERVED = ("status", "binding", "eviction", "log", "finalize")

@@ -268,3 +268,41 @@ async def the_life_of_a_workload(t: Teller) -> None:
     await t.call("no such state", "PATCH", status, maybe, MERGE)
     twice = {"status": {"conditions": [condition("Admitted"), condition("Admitted")]}}
     await t.call("a condition twice", "PATCH", status, twice, MERGE)
+
+
+@story
+async def gangs_are_completed_and_checked(t: Teller) -> None:
+    url = t.apis("makeway.dev/v1", "gangs")
+
+    def gang(name: str, **spec: Any) -> dict[str, Any]:
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec}
+        kind = {"apiVersion": "makeway.dev/v1", "kind": "Gang"}
+        return {**kind, "metadata": {"name": name}, "spec": spec}
+
+    full = gang("ring", disruptionMode={"all": {}}, priorityClassName="high")
+    await t.call("a gang", "POST", url, full)
+    basic = gang("loose", schedulingPolicy={"basic": {}})
+    await t.call("one by one", "POST", url, basic)
+    await t.call("no spec", "POST", url, {**gang("bad"), "spec": None})
+    await t.call("no policy", "POST", url, {**gang("bad"), "spec": {}})
+    both = gang("bad", schedulingPolicy={"gang": {"minCount": 2}, "basic": {}})
+    await t.call("both policies", "POST", url, both)
+    await t.call("neither policy", "POST", url, gang("bad", schedulingPolicy={}))
+    none = gang("bad", schedulingPolicy={"gang": {"minCount": 0}})
+    await t.call("a gang of none", "POST", url, none)
+    modes: dict[str, Any] = {"all": {}, "single": {}}
+    await t.call("both modes", "POST", url, gang("bad", disruptionMode=modes))
+    keys = {"topology": [{"key": "rack"}, {"key": "zone"}]}
+    await t.call("two topologies", "POST", url, gang("bad", schedulingConstraints=keys))
+    await t.call("a number of its own", "POST", url, gang("numbered", priority=7))
+
+    ring = f"{url}/ring"
+    grown = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
+    await t.call("more members", "PATCH", ring, grown, MERGE, show=("spec",))
+    await t.call("another mode", "PATCH", ring, {"spec": {"disruptionMode": None}}, MERGE)
+    other = {"spec": {"priorityClassName": "low"}}
+    await t.call("another class", "PATCH", ring, other, MERGE)
+    loose: dict[str, Any] = {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}}
+    await t.call("no longer a gang", "PATCH", ring, loose, MERGE)
+    told = {"status": {"conditions": [condition("PodGroupInitiallyScheduled", "True")]}}
+    await t.call("a status", "PATCH", f"{ring}/status", told, MERGE, show=("status",))

@@ -8,7 +8,7 @@ error: objects come in any order.
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import FieldError
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.queueing import (
     AdmissionCheck,
@@ -76,7 +76,7 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
             check_disruption_budget(view, found.at("spec"))
         case GangWorkload():
             check_gang_workload(view, found)
-        case PodGroup():
+        case PodGroup() | Gang():
             check_pod_group(view, found)
         case _:
             pass

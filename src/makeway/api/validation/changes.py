@@ -6,7 +6,7 @@ from makeway.api.batch import (
     PriorityClass,
 )
 from makeway.api.errors import ABSENT
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
 from makeway.api.queueing import (
@@ -37,7 +37,7 @@ def check_change(old: View, new: View, found: Findings) -> None:
             _check_same(old.value, new.value, found.at("value"))
         case GangWorkload(), GangWorkload():
             _check_gang_workload_change(old, new, spec)
-        case PodGroup(), PodGroup():
+        case PodGroup() | Gang(), PodGroup() | Gang():
             _check_pod_group_change(old, new, spec)
         case _:
             pass
@@ -57,7 +57,7 @@ def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, spec: Find
         spec.at("podGroups").add(ABSENT, "cannot be changed", hint)
 
 
-def _check_pod_group_change(old: PodGroup, new: PodGroup, spec: Findings) -> None:
+def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, spec: Findings) -> None:
     """Everything stays but for minCount; unset numbers may be filled in from the class."""
     before, after = old.spec, new.spec
     _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
@@ -67,14 +67,14 @@ def _check_pod_group_change(old: PodGroup, new: PodGroup, spec: Findings) -> Non
         here = spec.at("preemptionPolicy")
         _check_same(before.preemption_policy, after.preemption_policy, here)
     if before.disruption_mode != after.disruption_mode:
-        hint = "create another pod group"
+        hint = "create another one"
         spec.at("disruptionMode").add(ABSENT, "cannot be changed", hint)
     if before.scheduling_constraints != after.scheduling_constraints:
-        hint = "create another pod group"
+        hint = "create another one"
         spec.at("schedulingConstraints").add(ABSENT, "cannot be changed", hint)
     was_gang, is_gang = (s.scheduling_policy.gang is not None for s in (before, after))
     if was_gang != is_gang:
-        hint = "create another pod group"
+        hint = "create another one"
         spec.at("schedulingPolicy").add(ABSENT, "cannot be switched between gang and basic", hint)
 
 

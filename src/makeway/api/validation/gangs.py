@@ -1,7 +1,7 @@
-"""Rules for gangs: the Workload and the PodGroup of scheduling.k8s.io."""
+"""Rules for gangs: the Workload and the PodGroup of scheduling.k8s.io, and our own kind."""
 
 from makeway.api.errors import ABSENT
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_key, check_name, check_short_name
 
@@ -32,7 +32,7 @@ def check_gang_workload(workload: GangWorkload, found: Findings) -> None:
     _check_order(workload.status.priority, workload.status.preemption_priority, found.at("status"))
 
 
-def check_pod_group(group: PodGroup, found: Findings) -> None:
+def check_pod_group(group: PodGroup | Gang, found: Findings) -> None:
     spec, here = group.spec, found.at("spec")
     policy, place = spec.scheduling_policy, here.at("schedulingPolicy")
     _check_one_of(policy.gang, policy.basic, "gang", "basic", place)

@@ -9,7 +9,7 @@ from makeway.api.batch import (
     PriorityClass,
 )
 from makeway.api.errors import FieldError
-from makeway.api.gangs import GangWorkload, PodGroup
+from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES, resolve_priorities
@@ -107,7 +107,7 @@ def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
 
 
 def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
-    """The same for gangs, which name classes in fields or, PodGroups, in the annotation."""
+    """The same for gangs, which name classes in fields or in the annotation."""
     classes = [view for view in views if isinstance(view, PriorityClass)]
     known = {cls.metadata.name for cls in classes} | set(SYSTEM_PRIORITIES) | {""}
     for index, view in enumerate(views):
@@ -115,7 +115,7 @@ def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
             case GangWorkload():
                 name = view.spec.preemption_priority_class_name
                 path = "spec.preemptionPriorityClassName"
-            case PodGroup():
+            case PodGroup() | Gang():
                 name = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
                 path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
             case _:
