@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,24 @@ def makeway(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Ru
         return printed.out + printed.err
 
     return run
+
+
+SPARE = QUEUES.replace("local}", "spare}").replace("vision", "spare").replace("local,", "spare,")
+
+
+def test_who_deletes_what_is_in_use_is_told_why_it_stays(
+    makeway: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spare.yaml").write_text(SPARE.rpartition("---")[0])
+    makeway("apply", "-f", str(tmp_path / "spare.yaml"))
+    monkeypatch.setattr("makeway.cli.delete._TOLD_AFTER_S", 0.3)
+    later = threading.Timer(1.5, main, [["delete", "clusterqueue", "spare"]])
+    later.start()
+    printed = makeway("delete", "resourceflavor", "spare")
+    later.join()
+
+    held = "is held by kueue.x-k8s.io/resource-in-use; it stays until nothing uses it any more"
+    assert f"resourceflavor.kueue.x-k8s.io/spare {held}" in printed
 
 
 def test_a_command_runs_as_typed_and_its_exit_code_comes_back(makeway: Run) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 
 from makeway.api import versions
+from makeway.api.labels import IN_USE
 from makeway.cli import connect
 from makeway.cli.apply import read_files, resource_of
 from makeway.cli.command import Command, Trouble
 from makeway.client import Client, NotFound, Resource
 
 _POLL_S = 0.2
+_TOLD_AFTER_S = 2.0
 _CASCADES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 
 
@@ -85,9 +88,23 @@ async def _delete(
     )
     suffix = " (dry run)" if arguments.dry_run else ""
     print(f"{connect.written(resource, name)} deleted{suffix}", flush=True)
-    while not arguments.no_wait and not arguments.dry_run:
-        if not await connect.is_there(client, resource, name, namespace):
+    if not arguments.no_wait and not arguments.dry_run:
+        await _until_gone(client, resource, name, namespace)
+
+
+async def _until_gone(client: Client, resource: Resource, name: str, namespace: str) -> None:
+    began_at, is_told = time.monotonic(), False
+    while True:
+        try:
+            document = await client.get(resource, name, namespace)
+        except NotFound:
             return
+        held_by = document["metadata"].get("finalizers") or ()
+        if held_by and not is_told and time.monotonic() - began_at > _TOLD_AFTER_S:
+            is_told = True
+            use = "; it stays until nothing uses it any more" if IN_USE in held_by else ""
+            what = f"{connect.written(resource, name)} is held by {', '.join(held_by)}{use}"
+            print(f"{what} (--no-wait doesn't wait for that)", file=sys.stderr, flush=True)
         await asyncio.sleep(_POLL_S)
 
 
