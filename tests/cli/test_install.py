@@ -165,3 +165,20 @@ def test_an_installed_wheel_has_the_kinds() -> None:
     (pattern,) = settings["tool"]["setuptools"]["package-data"]["makeway.deploy"]
 
     assert len(list((ROOT / "src" / "makeway" / "deploy").glob(pattern))) == 7
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_another_context_of_the_kubeconfig_may_be_named(
+    command: str, tmp_path: Path, capsys: Capsys
+) -> None:
+    contexts = [{"name": "here", "context": {"cluster": "c"}}]
+    server = {"server": "http://127.0.0.1:1"}
+    clusters = [{"name": "c", "cluster": server}]
+    config = {"contexts": contexts, "clusters": clusters, "current-context": "gone"}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    words = (command, "--apply", "--kubeconfig", str(tmp_path / "config"))
+
+    assert main(words) == 2
+    assert "gone" in capsys.readouterr().err
+    assert main((*words, "--context", "here")) == 2
+    assert "127.0.0.1:1" in capsys.readouterr().err

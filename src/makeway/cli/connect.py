@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from makeway.cli.command import Refusal, Trouble
-from makeway.client import ApiError, Client, NotFound, Resource, Unavailable
+from makeway.client import ApiError, Client, Resource, Unavailable
 from makeway.client.kubeconfig import (
     CLUSTER,
     Access,
@@ -46,7 +46,7 @@ def find_access(arguments: argparse.Namespace) -> Access:
     """The server that was named, or Makeway's own."""
     try:
         if arguments.kubeconfig is not None:
-            return read_kubeconfig(arguments.kubeconfig)
+            return read_kubeconfig(arguments.kubeconfig, getattr(arguments, "context", ""))
         if arguments.data_dir is None:
             for name in os.environ.get("KUBECONFIG", "").split(os.pathsep):
                 if name and Path(name).exists():
@@ -182,11 +182,3 @@ def written(resource: Resource, name: str) -> str:
     """An object as kubectl names it: job.batch/train"""
     kind = f"{resource.singular}.{resource.group}" if resource.group else resource.singular
     return f"{kind}/{name}"
-
-
-async def is_there(client: Client, resource: Resource, name: str, namespace: str) -> bool:
-    try:
-        await client.get(resource, name, namespace)
-    except NotFound:
-        return False
-    return True

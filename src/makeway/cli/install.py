@@ -73,6 +73,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="of the cluster (default: $KUBECONFIG, else ~/.kube/config)",
     )
+    parser.add_argument("--context", default="", help="of the kubeconfig (default: its current)")
 
 
 def kube_version(text: str) -> KubeVersion:
