@@ -7,17 +7,16 @@ from typing import Any
 from makeway.api.labels import QUEUE_NAME
 from makeway.client.client import Document
 from makeway.client.picture import Picture
-from makeway.client.resources import FLAVORS, JOBS, PODS, WORKLOADS
+from makeway.client.resources import FLAVORS, JOBS, PODS
 from makeway.client.writes import Key
-from makeway.controller.conditions import with_condition
 from makeway.controller.jobs import Jobs
-from tests.controller.desk import Desk
+from tests.controller.queued_desk import QueuedDesk
 
 TRAIN = Key("lab", "train")
 
 
-class Lab(Desk):
-    """A desk with a Job named train, and hands for the queues and for whoever runs Jobs."""
+class Lab(QueuedDesk):
+    """A desk with a Job named train, and hands for whoever runs Jobs."""
 
     def __init__(self, **spec: Any) -> None:
         picture = Picture()
@@ -37,38 +36,6 @@ class Lab(Desk):
     def job(self) -> Document:
         return self.get(JOBS, TRAIN)
 
-    @property
-    def workload(self) -> Document:
-        [document] = self.picture.all(WORKLOADS)
-        return document
-
-    @property
-    def workload_key(self) -> Key:
-        return Key("lab", self.workload["metadata"]["name"])
-
-    def condition(self, type: str) -> tuple[str, str]:
-        conditions = (self.workload.get("status") or {}).get("conditions") or ()
-        found = [(c["status"], c["reason"]) for c in conditions if c["type"] == type]
-        return found[0] if found else ("", "")
-
-    def say(self, type: str, status: str, reason: str, message: str = "", **fields: Any) -> None:
-        """The queues set a condition, and what goes with it."""
-        conditions = (self.workload.get("status") or {}).get("conditions") or []
-        new = with_condition(conditions, type, status, reason, message, self.now)
-        self.edit(WORKLOADS, self.workload_key, {"status": {"conditions": new, **fields}}, "status")
-
-    def reserve(self, count: int = 2, **fields: Any) -> None:
-        assigned = {"name": "main", "count": count, "flavors": {"cpu": "spot"}}
-        admission = {"clusterQueue": "big", "podSetAssignments": [assigned]}
-        if self.condition("Evicted")[0] == "True":
-            self.say("Evicted", "False", "QuotaReserved")
-        self.say("QuotaReserved", "True", "QuotaReserved", admission=admission, **fields)
-
-    def admit(self, count: int = 2, **fields: Any) -> None:
-        self.reserve(count, **fields)
-        self.say("Admitted", "True", "Admitted")
-        self.settle()
-
     def run_pods(self, *names: str) -> None:
         """Whoever runs Jobs has started pods."""
         for name in names:
@@ -85,14 +52,6 @@ class Lab(Desk):
         for name in names:
             self.delete(PODS, Key("lab", name))
         self.report(active=0, ready=0, startTime=None, conditions=[suspended("True")])
-
-    @property
-    def holds_quota(self) -> bool:
-        return self.condition("QuotaReserved")[0] == "True"
-
-    def evict(self) -> None:
-        self.say("Evicted", "True", "Preempted", "Preempted to accommodate a workload (lab/eval)")
-        self.settle()
 
 
 def job(parallelism: int = 2, **more: Any) -> Document:

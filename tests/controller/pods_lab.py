@@ -7,16 +7,15 @@ from typing import Any
 from makeway.api.labels import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL, MANAGED, QUEUE_NAME
 from makeway.client.client import Document
 from makeway.client.picture import Picture
-from makeway.client.resources import FLAVORS, PODS, WORKLOADS
+from makeway.client.resources import FLAVORS, PODS
 from makeway.client.writes import Key
-from makeway.controller.conditions import with_condition
 from makeway.controller.pods import Pods
-from tests.controller.desk import Desk
 from tests.controller.lab import flavor
+from tests.controller.queued_desk import QueuedDesk
 
 
-class PodLab(Desk):
-    """A desk with hands for whoever creates pods, for the queues, and for whoever runs pods."""
+class PodLab(QueuedDesk):
+    """A desk with hands for whoever creates pods and for whoever runs them."""
 
     def __init__(self) -> None:
         picture = Picture()
@@ -38,54 +37,6 @@ class PodLab(Desk):
     def remove(self, *names: str) -> None:
         for name in names:
             self.delete(PODS, Key("lab", name))
-        self.settle()
-
-    # The queues
-
-    @property
-    def workload(self) -> Document:
-        [document] = self.picture.all(WORKLOADS)
-        return document
-
-    @property
-    def has_workload(self) -> bool:
-        return bool(list(self.picture.keys(WORKLOADS)))
-
-    @property
-    def workload_key(self) -> Key:
-        return Key("lab", self.workload["metadata"]["name"])
-
-    def condition(self, type: str) -> tuple[str, str]:
-        conditions = (self.workload.get("status") or {}).get("conditions") or ()
-        found = [(c["status"], c["reason"]) for c in conditions if c["type"] == type]
-        return found[0] if found else ("", "")
-
-    @property
-    def holds_quota(self) -> bool:
-        return self.condition("QuotaReserved")[0] == "True"
-
-    def say(self, type: str, status: str, reason: str, message: str = "", **fields: Any) -> None:
-        conditions = (self.workload.get("status") or {}).get("conditions") or []
-        new = with_condition(conditions, type, status, reason, message, self.now)
-        self.edit(WORKLOADS, self.workload_key, {"status": {"conditions": new, **fields}}, "status")
-
-    def reserve(self) -> None:
-        assigned = [
-            {"name": pod_set["name"], "count": pod_set["count"], "flavors": {"cpu": "spot"}}
-            for pod_set in self.workload["spec"]["podSets"]
-        ]
-        if self.condition("Evicted")[0] == "True":
-            self.say("Evicted", "False", "QuotaReserved")
-        admission = {"clusterQueue": "big", "podSetAssignments": assigned}
-        self.say("QuotaReserved", "True", "QuotaReserved", admission=admission)
-
-    def admit(self) -> None:
-        self.reserve()
-        self.say("Admitted", "True", "Admitted")
-        self.settle()
-
-    def evict(self) -> None:
-        self.say("Evicted", "True", "Preempted", "Preempted to accommodate a workload (lab/eval)")
         self.settle()
 
     # Whoever runs pods

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from makeway.controller.conditions import with_condition, without_condition
+from makeway.controller.conditions import (
+    conditions_of,
+    true_types,
+    with_condition,
+    without_condition,
+)
 
 READY = {
     "type": "Ready",
@@ -11,6 +16,18 @@ READY = {
     "message": "all there",
     "lastTransitionTime": "1970-01-01T00:00:10Z",
 }
+
+
+def test_an_object_that_says_nothing_of_itself_has_no_conditions() -> None:
+    assert conditions_of({"status": {"conditions": [READY]}}) == [READY]
+    assert conditions_of({"status": {"conditions": None}}) == []
+    assert conditions_of({"status": None}) == conditions_of({}) == []
+
+
+def test_only_what_is_said_to_be_true_holds() -> None:
+    full, odd = {"type": "Full", "status": "False"}, {"type": "Odd"}
+
+    assert true_types([READY, full, odd, {}]) == {"Ready"}
 
 
 def test_a_new_condition_comes_last_with_the_time_of_now() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from makeway.cli import connect
 from makeway.cli.command import Command, Trouble
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
+from makeway.cli.reading import items_at
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
 from makeway.cli.standing import job_text
@@ -125,7 +126,7 @@ def test_of(text: str) -> Test:
 
 
 def _condition(document: Document | None, name: str) -> str:
-    for condition in ((document or {}).get("status") or {}).get("conditions") or ():
+    for condition in items_at(document, "status", "conditions"):
         if condition.get("type", "").lower() == name.lower():
             return str(condition.get("status", "")).lower()
     return ""

@@ -43,6 +43,7 @@ from makeway.client.resources import (
     WORKLOADS,
 )
 from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
+from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.overlooked import Overlooked
 from makeway.controller.statuses import (
@@ -148,19 +149,14 @@ class _Sign(NamedTuple):
 def _sign_of(document: Document) -> _Sign:
     metadata = document["metadata"]
     annotations = metadata.get("annotations") or {}
+    true = true_types(conditions_of(document))
     return _Sign(
         metadata["uid"],
         metadata.get("generation") or 0,
         annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
         bool(owner_of(document)) or annotations.get(IS_GROUP) == "true",
-        _lacks_pods(document),
+        LACKS_PODS in true and RESERVED not in true,
     )
-
-
-def _lacks_pods(document: Document) -> bool:
-    conditions = (document.get("status") or {}).get("conditions") or ()
-    true = {c.get("type") for c in conditions if c.get("status") == "True"}
-    return LACKS_PODS in true and RESERVED not in true
 
 
 class _Track:
@@ -538,7 +534,7 @@ class Admission:
         entry = self.engine.state.entries.get(key)
         if document is None or entry is None or entry.phase is not Phase.PENDING:
             return False
-        conditions = (document.get("status") or {}).get("conditions") or ()
+        conditions = conditions_of(document)
         shown = {tuple(c.get(field, "") for field in Told._fields) for c in conditions}
         return any(told.type == RESERVED and told not in shown for told in news.told)
 

@@ -14,7 +14,7 @@ from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import BUDGETS, JOBS, PODS
 from makeway.client.writes import Key, status_patch
-from makeway.controller.conditions import with_condition
+from makeway.controller.conditions import conditions_of, with_condition
 from makeway.translate.placement import ENDED
 
 CHARGED_MAX_S = 120.0  # a pod that was to go and is still there after so long stays after all
@@ -137,7 +137,7 @@ class BudgetStatuses(Reconciler):
             "disruptedPods": {name: format_time(at) for name, at in sorted(charged.items())},
             "observedGeneration": generation,
             "conditions": with_condition(
-                (document.get("status") or {}).get("conditions") or (),
+                conditions_of(document),
                 "DisruptionAllowed",
                 "True" if allowed else "False",
                 "SufficientPods" if allowed else "InsufficientPods",

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from makeway.api.times import format_time
 from makeway.client.client import Document
+
+
+def conditions_of(document: Document) -> Sequence[Document]:
+    """Those in its status, as the list that stands there; an empty list where there are none."""
+    conditions: list[Document] = (document.get("status") or {}).get("conditions") or []
+    return conditions
+
+
+def true_types(conditions: Iterable[Document]) -> set[str]:
+    """The types of those that hold."""
+    true: set[str] = set()
+    for condition in conditions:  # a comprehension is slower, and this runs for every change
+        if condition.get("status") == "True":
+            true.add(condition.get("type", ""))
+    return true
 
 
 def with_condition(

@@ -18,7 +18,7 @@ from makeway.client.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import PODS, WORKLOADS
 from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
-from makeway.controller.conditions import with_condition
+from makeway.controller.conditions import conditions_of, true_types, with_condition
 
 UNSCHEDULABLE = "Unschedulable"
 FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
@@ -128,16 +128,11 @@ class PodErrands(Reconciler):
     def _evict(self, key: Key, errand: ToEvict, pod: Document, now: float) -> Plan:
         if any(self._evictions.is_under_way(workload) for workload in errand.after):
             return NOTHING
-        status = pod.get("status") or {}
+        before = conditions_of(pod)
         conditions = with_condition(
-            status.get("conditions") or (),
-            "DisruptionTarget",
-            "True",
-            errand.reason,
-            errand.message,
-            now,
+            before, "DisruptionTarget", "True", errand.reason, errand.message, now
         )
-        if conditions != list(status.get("conditions") or ()):
+        if conditions != before:
             return _plan(status_patch(PODS, pod, {"conditions": conditions}))
         then = (Say(about=pod, reason=errand.event, message=errand.message),)
         if errand.is_asked:
@@ -149,7 +144,7 @@ class PodErrands(Reconciler):
         if now < errand.not_before:
             return Plan((), errand.not_before)
         status = pod.get("status") or {}
-        conditions = list(status.get("conditions") or ())
+        conditions = conditions_of(pod)
         told = _message_of(conditions)
         is_new = told is None or gist_of(told) != errand.gist
         is_moved = (status.get("nominatedNodeName") or None) != errand.nominated
@@ -221,7 +216,7 @@ class WorkloadEvictions(Reconciler):
             self._finish(key)
             return NOTHING
         conditions = with_condition(
-            document["status"]["conditions"],
+            conditions_of(document),
             "Evicted",
             "True",
             PREEMPTED_IN_PLACEMENT,
@@ -276,6 +271,5 @@ def _message_of(conditions: Sequence[Document]) -> str | None:
 
 
 def _holds(workload: Document) -> bool:
-    conditions = (workload.get("status") or {}).get("conditions") or ()
-    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    true = true_types(conditions_of(workload))
     return "Admitted" in true and "Evicted" not in true

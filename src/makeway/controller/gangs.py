@@ -25,7 +25,7 @@ from makeway.client.parts import NOTHING, Plan, Reconciler
 from makeway.client.picture import Picture
 from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASSES
 from makeway.client.writes import Key, status_patch
-from makeway.controller.conditions import with_condition
+from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.placement.model import PodKey
 from makeway.translate.placement import ENDED, not_matching_condition
 
@@ -120,7 +120,7 @@ class GangStatuses(Reconciler):
         before = document.get("status") or {}
         after = dict(before)
         resolved = self._resolved(view)
-        conditions = _with_resolution(list(before.get("conditions") or ()), resolved, now)
+        conditions = _with_resolution(list(conditions_of(document)), resolved, now)
         if isinstance(view, GangWorkload):
             _put_numbers(after, resolved.priorities)
         else:
@@ -161,10 +161,7 @@ class GangStatuses(Reconciler):
         members = [self._members[pod] for pod in sorted(self._pods_of.get(key, ()))]
         gang = view.spec.scheduling_policy.gang
         bound = sum(member.is_bound for member in members)
-        was_scheduled = any(
-            c.get("type") == INITIALLY_SCHEDULED and c.get("status") == "True" for c in conditions
-        )
-        if was_scheduled:
+        if INITIALLY_SCHEDULED in true_types(conditions):
             return conditions
         if bound >= (1 if gang is None else gang.min_count):
             message = f"{bound} pods have a node"

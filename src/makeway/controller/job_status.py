@@ -15,7 +15,7 @@ from makeway.api.queueing import Workload
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
 from makeway.client.writes import Patch, status_patch
-from makeway.controller.conditions import with_condition, without_condition
+from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released
 from makeway.controller.workload_writes import workload_patch
@@ -32,7 +32,7 @@ class Draft:
     def __init__(self, document: Document, workload: Workload, now: float) -> None:
         self.document, self.workload, self._now = document, workload, now
         self._before: Document = document.get("status") or {}
-        self._conditions: list[Document] = list(self._before.get("conditions") or ())
+        self._conditions = list(conditions_of(document))
         self._fields: Document = {}
 
     def patch(self) -> Patch | None:
@@ -43,7 +43,7 @@ class Draft:
         changes = {
             name: value for name, value in self._fields.items() if self._before.get(name) != value
         }
-        if self._conditions != (self._before.get("conditions") or []):
+        if self._conditions != conditions_of(self.document):
             changes["conditions"] = self._conditions
         if changes:
             return status_patch(WORKLOADS, self.document, changes)

@@ -19,6 +19,7 @@ from makeway.client.picture import Picture
 from makeway.client.resources import WORKLOADS
 from makeway.client.writes import Key
 from makeway.controller import metric_families as families
+from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
 from makeway.controller.series import Counter, Family, Histogram, Readings, Values
 from makeway.controller.statuses import PODS_READY
@@ -341,7 +342,7 @@ def _was_evicted(document: Document, reason: str) -> bool:
 
 def _ready_at(document: Document) -> float | None:
     """Since when all pods have been ready; None if they are not."""
-    for condition in (document.get("status") or {}).get("conditions") or ():
+    for condition in conditions_of(document):
         if condition["type"] == PODS_READY and condition["status"] == "True":
             since = condition.get("lastTransitionTime")
             return parse_time(since) if since else None

@@ -35,6 +35,7 @@ from makeway.client.resources import (
     WORKLOADS,
 )
 from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Say, Write
+from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.errands import (
     PodErrands,
     ToBind,
@@ -481,12 +482,8 @@ def _as_gangs(document: Document) -> Document:
 
 def _is_admitted(document: Document) -> bool:
     """Whether a queue Workload may run; told without reading all of it."""
-    true = {
-        condition.get("type")
-        for condition in (document.get("status") or {}).get("conditions") or ()
-        if condition.get("status") == "True"
-    }
-    return "Admitted" in true and not true & {"Evicted", "Finished"}
+    true = true_types(conditions_of(document))
+    return "Admitted" in true and true.isdisjoint(("Evicted", "Finished"))
 
 
 def _replica_of(key: Key, view: batch.Pod) -> tuple[Key, str] | None:

@@ -28,6 +28,7 @@ from makeway.api.labels import (
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.client.writes import Key
+from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.job_workload import number_in
 
 STOPPING = "TerminationTarget"  # condition of a pod: why a queue ends it
@@ -101,7 +102,7 @@ def member_of(key: Key, document: Document) -> Member:
     spec = document.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
-    true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
+    true = true_types(conditions_of(document))
     is_gated = ADMISSION_GATE in gates
     shape, defect = _role_in(document)
     # What an admission adds would make it another one; before, nobody's word counts.

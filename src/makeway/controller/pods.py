@@ -33,7 +33,7 @@ from makeway.client.parts import Plan
 from makeway.client.picture import Picture
 from makeway.client.resources import PODS, WORKLOADS
 from makeway.client.writes import Key, Patch, Say, Write, as_seen, status_patch
-from makeway.controller.conditions import with_condition
+from makeway.controller.conditions import conditions_of, with_condition
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import Draft
 from makeway.controller.job_template import Additions
@@ -260,8 +260,7 @@ class Pods(WorkloadKeeper):
         if member.is_told:
             said = Say(about=_about(member), reason="Stopped", message=message)
             return [deletion(PODS, document, then=(said,))]
-        conditions = (document.get("status") or {}).get("conditions") or ()
-        told = with_condition(conditions, STOPPING, "True", reason, message, now)
+        told = with_condition(conditions_of(document), STOPPING, "True", reason, message, now)
         return [status_patch(PODS, document, {"conditions": told})]
 
     def _tidy(self, unit: Unit) -> Sequence[Write]:

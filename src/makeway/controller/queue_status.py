@@ -20,7 +20,7 @@ from makeway.client.parts import Outcome, Plan
 from makeway.client.picture import Picture
 from makeway.client.resources import LOCAL_QUEUES, QUEUES
 from makeway.client.writes import Key, ObjectWrite, Patch, Say
-from makeway.controller.conditions import with_condition, without_condition
+from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.engine.engine import Engine
 from makeway.engine.entry import HOLDING, Entry, Phase
 from makeway.engine.explain import inactivity
@@ -105,7 +105,7 @@ class QueueStatus:
             for order in queue.holders:
                 count.add(order[5])
             conditions = with_condition(
-                _conditions(document), "Active", *_queue_activity(state, queue), now=now
+                conditions_of(document), "Active", *_queue_activity(state, queue), now=now
             )
             found = self._unsupported_in(QUEUES, key, document, queueing.ClusterQueue)
             cells = tuple(quotas_of(queue.spec))
@@ -130,7 +130,7 @@ class QueueStatus:
             queue = state.queues.get(local_queue.queue)
             activity = _local_activity(local_queue.stop_policy, queue)
             cells = tuple(quotas_of(queue.spec)) if queue is not None else ()
-            conditions = with_condition(_conditions(document), "Active", *activity, now=now)
+            conditions = with_condition(conditions_of(document), "Active", *activity, now=now)
             found = self._unsupported_in(LOCAL_QUEUES, key, document, queueing.LocalQueue)
             status = _status(count, cells, None)
             status["conditions"] = with_unsupported(conditions, found, now)
@@ -172,10 +172,6 @@ def with_unsupported(
         return without_condition(conditions, UNSUPPORTED_FIELD)
     message = "; ".join(f"{item.path}: {item.what} is not supported" for item in found)
     return with_condition(conditions, UNSUPPORTED_FIELD, "True", "NotSupported", message, now=now)
-
-
-def _conditions(document: Document) -> list[Document]:
-    return list((document.get("status") or {}).get("conditions") or ())
 
 
 def _queue_activity(state: ClusterState, queue: QueueState) -> tuple[str, str, str]:

@@ -6,14 +6,19 @@ workload, never from the decision alone, so that a status written late is as tru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.client.writes import as_seen
-from makeway.controller.conditions import with_condition, without_condition
+from makeway.controller.conditions import (
+    conditions_of,
+    true_types,
+    with_condition,
+    without_condition,
+)
 from makeway.engine.decisions import (
     Admit,
     Deactivate,
@@ -245,13 +250,13 @@ def status_patch(
 
     `lets_go`: nobody runs it, so what it is told to give back is back at once.
     """
-    old = document.get("status") or {}
+    old, before = document.get("status") or {}, conditions_of(document)
+    true = true_types(before)
     news = _with_words_of_checks(news, old)
     is_leaving = status.eviction is not None and status.assignment is not None
     holds = status.assignment is not None and not (is_leaving and lets_go)
-    conditions = _conditions(old, status, news, now, holds=holds, is_leaving=is_leaving)
     patch: dict[str, Any] = {
-        "conditions": conditions,
+        "conditions": _conditions(before, status, news, now, holds=holds, is_leaving=is_leaving),
         "admission": None,
         "requeueState": _requeue_state(status),
     }
@@ -261,13 +266,13 @@ def status_patch(
             "clusterQueue": status.queue,
             "podSetAssignments": _assignments(status.assignment),
         }
-    is_new = holds and not _is_true(old, RESERVED)
+    is_new = holds and RESERVED not in true
     if (is_new and news.checks) or ((is_new or not holds) and old.get("admissionChecks")):
         patch["admissionChecks"] = [_open_check(name, now) for name in news.checks if holds]
     if status.history or old.get("flavorAssignmentHistory"):
         patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
     evicted = next((told for told in news.told if told.type == EVICTED), None)
-    if evicted is not None and not (_is_true(old, EVICTED) or _is_forgotten(evicted, status)):
+    if evicted is not None and not (EVICTED in true or _is_forgotten(evicted, status)):
         patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
     return {"metadata": as_seen(document), "status": patch}
 
@@ -289,7 +294,7 @@ def _with_words_of_checks(news: News, old: Mapping[str, Any]) -> News:
 
 
 def _conditions(
-    old: Mapping[str, Any],
+    before: Sequence[Document],
     status: WorkloadStatus,
     news: News,
     now: float,
@@ -297,9 +302,9 @@ def _conditions(
     holds: bool,
     is_leaving: bool,
 ) -> list[Document]:
-    conditions: list[Document] = list(old.get("conditions") or ())
+    conditions, was_reserved = list(before), RESERVED in true_types(before)
     for told in news.told:
-        if told.type == RESERVED and told.status == "True" and _is_true(old, RESERVED):
+        if told.type == RESERVED and told.status == "True" and was_reserved:
             continue  # it was reserved before, and is admitted now
         if told.type == EVICTED and status.assignment is None:
             continue  # nothing was stopped
@@ -307,7 +312,7 @@ def _conditions(
             continue
         conditions = with_condition(conditions, *told, now=now)
     if holds and not is_leaving:
-        conditions = _begun(conditions, is_new=not _is_true(old, RESERVED), now=now)
+        conditions = _begun(conditions, is_new=not was_reserved, now=now)
     elif not holds:
         conditions = _with_preemptor(released(conditions, now), status.preemptor, now)
     return conditions
@@ -322,7 +327,7 @@ def _is_forgotten(told: Told, status: WorkloadStatus) -> bool:
 
 def _with_preemptor(conditions: list[Document], is_preemptor: bool, now: float) -> list[Document]:
     """Who finds this after a restart keeps the place for it that its victims free, or doesn't."""
-    if _is_true({"conditions": conditions}, PREEMPTOR) == is_preemptor:
+    if (PREEMPTOR in true_types(conditions)) == is_preemptor:
         return conditions
     word = next((c.get("reason", "") for c in conditions if c.get("type") == RESERVED), "Pending")
     if is_preemptor:
@@ -364,13 +369,6 @@ def released(conditions: list[Document], now: float) -> list[Document]:
                 conditions, ADMITTED, "False", "NoReservation", message, now=now
             )
     return conditions
-
-
-def _is_true(status: Mapping[str, Any], type: str) -> bool:
-    return any(
-        condition.get("type") == type and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
 
 
 def _assignments(assignment: Assignment) -> list[Document]:

@@ -14,6 +14,7 @@ from makeway.client.client import Document
 from makeway.client.picture import Picture, owner_of
 from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.client.writes import Key
+from makeway.controller.conditions import conditions_of
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.translate.explanation import explanation_lines
@@ -61,7 +62,7 @@ class Visibility:
         return Counter(
             condition.get("message") or "nobody has looked at it yet"
             for pod in pods
-            for condition in (pod.get("status") or {}).get("conditions") or ()
+            for condition in conditions_of(pod)
             if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False")
         )
 
