@@ -61,7 +61,7 @@ def test_the_namespace_and_the_kinds_come_before_what_needs_them(capsys: Capsys)
     documents, warnings = printed(capsys, "install")
 
     order = kinds(documents)
-    assert order[:8] == ["Namespace", *["CustomResourceDefinition"] * 7]
+    assert order[:9] == ["Namespace", *["CustomResourceDefinition"] * 8]
     assert order.index("ServiceAccount") < order.index("ClusterRoleBinding")
     assert order[-1] == "Deployment"
     assert warnings == ""
@@ -142,7 +142,7 @@ def test_uninstalling_begins_with_the_policies_and_leaves_the_kinds(capsys: Caps
     assert "Namespace" not in order
     assert "finalizer" in warnings
     documents, warnings = printed(capsys, "uninstall", "--crds")
-    assert kinds(documents)[-7:] == ["CustomResourceDefinition"] * 7
+    assert kinds(documents)[-8:] == ["CustomResourceDefinition"] * 8
     assert "all queues" in warnings
 
 
@@ -164,7 +164,7 @@ def test_an_installed_wheel_has_the_kinds() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (pattern,) = settings["tool"]["setuptools"]["package-data"]["makeway.deploy"]
 
-    assert len(list((ROOT / "src" / "makeway" / "deploy").glob(pattern))) == 7
+    assert len(list((ROOT / "src" / "makeway" / "deploy").glob(pattern))) == 8
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
