@@ -266,7 +266,7 @@ class Admission:
             track = None
         if track is not None and track.sign == sign:
             # By far the most changes are of the status alone; the rest need not be read again.
-            document = {**document, "spec": {}}
+            document = {"spec": {}, "status": document.get("status")}
         view = decode_own(queueing.Workload, document).object
         if view is None:
             log.error("kind=Workload name=%s problem=unreadable", key)
