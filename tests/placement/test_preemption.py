@@ -1,6 +1,14 @@
 """Who makes way, who is spared, and why."""
 
-from makeway.placement.decisions import Bind, Preempt, SpareReason, VictimReason, Wait, WaitReason
+from makeway.placement.decisions import (
+    Bind,
+    Preempt,
+    SpareReason,
+    Unwind,
+    VictimReason,
+    Wait,
+    WaitReason,
+)
 from makeway.placement.events import BindFailed, EvictionFailed
 from makeway.placement.model import GangKey, PodKey
 from tests.placement.scenario import Cluster, bound, nominated, short, victims
@@ -237,6 +245,18 @@ def test_a_bind_that_stops_short_is_unwound() -> None:
     (unwind, *_) = lab.state.place(now=9)
     assert unwind.gang == GangKey("lab/g")  # type: ignore[union-attr]
     assert unwind.pods == (PodKey("lab/g-0"),)  # type: ignore[union-attr]
+
+
+def test_but_nobody_who_ran_before_is() -> None:
+    lab = Cluster(n1=4, n2=4, n3=4)
+    lab.gang("g", min_count=3)
+    for number in (0, 1):
+        lab.pod(f"g-{number}", gang="g", on=f"n{number + 1}")  # the third of them has ended
+    lab.pod("g-2", gang="g")
+    assert bound(lab.place("g")) == {"g-2": "n3"}
+
+    lab.tell(BindFailed(PodKey("lab/g-2")))
+    assert not any(isinstance(decision, Unwind) for decision in lab.state.place(now=9))
 
 
 def test_what_was_decided_counts_until_it_is_seen() -> None:

@@ -169,7 +169,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwind:
-    """A bind stopped short of what has to run together: evict those that were bound."""
+    """A bind stopped short of what has to run together: evict those that were bound with it."""
 
     gang: GangKey
     pods: tuple[PodKey, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.engine.model import WorkloadKey
 from makeway.placement.asks import Ask, Cluster, is_loose
@@ -48,6 +48,11 @@ from makeway.placement.units import NOWHERE, UnitTable
 _K = TypeVar("_K")
 
 
+class _Bound(NamedTuple):
+    node: NodeName
+    together: tuple[PodKey, ...]  # who was bound by the same decision
+
+
 class PlacementState:
     def __init__(self) -> None:
         columns = Columns()
@@ -61,10 +66,11 @@ class PlacementState:
         self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound
         self._waiting: set[PodKey] = set()  # exactly the pods without a node that aren't leaving
         self._nominated: set[PodKey] = set()  # those of them with a nomination
-        self._assumed_nodes: dict[PodKey, NodeName] = {}  # bound by us, not confirmed yet
+        self._assumed: dict[PodKey, _Bound] = {}  # bound by us, not confirmed yet
         self._assumed_leaving: set[PodKey] = set()  # evicted by us, not gone yet
         self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before those seen
-        self._short: set[GangKey] = set()  # a bind of theirs failed
+        # Who was bound together with one whose bind failed.
+        self._short: dict[GangKey, set[PodKey]] = {}
         self._given_up = 0  # nominations so far
         self._changes = 0  # that could give a place to somebody who waits
         self._parked: dict[Unit, int] = {}  # how many changes there had been when it had to wait
@@ -129,9 +135,9 @@ class PlacementState:
         """Count a pod as it is seen, but for what we have decided and nobody has confirmed yet."""
         key = pod.key
         if pod.node is not None:
-            self._assumed_nodes.pop(key, None)
-        elif key in self._assumed_nodes:
-            pod = replace(pod, node=self._assumed_nodes[key])
+            self._assumed.pop(key, None)
+        elif key in self._assumed:
+            pod = replace(pod, node=self._assumed[key].node)
         if key in self._assumed_leaving:
             pod = replace(pod, terminating=True)
         if key in self._nominations:
@@ -142,7 +148,7 @@ class PlacementState:
     def _lose_pod(self, key: PodKey) -> None:
         if key in self._pods:
             self._take_out(key)
-        self._assumed_nodes.pop(key, None)
+        self._assumed.pop(key, None)
         self._assumed_leaving.discard(key)
         self._nominations.pop(key, None)
         self._budgets.forget(key)
@@ -162,12 +168,13 @@ class PlacementState:
         self._wake(gang_unit(key))
 
     def _take_back_bind(self, key: PodKey) -> None:
-        if self._assumed_nodes.pop(key, None) is None:
+        bound = self._assumed.pop(key, None)
+        if bound is None:
             return
         pod = self._pods[key]
         self._put(replace(pod, node=None, started_at=None))
         if pod.gang is not None:
-            self._short.add(pod.gang)
+            self._short.setdefault(pod.gang, set()).update(bound.together)
 
     # Where a pod is filed.
 
@@ -362,8 +369,9 @@ class PlacementState:
             case Bind():
                 for member in ask.members:  # those left over wait for no place in particular
                     self._nominate(member.key, None)
+                together = tuple(place.pod for place in decision.placement)
                 for place in decision.placement:
-                    self._assumed_nodes[place.pod] = place.node
+                    self._assumed[place.pod] = _Bound(place.node, together)
                     pod = self._pods[place.pod]
                     started_at = now if pod.started_at is None else pod.started_at
                     self._put(replace(pod, node=place.node, started_at=started_at))
@@ -415,15 +423,20 @@ class PlacementState:
         )
 
     def _unwind(self) -> Iterable[Unwind]:
-        """Gangs of which a bind failed and that now run with too few."""
-        for key in sorted(self._short):
+        """Gangs of which a bind failed and that now run with too few.
+
+        Members that ran before go on: that others ended, or that more are asked for by now, is no
+        reason to stop them.
+        """
+        for key, together in sorted(self._short.items()):
             gang = self._gangs.get(key)
-            pods = tuple(
+            stay = [
                 member
                 for member in sorted(self._members.get(key, ()))
                 if self._pods[member].node is not None and not self._pods[member].terminating
-            )
-            if gang is not None and 0 < len(pods) < gang.min_count:
+            ]
+            pods = tuple(member for member in stay if member in together)
+            if gang is not None and pods and len(stay) < gang.min_count:
                 self._count_as_leaving(pods)
                 yield Unwind(gang=key, pods=pods)
         self._short.clear()
