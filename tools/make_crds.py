@@ -323,12 +323,24 @@ _WORKLOAD: dict[str, Schema] = {
 }
 
 _IS_GANG = "has({0}.schedulingPolicy.gang)"
+_FIXED = "cannot be changed; create another one"
+
+
+def _same_or(empty: str, *path: str) -> str:
+    """Whether a field is as it was, where nothing and an empty value are the same."""
+
+    def value(of: str) -> str:
+        steps = [".".join((of, *path[: depth + 1])) for depth in range(len(path))]
+        return f"({' && '.join(f'has({step})' for step in steps)} ? {steps[-1]} : {empty})"
+
+    return f"{value('self')} == {value('oldSelf')}"
+
+
 _GANG: dict[str, Schema] = {
     "": rules(
-        *(
-            rule(_same(field), "cannot be changed; create another one", f".{field}")
-            for field in ("priorityClassName", "disruptionMode", "schedulingConstraints")
-        ),
+        rule(_same_or("''", "priorityClassName"), _FIXED, ".priorityClassName"),
+        rule(_same("disruptionMode"), _FIXED, ".disruptionMode"),
+        rule(_same_or("[]", "schedulingConstraints", "topology"), _FIXED, ".schedulingConstraints"),
         rule(
             f"{_IS_GANG.format('self')} == {_IS_GANG.format('oldSelf')}",
             "cannot be switched between gang and basic",
@@ -366,7 +378,11 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
             )
         ),
     },
-    "Gang": under("spec", _GANG),
+    "Gang": {
+        **under("spec", _GANG),
+        # Pods name it by a label.
+        "metadata": {"properties": {"name": {"type": "string", "maxLength": 63}}},
+    },
     "LocalQueue": {"spec.clusterQueue": {**NAME, **FIXED}},
     "ResourceFlavor": under("spec", _FLAVOR),
     "Workload": _WORKLOAD,

@@ -242,6 +242,10 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_document() -> None:
     [
         ("priority: high", '"high" is not a whole number; write a number without quotes'),
         (
+            "priority: 1.5",
+            "1.5 is not a whole number; write a number without a point or exponent",
+        ),
+        (
             "priority: 3000000000",
             "3000000000 is out of range; write a number between -2147483648 and 2147483647",
         ),

@@ -89,7 +89,7 @@ def test_a_gang_starts_when_the_last_of_its_pods_is_there(up: Up) -> None:
         conditions = listed(up, "pods")[0]["status"].get("conditions") or ()
         return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
 
-    wait_until(lambda: "2 pods of the gang default/gangs/ring have to be placed" in reason())
+    wait_until(lambda: "2 pods of the gang default/ring have to be placed" in reason())
     up.kubectl("create", "-f", "-", given=second)
 
     wait_until(lambda: phases(up) == ["Succeeded", "Succeeded"])

@@ -17,7 +17,7 @@ from makeway.client.resources import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, 
 from makeway.deploy.objects import LEASE, NAME
 from makeway.deploy.rights import CLUSTER_RULES, lease_rules
 from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
-from tests.kube.plane import require_assets
+from tests.kube.plane import ALL_CONTROLLERS, require_assets
 
 pytestmark = pytest.mark.kube
 
@@ -93,7 +93,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "--feature-gates=GenericWorkload=true",
         "--runtime-config=scheduling.k8s.io/v1beta1=true",
     )
-    plane = BarePlane(folder, flags=flags)
+    # The last one makes `view` and `edit` of their parts.
+    controllers = (*ALL_CONTROLLERS, "clusterrole-aggregation-controller")
+    plane = BarePlane(folder, controllers, flags=flags)
     try:
         yield Cluster(plane)
     finally:
@@ -324,3 +326,27 @@ def test_without_the_right_to_hold_owners_some_servers_refuse_workloads(
         return False
 
     cluster.until("it is refused", is_refused)
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "is_allowed"),
+    [("view", "list", True), ("view", "create", False), ("edit", "create", True)],
+)
+def test_kubernetes_own_roles_take_in_what_users_may_do_with_gangs(
+    cluster: Cluster, requests: list[Request], role: str, verb: str, is_allowed: bool
+) -> None:
+    group = "rbac.authorization.k8s.io"
+    bound: Document = {"kind": "RoleBinding", "metadata": {"name": f"{role}-{verb}"}}
+    bound["roleRef"] = {"apiGroup": group, "kind": "ClusterRole", "name": role}
+    subject = {"kind": "User", "apiGroup": group, "name": f"a-user-who-may-{role}"}
+    cluster.create({"apiVersion": f"{group}/v1", **bound, "subjects": [subject]})
+    asked = {"namespace": "default", "group": GANGS.group, "resource": GANGS.plural, "verb": verb}
+    review: Document = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    review |= {"metadata": {}, "spec": {"user": subject["name"], "resourceAttributes": asked}}
+
+    def is_so() -> bool:
+        kind = Resource(review["apiVersion"], "subjectaccessreviews", review["kind"], False)
+        answer = cluster.do(lambda client: client.create(kind, review))
+        return bool(answer["status"].get("allowed", False)) is is_allowed
+
+    cluster.until(f"{role} may {'' if is_allowed else 'not '}{verb}", is_so)

@@ -9,6 +9,7 @@ from makeway.api.batch import Pod as PodView
 from makeway.api.batch import PriorityClass
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.intake import take_in
+from makeway.api.labels import POD_SET, WORKLOAD
 from makeway.api.meta import ObjectMeta
 from makeway.api.priorities import resolve_priorities
 from makeway.api.validation import validate_set
@@ -87,6 +88,9 @@ def test_a_pod_names_its_gang_either_way() -> None:
     label = {"makeway.dev/gang": "train"}
     assert gang_key_of(pod(label)) == "lab/gangs/train"
     assert gang_key_of(pod(label, schedulingGroup=group)) == "lab/train-workers"
+    queued = pod({**label, POD_SET: "main"})
+    queued = replace(queued, metadata=replace(queued.metadata, annotations={WORKLOAD: "job-a"}))
+    assert gang_key_of(queued) == "lab/job-a/pod-sets/main"  # what a queue admitted stays together
     assert gang_key_of(pod()) is None
 
 
@@ -122,6 +126,17 @@ def test_a_pod_names_its_gang_either_way() -> None:
             own_gang(schedulingPolicy={"gang": {"minCount": 2}, "basic": {}}),
             "spec.schedulingPolicy: has both gang and basic; keep one of them",
             id="two policies",
+        ),
+        pytest.param(
+            {**own_gang(), "metadata": {"name": "g" * 64, "namespace": "lab"}},
+            f'metadata.name: "{"g" * 58}… has 64 characters; write at most 63 characters: '
+            "pods name it by a label",
+            id="too long for a label",
+        ),
+        pytest.param(
+            own_gang(schedulingPolicy={"basic": {"minCount": 3}}),
+            "spec.schedulingPolicy.basic.minCount: is not a known field; remove it",
+            id="basic with a number",
         ),
         pytest.param(
             own_gang(priority=7),

@@ -413,7 +413,8 @@ def _int_decoder(bits: int) -> Decoder:
 
     def decode_int(value: Any, path: Path, notes: Notes) -> Any:
         if not isinstance(value, int) or isinstance(value, bool):
-            notes.error(path, value, "is not a whole number", "write a number without quotes")
+            hint = "without a point or exponent" if isinstance(value, float) else "without quotes"
+            notes.error(path, value, "is not a whole number", f"write a number {hint}")
         elif not -highest - 1 <= value <= highest:
             hint = f"write a number between {-highest - 1} and {highest}"
             notes.error(path, value, "is out of range", hint)

@@ -134,11 +134,32 @@ class PodGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """As NoFields, of a kind to which nobody else will add some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSchedulingPolicy:
+    """As of a PodGroup."""
+
+    gang: GangSchedulingPolicy | None = None
+    basic: Nothing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnDisruptionMode:
+    """As of a PodGroup."""
+
+    single: Nothing | None = None
+    all: Nothing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """That of a PodGroup, but for the numbers that Kubernetes fills in from the class."""
 
-    scheduling_policy: SchedulingPolicy
-    disruption_mode: DisruptionMode | None = None  # None: single
+    scheduling_policy: OwnSchedulingPolicy
+    disruption_mode: OwnDisruptionMode | None = None  # None: single
     priority_class_name: str = ""
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
 

@@ -17,7 +17,7 @@ from makeway.api.gangs import (
     GangWorkload,
     PodGroup,
 )
-from makeway.api.labels import GANG, PREEMPTION_PRIORITY_CLASS
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import Condition
 from makeway.api.priorities import Priorities, Resolved, resolve_priorities
 from makeway.client.client import Document, Resource
@@ -27,7 +27,7 @@ from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASS
 from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.placement.model import PodKey
-from makeway.translate.placement import ENDED, not_matching_condition
+from makeway.translate.placement import ENDED, not_matching_condition, own_gang_of
 
 
 class _Member(NamedTuple):
@@ -108,8 +108,7 @@ class GangStatuses(Reconciler):
         if self._resource == GANG_WORKLOADS:
             return "" if reference is None else reference.name
         if self._resource == GANGS:
-            is_free = reference is None and group is None
-            return view.metadata.labels.get(GANG, "") if is_free else ""
+            return own_gang_of(view)
         return "" if group is None else group.pod_group_name
 
     def reconcile(self, key: Key, now: float) -> Plan:

@@ -17,7 +17,7 @@ from makeway.deploy.policies import (
     mutating_policies,
     validating_policies,
 )
-from makeway.deploy.rights import CLUSTER_RULES, lease_rules
+from makeway.deploy.rights import CLUSTER_RULES, USER_RULES, lease_rules
 
 Document = dict[str, Any]
 
@@ -87,7 +87,9 @@ def lease(site: Site) -> Document:
 
 
 def _labelled(document: Document) -> Document:
-    return {**document, "metadata": {**document["metadata"], "labels": dict(LABELS)}}
+    metadata = document["metadata"]
+    labels = {**LABELS, **metadata.get("labels", {})}
+    return {**document, "metadata": {**metadata, "labels": labels}}
 
 
 def _object(api_version: str, kind: str, name: str, where: str = "", **rest: Any) -> Document:
@@ -108,7 +110,14 @@ def _account(site: Site) -> list[Document]:
         _object(version, "ClusterRoleBinding", NAME, **to("ClusterRole")),
         _object(version, "Role", NAME, where, rules=list(lease_rules(LEASE))),
         _object(version, "RoleBinding", NAME, where, **to("Role")),
+        *(_user_role(f"{_RBAC}/v1", role) for role in USER_RULES),
     ]
+
+
+def _user_role(version: str, role: str) -> Document:
+    found = _object(version, "ClusterRole", f"makeway-{role}", rules=list(USER_RULES[role]))
+    found["metadata"]["labels"] = {f"{_RBAC}/aggregate-to-{role}": "true"}
+    return found
 
 
 def _configuration(site: Site) -> Sequence[Document]:

@@ -49,6 +49,22 @@ CLUSTER_RULES: tuple[Document, ...] = (
 )
 
 
+# What users of a namespace may do, by the role of Kubernetes' own that it becomes part of.
+USER_RULES: dict[str, tuple[Document, ...]] = {
+    "view": (
+        _rule(QUEUEING, ("localqueues", "workloads"), ("get", *_READ)),
+        _rule("makeway.dev", ("gangs",), ("get", *_READ)),
+    ),
+    "edit": (
+        _rule(
+            "makeway.dev",
+            ("gangs",),
+            ("create", "delete", "deletecollection", "patch", "update"),
+        ),
+    ),
+}
+
+
 def lease_rules(lease: str) -> tuple[Document, ...]:
     """In the controller's own namespace: who leads. A name can't be asked of what isn't there."""
     own = _rule("coordination.k8s.io", ("leases",), ("get", "update"))

@@ -212,19 +212,29 @@ def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
 
 
 def gang_key_of(view: batch.Pod) -> GangKey | None:
-    """The gang that a pod names: a PodGroup, a group of a Workload, a Gang, or its pod set."""
+    """The gang that a pod names: a PodGroup, a group of a Workload, its pod set, or a Gang.
+
+    What a queue has admitted together is not taken apart by a label.
+    """
     metadata, spec = view.metadata, view.spec
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
         return GangKey(f"{metadata.namespace}/{spec.scheduling_group.pod_group_name}")
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         return _replica(metadata.namespace, ref.name, ref.pod_group, ref.pod_group_replica_key)
-    if metadata.labels.get(GANG):
-        return _own_gang(metadata.namespace, metadata.labels[GANG])
     workload, pod_set = metadata.annotations.get(WORKLOAD), metadata.labels.get(POD_SET)
     if workload and pod_set:
         return pod_set_gang(WorkloadKey(f"{metadata.namespace}/{workload}"), PodSetName(pod_set))
+    if metadata.labels.get(GANG):
+        return _own_gang(metadata.namespace, metadata.labels[GANG])
     return None
+
+
+def own_gang_of(view: batch.Pod) -> str:
+    """The name of the Gang that a pod belongs to; empty if to none, or to another gang first."""
+    name = view.metadata.labels.get(GANG, "")
+    is_member = name and gang_key_of(view) == _own_gang(view.metadata.namespace, name)
+    return name if is_member else ""
 
 
 def gangs_of(
@@ -304,6 +314,12 @@ def _gang_key(view: PodGroup | written.Gang) -> GangKey:
 def _own_gang(namespace: str, name: str) -> GangKey:
     """A PodGroup may have the same name."""
     return GangKey(f"{namespace}/gangs/{name}")
+
+
+def gang_text(key: str) -> str:
+    """A gang as its users know it."""
+    namespace, *rest = key.split("/")
+    return f"{namespace}/{rest[1]}" if len(rest) == 2 else key
 
 
 def priorities_of(

@@ -13,7 +13,7 @@ from makeway.api import batch
 from makeway.api.meta import LabelSelector
 from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
 from makeway.placement.model import Unit
-from makeway.translate.placement import gang_key_of
+from makeway.translate.placement import gang_key_of, gang_text
 
 LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
 _NAMED_MAX = 5  # pods in a sentence; the rest are counted
@@ -21,7 +21,7 @@ _DOMAINS_MAX = 3
 
 
 def unit_text(unit: Unit) -> str:
-    return f"{'gang' if unit.is_gang else 'pod'} {unit.key}"
+    return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
 def wait_text(wait: Wait) -> str:
@@ -29,13 +29,13 @@ def wait_text(wait: Wait) -> str:
     match wait.reason:
         case WaitReason.GANG_MISSING:
             return (
-                f"The gang {wait.preemptor.key} is not known: its PodGroup, Gang or Workload does "
-                "not exist, or its queue has not admitted it"
+                f"The gang {gang_text(wait.preemptor.key)} is not known: its PodGroup, Gang or "
+                "Workload does not exist, or its queue has not admitted it"
             )
         case WaitReason.MEMBERS_MISSING:
             return (
-                f"{wait.needed} pods of the gang {wait.preemptor.key} have to be placed together, "
-                "and fewer wait for a place"
+                f"{wait.needed} pods of the gang {gang_text(wait.preemptor.key)} have to be placed "
+                "together, and fewer wait for a place"
             )
         case WaitReason.VICTIMS_LEAVING:
             return LEAVING_TEXT

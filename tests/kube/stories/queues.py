@@ -295,6 +295,9 @@ async def gangs_are_completed_and_checked(t: Teller) -> None:
     keys = {"topology": [{"key": "rack"}, {"key": "zone"}]}
     await t.call("two topologies", "POST", url, gang("bad", schedulingConstraints=keys))
     await t.call("a number of its own", "POST", url, gang("numbered", priority=7))
+    filled = gang("filled", schedulingPolicy={"basic": {"minCount": 3}})
+    await t.call("basic with a number", "POST", url, filled)
+    await t.call("too long for a label", "POST", url, gang("g" * 64))
 
     ring = f"{url}/ring"
     grown = {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}
@@ -302,6 +305,8 @@ async def gangs_are_completed_and_checked(t: Teller) -> None:
     await t.call("another mode", "PATCH", ring, {"spec": {"disruptionMode": None}}, MERGE)
     other = {"spec": {"priorityClassName": "low"}}
     await t.call("another class", "PATCH", ring, other, MERGE)
+    empty: dict[str, Any] = {"spec": {"priorityClassName": "", "schedulingConstraints": {}}}
+    await t.call("as it was", "PATCH", f"{url}/loose", empty, MERGE, show=("spec",))
     loose: dict[str, Any] = {"spec": {"schedulingPolicy": {"gang": None, "basic": {}}}}
     await t.call("no longer a gang", "PATCH", ring, loose, MERGE)
     told = {"status": {"conditions": [condition("PodGroupInitiallyScheduled", "True")]}}

@@ -21,7 +21,7 @@ from makeway.api.queueing import (
 from makeway.api.validation.changes import check_change
 from makeway.api.validation.configuration import check_configuration
 from makeway.api.validation.findings import Findings
-from makeway.api.validation.gangs import check_gang_workload, check_pod_group
+from makeway.api.validation.gangs import check_gang_workload, check_own_gang, check_pod_group
 from makeway.api.validation.names import check_metadata, check_name
 from makeway.api.validation.pods import (
     check_disruption_budget,
@@ -76,8 +76,10 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
             check_disruption_budget(view, found.at("spec"))
         case GangWorkload():
             check_gang_workload(view, found)
-        case PodGroup() | Gang():
+        case PodGroup():
             check_pod_group(view, found)
+        case Gang():
+            check_own_gang(view, found)
         case _:
             pass
     if old is not None and type(old) is type(view):

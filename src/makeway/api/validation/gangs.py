@@ -8,6 +8,7 @@ from makeway.api.validation.names import check_key, check_name, check_short_name
 GROUPS_MAX = 8  # as in Kubernetes
 TOPOLOGIES_MAX = 1
 MEMBERS_MAX = 100_000
+LABEL_MAX = 63
 
 
 def check_gang_workload(workload: GangWorkload, found: Findings) -> None:
@@ -30,6 +31,14 @@ def check_gang_workload(workload: GangWorkload, found: Findings) -> None:
     _check_class_name(spec.priority_class_name, here.at("priorityClassName"))
     _check_class_name(spec.preemption_priority_class_name, here.at("preemptionPriorityClassName"))
     _check_order(workload.status.priority, workload.status.preemption_priority, found.at("status"))
+
+
+def check_own_gang(gang: Gang, found: Findings) -> None:
+    name = gang.metadata.name
+    if len(name) > LABEL_MAX:
+        hint = f"write at most {LABEL_MAX} characters: pods name it by a label"
+        found.at("metadata").at("name").add(name, f"has {len(name)} characters", hint)
+    check_pod_group(gang, found)
 
 
 def check_pod_group(group: PodGroup | Gang, found: Findings) -> None:
