@@ -489,6 +489,21 @@ def test_two_preemptors_at_once_both_get_their_place() -> None:
     assert lab.cycles() == [admit("two")]
 
 
+def test_two_preemptors_never_wait_for_each_other() -> None:
+    """`first` came before `second`; but since `urgent` has passed it, it would have to borrow."""
+    lab = Scenario(queue("q", gpu=4, within=LOWER), queue("r", gpu=4, within=LOWER), cohort="lab")
+    lab.running("a", on="q", gpu=4, priority=-1)
+    lab.running("b", on="r", gpu=3, priority=-1)
+    lab.later().pending("first", on="q", gpu=3, priority=1)
+    lab.later().pending("second", on="r", gpu=4, priority=1)
+    assert lab.cycle() == [preempt("first", victims=["a"]), preempt("second", victims=["b"])]
+    lab.pending("urgent", on="q", gpu=3, priority=9)
+    lab.let_go("a", "b")
+
+    assert lab.cycles() == [admit("urgent"), admit("second")]
+    assert lab.phase("first") is Phase.PENDING
+
+
 def test_no_new_victims_while_those_on_their_way_suffice() -> None:
     lab = Scenario(queue("q", gpu=8, within=LOWER))
     lab.running("a", on="q", gpu=4)

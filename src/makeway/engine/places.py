@@ -70,9 +70,9 @@ def find_rival(
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
             its_level = _level(node, rival.booking, picture)
-            is_before = _is_defended(rival, entry) or its_level < level
-            is_returning = node is not queue.node and _was_preempted(entry)
-            if is_before or (is_returning and its_level == level > 0):
+            is_before = _comes_before(rival, its_level, entry, level)
+            is_returning = node is not queue.node and _returns(entry) and its_level == level > 0
+            if is_before or is_returning:
                 rivals.append((rival, node, rival.booking, is_before))
         concerns_shape = not entry.is_preemptor
         for rival, node, booking, is_before in sorted(rivals, key=lambda r: _precedence(r[0])):
@@ -122,20 +122,24 @@ def _precedence(entry: Entry) -> tuple[int, float, int]:
     return -entry.workload.priority, entry.order_time, entry.serial
 
 
-def _was_preempted(entry: Entry) -> bool:
-    """Whether it had to make way since it last ran.
+def _returns(entry: Entry) -> bool:
+    """Whether it had to make way since it last ran, and nobody makes way for it.
 
     Whoever took back what it had borrowed would do so again: if that one then has to make way in
     its own queue, for a preemptor that borrows no further, the three would change places for ever.
     """
-    return entry.eviction is not None and entry.eviction.reason is PREEMPTED
+    was_preempted = entry.eviction is not None and entry.eviction.reason is PREEMPTED
+    return was_preempted and not entry.is_preemptor
 
 
-def _is_defended(preemptor: Entry, entry: Entry) -> bool:
+def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) -> bool:
     """May the preemptor's place be kept from this workload? Higher priorities may pass,
 
-    unless they would have to borrow further up: as among heads, that comes before priority.
+    unless they would have to borrow further up: as among heads, that comes before priority. Of two
+    preemptors exactly one comes before the other, else each would wait for the other.
     """
+    if its_level < level or (its_level > level and entry.is_preemptor):
+        return its_level < level
     if preemptor.workload.priority != entry.workload.priority:
         return preemptor.workload.priority > entry.workload.priority
     return not entry.is_preemptor or _precedence(preemptor) < _precedence(entry)
