@@ -447,6 +447,9 @@ class Admission:
         self._unwritten[key] = news if known is None else known.then(news)
 
     def _explain(self, key: WorkloadKey, news: News, now: float) -> None:
+        if key in self._unwritten:
+            self._tell(key, news)  # it goes along
+            return
         due, _ = self._explained.get(key, (now + EXPLAINED_AFTER_S, None))
         self._explained[key] = (due, news)
 

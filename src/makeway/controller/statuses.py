@@ -178,7 +178,7 @@ def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> 
     word = waiting_word(known)
     told = Told(RESERVED, "False", word, message)
     sayings = () if is_preemptor else (Saying("Pending", message, "Warning"),)
-    return News((told,), sayings, is_urgent=is_preemptor)
+    return News((told,), sayings, is_urgent=False)
 
 
 def waiting_word(reasons: Iterable[Obstacle]) -> str:
