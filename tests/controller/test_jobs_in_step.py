@@ -115,6 +115,22 @@ def test_a_template_copied_from_a_job_that_ran_is_taken_as_it_is() -> None:
     assert annotations == {WORKLOAD: lab.workload_key.name}
 
 
+def test_what_an_admission_has_added_never_becomes_what_the_user_wrote() -> None:
+    """A start that was on its way for long comes true when the quota has been given back."""
+    lab = Lab()
+    lab.submit()
+    lab.admit()
+    lab.say("Admitted", "False", "NoReservation")
+    lab.say("QuotaReserved", "False", "Pending", admission=None)
+    lab.run_pods("train-0", "train-1")
+    lab.stop_pods("train-0", "train-1")
+
+    written = {"disk": "ssd"}
+    assert lab.workload["spec"]["podSets"][0]["template"]["spec"]["nodeSelector"] == written
+    assert lab.job["spec"]["suspend"] is True
+    assert lab.job["spec"]["template"]["spec"]["nodeSelector"] == written
+
+
 def test_a_job_resized_in_the_moment_of_its_admission_is_queued_anew() -> None:
     lab = Lab()
     lab.submit()

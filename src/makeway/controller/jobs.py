@@ -207,11 +207,12 @@ class Jobs(WorkloadKeeper):
         if holds_quota(workload) and wanted.queue != workload.spec.queue_name:
             message = f"It stays in LocalQueue {workload.spec.queue_name} while it holds its quota"
             sayings = self.note(pair.key, pair.about, "QueueChangePending", message)
-        if job.spec.suspend and is_dressed(job, workload):
-            return sayings  # it isn't yet what its user wrote
+        dressed = is_dressed(job, workload)  # so it isn't what its user wrote
+        if job.spec.suspend and dressed:
+            return sayings
         priority = self.priority_for(pair.key, job.metadata.labels, job.spec.template.spec)
         spec = spec_changes(workload, wanted.queue, wanted.limit_s, priority)
-        if not holds_quota(workload) and not has_shape_of(workload, job, wanted):
+        if not (holds_quota(workload) or dressed or has_shape_of(workload, job, wanted)):
             spec["podSets"] = pod_sets_of(job, wanted)
         annotations = annotation_changes(workload, wanted.annotations, COPIED)
         patch = workload_patch(pair.document, spec=spec, annotations=annotations)
