@@ -589,6 +589,16 @@ def test_the_place_is_kept_over_a_restart() -> None:
     assert lab.cycles() == [admit("big")]
 
 
+def test_the_place_is_kept_though_its_namespace_is_labelled_anew() -> None:
+    lab = waiting_preemptor()
+    lab.apply(ev.NamespaceChanged("default", {"team": "vision"}))
+
+    assert lab.cycles() == NOTHING
+    assert lab.entry("big").is_preemptor
+    lab.let_go("b")
+    assert lab.cycles() == [admit("big")]
+
+
 def test_no_place_is_kept_for_who_comes_back_with_a_defect() -> None:
     lab = waiting_preemptor()
     big = lab.entry("big").workload

@@ -167,12 +167,13 @@ def on_namespace_removed(state: ClusterState, event: ev.NamespaceRemoved) -> Non
 
 
 def _namespace_touched(state: ClusterState, name: str) -> None:
-    """Those turned away because of their namespace get another chance."""
-    state.line_up_again(
-        entry
-        for entry in state.entries.values()
-        if entry.workload.namespace == name and entry.phase is Phase.PENDING
-    )
+    """Those turned away because of their namespace get another chance.
+
+    Whoever is in line is asked about its namespace when its turn comes; preemptors keep theirs.
+    """
+    for queue in state.queues.values():
+        held = queue.pending.held()
+        state.line_up_again(entry for entry in held if entry.workload.namespace == name)
 
 
 def on_seen(state: ClusterState, event: ev.WorkloadSeen) -> None:

@@ -151,6 +151,9 @@ class PendingQueue:
         self.discard(entry)
         self._held[entry.workload.key] = entry
 
+    def held(self) -> list[Entry]:
+        return list(self._held.values())
+
     def wake(self) -> list[Entry]:
         """Make every parked class active again; return those parked alone, to be added anew."""
         if self._parked:
