@@ -104,8 +104,25 @@ def test_a_thousand_pods_are_created_five_hundred_at_a_time() -> None:
     lab = World()
     lab.put(JOBS, job(completions=1000, parallelism=1000))
     lab.tell()
+    (begun,) = lab.ask()  # before any pod
+    lab.send(begun)
+    lab.tell()
 
     assert sum(isinstance(write, Create) for write in lab.ask()) == 500
+
+
+def test_no_pod_is_on_its_way_before_the_job_says_that_it_has_begun() -> None:
+    lab = World(job(suspend=True))
+    lab.put(JOBS, {**lab.job(), "spec": {**lab.job()["spec"], "suspend": False}})
+    lab.tell()
+    (begun,) = lab.ask()
+    assert not isinstance(begun, Create)
+    lab.send(begun, fate="lost")
+    lab.put(JOBS, {**lab.job(), "spec": {**lab.job()["spec"], "suspend": True}})
+    lab.wait(30)
+
+    assert lab.pods() == []
+    assert "startTime" not in lab.status
 
 
 def test_what_is_right_is_not_written() -> None:
@@ -483,6 +500,8 @@ def test_a_refused_pod_is_told_and_tried_again_one_by_one() -> None:
     lab = World(job(suspend=True, parallelism=3, completions=3))
     lab.refuses_pods = True
     lab.change(suspend=False)
+    assert lab.said.count("FailedCreate") == 3
+    lab.wait(30)  # now it also says that none is active
     complaints = lab.said.count("FailedCreate")
     lab.wait(30)
     assert lab.said.count("FailedCreate") == complaints + 1

@@ -200,8 +200,8 @@ def spent_s(workload: Workload, until: float) -> float:
 def is_at_rest(job: Job, *, has_pods: bool) -> bool:
     """Whether a stopped Job has nothing left that runs, nor anybody who could still start it.
 
-    Who creates its pods says so by the condition Suspended; while that is False, pods may be on
-    their way that nobody has seen.
+    Who creates its pods says so by the condition Suspended, or before there is one by the time of
+    its start; while the Job has begun, pods may be on their way that nobody has seen.
     """
     suspended = next((c for c in job.status.conditions if c.type == "Suspended"), None)
     return (
@@ -209,5 +209,5 @@ def is_at_rest(job: Job, *, has_pods: bool) -> bool:
         and not has_pods
         and job.status.active == 0
         and job.status.terminating == 0
-        and (suspended is None or suspended.status == "True")
+        and (job.status.start_time is None if suspended is None else suspended.status == "True")
     )

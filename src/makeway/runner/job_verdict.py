@@ -248,6 +248,11 @@ def _hold_back(case: Case, counted: Tally) -> Verdict:
 
 
 def _carry_on(case: Case, counted: Tally) -> Verdict:
+    """First it is said that the job has begun, and pods are created when that is known.
+
+    Else one who suspends it meanwhile could believe that nothing of it is on its way, and let it
+    begin anew with other nodes; pods that come late would still be bound for the old ones.
+    """
     job, now, message = case.job, case.now, "Job resumed"
     conditions, is_resumed = written_conditions(job), was_suspended(job)
     if is_resumed:
@@ -260,7 +265,7 @@ def _carry_on(case: Case, counted: Tally) -> Verdict:
     created = 0 if case.was_refused else len(create)
     return Verdict(
         status=status_patch(job, counted, conditions, start_time_of(job, now), created=created),
-        create=create,
+        create=() if is_resumed or job.status.start_time is None else create,
         release=(*counted.releasable, *surplus),
         delete=_let_go(counted),
         next_at=min(due, default=None),
