@@ -422,10 +422,11 @@ def test_but_not_if_it_had_to_give_back_what_it_would_borrow_again() -> None:
     lab.running("theirs", on="b", gpu=2, priority=9)
     lab.later().running("high", on="b", gpu=4, priority=9)
     lab.later().pending("low", on="a", gpu=3)
-    lab.pending("middle", on="a", gpu=4, priority=1)
     assert lab.cycles() == [preempt("low", victims=["high"], why=RECLAIM)]
     lab.let_go("high")
-    assert lab.cycles() == [admit("low"), preempt("middle", victims=["low"])]
+    assert lab.cycles() == [admit("low")]
+    lab.pending("middle", on="a", gpu=4, priority=1)
+    assert lab.cycles() == [preempt("middle", victims=["low"])]
     lab.let_go("low")
 
     assert lab.cycles() == [admit("middle")]
@@ -502,6 +503,19 @@ def test_two_preemptors_never_wait_for_each_other() -> None:
 
     assert lab.cycles() == [admit("urgent"), admit("second")]
     assert lab.phase("first") is Phase.PENDING
+
+
+def test_nor_does_the_head_of_a_strict_queue_wait_for_a_preemptor_behind_it() -> None:
+    """`low` needs no more than its queue has; `head` has to borrow, but stands before it."""
+    q = queue("q", gpu=4, reclaim=ANY, strategy=STRICT)
+    lab = Scenario(q, queue("guest", gpu=4), cohort="lab")
+    lab.running("borrower", on="guest", gpu=8)
+    lab.pending("low", on="q", gpu=3)
+    assert lab.cycle() == [preempt("low", victims=["borrower"], why=RECLAIM)]
+    lab.later().pending("head", on="q", gpu=6, priority=1)
+    lab.let_go("borrower")
+
+    assert lab.cycle() == [admit("head")]
 
 
 def test_no_new_victims_while_those_on_their_way_suffice() -> None:

@@ -69,9 +69,11 @@ def find_rival(
         for rival in waiting:
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
-            its_level = _level(node, rival.booking, picture)
+            # Inside a queue the line decides: whoever stands before the preemptor may pass.
+            is_inside = node is queue.node
+            its_level = level if is_inside else _level(node, rival.booking, picture)
             is_before = _comes_before(rival, its_level, entry, level)
-            is_returning = node is not queue.node and _returns(entry) and its_level == level > 0
+            is_returning = not is_inside and _returns(entry) and its_level == level > 0
             if is_before or is_returning:
                 rivals.append((rival, node, rival.booking, is_before))
         concerns_shape = not entry.is_preemptor
