@@ -213,6 +213,20 @@ def test_a_write_that_was_not_answered_is_recognised_when_it_shows() -> None:
     assert hall.admission.engine.state.queues[QueueName("a")].used == {("any", "cpu"): 3000}
 
 
+def test_what_may_have_been_done_is_not_forgotten_when_it_is_refused_the_next_time() -> None:
+    hall = Hall(cohortName="", preemption={})
+    hall.submit("first", 3)
+    hall.refusals = [Unavailable("no answer")]
+    hall.settle()
+    hall.submit("urgent", 3, priority=9)
+    hall.refusals = [ApiError(500, "InternalError", "not now")]
+
+    hall.settle(hall.now + 5)
+    hall.settle(hall.now + 5)
+
+    assert hall.admitted() == {"first"}
+
+
 def test_a_refused_write_is_forgotten_and_blocks_nobody_else() -> None:
     hall = Hall(cohortName="")
     hall.submit("cursed", 3)

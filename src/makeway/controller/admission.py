@@ -21,6 +21,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from typing import NamedTuple, Protocol
 
 from makeway.api import batch, queueing
@@ -83,6 +84,7 @@ PLACED_AT_ONCE_MAX = 200
 EXPLAINED_AT_ONCE_MAX = 200
 RETRY_S = 0.2
 RETRY_MAX_S = 30.0
+UNSURE_S = 60.0  # a write without an answer may have been done, and we may not have heard of it yet
 
 QUEUE_VIEWS = {
     FLAVORS: queueing.ResourceFlavor,
@@ -195,6 +197,9 @@ class Admission:
         self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
         self._failures: dict[WorkloadKey, int] = {}  # in a row
+        self._unanswered: dict[
+            WorkloadKey, float
+        ] = {}  # when the last write went without an answer
         self._giving_up: set[WorkloadKey] = set()  # deactivated by us; the spec doesn't say so yet
         self._heard: dict[tuple[Resource, Key], ev.Event] = {}  # the last of each queue object
         self._stirred: dict[LocalQueueKey, None] = {}  # whoever waits behind them is unplaced
@@ -260,6 +265,7 @@ class Admission:
         if document is None:
             self._lose_workload(workload_key)
             return
+        self._unanswered.pop(workload_key, None)  # it was done, as this shows, or never will be
         sign = _sign_of(document)
         if track is not None and track.sign.uid != sign.uid:
             self._lose_workload(workload_key)
@@ -287,7 +293,7 @@ class Admission:
 
     def _lose_workload(self, key: WorkloadKey) -> None:
         self._forget(key)
-        for of_workload in (self._tracks, self._not_before, self._failures):
+        for of_workload in (self._tracks, self._not_before, self._failures, self._unanswered):
             of_workload.pop(key, None)
         self._apply(ev.WorkloadRemoved(key))
 
@@ -596,7 +602,10 @@ class Admission:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay_s = min(RETRY_S * 2.0 ** min(failures - 1, 16), RETRY_MAX_S)
         self._not_before[key] = now + delay_s
-        is_refused = isinstance(error, ApiError) and not isinstance(error, Conflict)
+        if not isinstance(error, ApiError):
+            self._unanswered[key] = now
+        is_sure = now - self._unanswered.get(key, -inf) > UNSURE_S
+        is_refused = isinstance(error, ApiError) and not isinstance(error, Conflict) and is_sure
         if is_refused:
             log.error("workload=%s problem=refused error=%s", key, error)
         if is_refused and self._is_ahead(key):
