@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.flavors import Mode
-from makeway.engine.model import Amounts, EvictionReason, WorkloadKey
+from makeway.engine.model import Amounts, EvictionReason, Strategy, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
@@ -69,11 +69,11 @@ def find_rival(
         for rival in waiting:
             assert rival.booking is not None
             node = _queue_of(tree, rival).node
-            # Inside a queue the line decides: whoever stands before the preemptor may pass.
-            is_inside = node is queue.node
-            its_level = level if is_inside else _level(node, rival.booking, picture)
+            its_level = _level(node, rival.booking, picture)
+            if node is queue.node and queue.spec.strategy is Strategy.STRICT_FIFO:
+                its_level = level  # behind the head it can't come to its turn before it
             is_before = _comes_before(rival, its_level, entry, level)
-            is_returning = not is_inside and _returns(entry) and its_level == level > 0
+            is_returning = node is not queue.node and _returns(entry) and its_level == level > 0
             if is_before or is_returning:
                 rivals.append((rival, node, rival.booking, is_before))
         concerns_shape = not entry.is_preemptor
