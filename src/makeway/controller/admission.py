@@ -18,7 +18,7 @@ A restart begins with an empty engine and the documents: there is no other memor
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -48,6 +48,7 @@ from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.overlooked import Overlooked
 from makeway.controller.statuses import (
+    FINISHED,
     PODS_READY,
     RESERVED,
     News,
@@ -148,10 +149,10 @@ class _Sign(NamedTuple):
     lacks_pods: bool  # it can't run before others replace them
 
 
-def _sign_of(document: Document) -> _Sign:
+def _sign_of(document: Document, true: Set[str]) -> _Sign:
+    """`true` are the types of its conditions that hold."""
     metadata = document["metadata"]
     annotations = metadata.get("annotations") or {}
-    true = true_types(conditions_of(document))
     return _Sign(
         metadata["uid"],
         metadata.get("generation") or 0,
@@ -266,11 +267,15 @@ class Admission:
             self._lose_workload(workload_key)
             return
         self._unanswered.pop(workload_key, None)  # it was done, as this shows, or never will be
-        sign = _sign_of(document)
+        true = true_types(conditions_of(document))
+        sign = _sign_of(document, true)
         if track is not None and track.sign.uid != sign.uid:
             self._lose_workload(workload_key)
             track = None
         if track is not None and track.sign == sign:
+            if FINISHED in true:
+                self._hear_end(track, workload_key)
+                return
             # By far the most changes are of the status alone; the rest need not be read again.
             document = {"spec": {}, "status": document.get("status")}
         view = decode_own(queueing.Workload, document).object
@@ -290,6 +295,13 @@ class Admission:
         track.sign = sign
         self._hear_spec(workload)
         self._hear_status(track, workload, status, view)
+
+    def _hear_end(self, track: _Track, key: WorkloadKey) -> None:
+        """Whatever else its status says counts no more."""
+        track.standing = Standing(is_finished=True)
+        if self.engine.state.entries[key].phase is not Phase.FINISHED:
+            self._forget(key)
+            self._apply(ev.WorkloadFinished(key))
 
     def _lose_workload(self, key: WorkloadKey) -> None:
         self._forget(key)
@@ -319,9 +331,8 @@ class Admission:
         track.is_told = _is_told(view)
         shown, decided = track.standing, standing_of(self.engine.state.status_of(key))
         sent = self._sent.get(key)
-        if shown.is_finished and not decided.is_finished:
-            self._forget(key)
-            self._apply(ev.WorkloadFinished(key))
+        if shown.is_finished:
+            self._hear_end(track, key)
         elif shown == decided:
             self._hear_facts(key, status, view)
         elif shown == before and (key in self._unwritten or sent is not None):

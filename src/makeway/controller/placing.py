@@ -16,7 +16,7 @@ from typing import NamedTuple, assert_never
 
 from makeway.api import batch, queueing
 from makeway.api import gangs as written
-from makeway.api.codec import decode
+from makeway.api.codec import decode, decode_own
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import LabelSelector
@@ -279,16 +279,17 @@ class Placing:
         return is_known or (document is not None and _is_admitted(document))
 
     def _described(self, resource: Resource, key: Key, document: Document) -> Sequence[Gang]:
-        view = decode(_as_gangs(document) if resource == WORKLOADS else document).object
         classes, distance_max = self._class_list, self._distance_max
+        if resource == WORKLOADS:
+            workload = decode_own(queueing.Workload, _as_gangs(document)).object
+            return [] if workload is None else gangs_held(workload, classes, distance_max)
+        view = decode(document).object
         match view:
             case PodGroup() | written.Gang():
                 return [gang_of(view, classes, distance_max)]
             case GangWorkload():
                 replicas = replicas_of(view, self._replicas.get(key, ()))
                 return gangs_of(view, classes, replicas, distance_max)
-            case queueing.Workload():
-                return gangs_held(view, classes, distance_max)
             case _:
                 return []
 
