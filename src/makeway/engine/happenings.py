@@ -167,13 +167,16 @@ def on_namespace_removed(state: ClusterState, event: ev.NamespaceRemoved) -> Non
 
 
 def _namespace_touched(state: ClusterState, name: str) -> None:
-    """Those turned away because of their namespace get another chance.
+    """Those turned away because of their namespace get another chance; heads are looked at anew.
 
     Whoever is in line is asked about its namespace when its turn comes; preemptors keep theirs.
     """
     for queue in state.queues.values():
         held = queue.pending.held()
         state.line_up_again(entry for entry in held if entry.workload.namespace == name)
+        head = queue.pending.head()
+        if head is not None and head.workload.namespace == name and queue.inactive is None:
+            state.touch(queue.tree)
 
 
 def on_seen(state: ClusterState, event: ev.WorkloadSeen) -> None:
