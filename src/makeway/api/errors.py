@@ -1,6 +1,7 @@
 """What is wrong with a document, as data: where, what was written, and what would be right."""
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,3 +72,10 @@ def one_of(choices: tuple[str, ...]) -> str:
     if len(choices) < 2:
         return "".join(choices)
     return ", ".join(choices[:-1]) + " or " + choices[-1]
+
+
+def in_words(error: OSError | UnicodeDecodeError) -> str:
+    """What went wrong with a file or a port, as the system calls it."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    return (os.strerror(error.errno) if error.errno else str(error)).lower()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,13 +13,6 @@ class Trouble(Exception):
 
 class Refusal(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
-
-
-def in_words(error: OSError | UnicodeDecodeError) -> str:
-    """What went wrong with a file or a port, as the system calls it."""
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not text in UTF-8"
-    return (os.strerror(error.errno) if error.errno else str(error)).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import Command, Refusal, Trouble, in_words
+from makeway.cli.command import Command, Refusal, Trouble
 
 # Each is a module; only the one that is asked for is loaded, which is most of the time it takes.
 NAMES = (
@@ -132,6 +132,8 @@ def _drop_output() -> None:
 
 
 def _trouble_text(error: OSError) -> str:
+    from makeway.api.errors import in_words  # a command loads only what it needs
+
     why = in_words(error)
     if error.filename is not None:
         return f"{error.filename}: {why}"

@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from makeway.cli.command import Command, Trouble, in_words
+from makeway.api.errors import in_words
+from makeway.cli.command import Command, Trouble
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same

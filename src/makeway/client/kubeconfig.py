@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from makeway.api.errors import in_words
 from makeway.api.manifests import read_manifests
 from makeway.client.credentials import (
     EXEC_VERSIONS,
@@ -80,7 +81,7 @@ def access_in_cluster(
         ca = (folder / "ca.crt").read_text()
         namespace = (folder / "namespace").read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        folder_text = f"{folder} can't be read: {_in_words(error)}"
+        folder_text = f"{folder} can't be read: {in_words(error)}"
         raise KubeconfigError(f"{IN_CLUSTER[0]} is set, but {folder_text}") from None
     return Access(
         address=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
@@ -114,12 +115,6 @@ def read_kubeconfig(path: Path, context: str = "") -> Access:
         server_name=cluster.text("tls-server-name"),
         source=None if user is None else _source(user, token, cluster, ca),
     )
-
-
-def _in_words(error: OSError | UnicodeDecodeError) -> str:
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    return "it is not text in UTF-8"
 
 
 class _Part:
@@ -156,7 +151,7 @@ class _Part:
         try:
             return named.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise self.error(name, f"{named} can't be read: {_in_words(error)}") from None
+            raise self.error(name, f"{named} can't be read: {in_words(error)}") from None
 
     def beside(self, name: str) -> Path:
         """A file named by a field; names are relative to the kubeconfig."""
@@ -183,7 +178,7 @@ class _File:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise KubeconfigError(f"{path} can't be read: {_in_words(error)}") from None
+            raise KubeconfigError(f"{path} can't be read: {in_words(error)}") from None
         found = read_manifests(text, str(path))
         if found.troubles or len(found.manifests) != 1:
             why = str(found.troubles[0]) if found.troubles else "it is not one document"
