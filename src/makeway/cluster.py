@@ -21,7 +21,7 @@ from makeway.client.election import Election
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
-from makeway.client.resources import BUDGETS, FLAVORS, GANG_WORKLOADS, GANGS, POD_GROUPS, QUEUES
+from makeway.client.resources import BUDGETS, FLAVORS, QUEUES
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.client.writes import Key
 from makeway.controller.admission import Admission
@@ -29,7 +29,7 @@ from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
-from makeway.controller.placing import Placing
+from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.series import Family, Type
@@ -42,7 +42,6 @@ SCHEDULER = "makeway"  # the schedulerName of pods that we place
 # A real server is busy with far fewer writes than ours; more at once only make watches lag.
 IN_FLIGHT_MAX = 24
 FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
-GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)
 OPTIONAL = (*GANG_KINDS, BUDGETS)  # kinds that a server may lack, or keep from us
 LEADER = Family("makeway_leader", Type.GAUGE, "1 if this replica leads, 0 if it stands by.", ())
 

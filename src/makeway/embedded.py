@@ -19,7 +19,7 @@ from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.loop import Loop
 from makeway.client.parts import Part
 from makeway.client.picture import Picture
-from makeway.client.resources import FLAVORS, GANG_WORKLOADS, GANGS, NODES, POD_GROUPS, QUEUES
+from makeway.client.resources import FLAVORS, NODES, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
@@ -27,7 +27,7 @@ from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
-from makeway.controller.placing import Placing
+from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
@@ -149,9 +149,7 @@ class Plane:
             JobPods(picture),
             Placing(picture),
             self.pods,
-            GangStatuses(picture, GANG_WORKLOADS),
-            GangStatuses(picture, POD_GROUPS),
-            GangStatuses(picture, GANGS),
+            *(GangStatuses(picture, kind) for kind in GANG_KINDS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),

@@ -73,7 +73,7 @@ from makeway.translate.places import (
     workload_text,
 )
 
-GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)
+GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)  # that describe gangs, beside queue Workloads
 PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarget
 UNWOUND = "GangNotPlaced"
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
