@@ -323,7 +323,7 @@ _WORKLOAD: dict[str, Schema] = {
 }
 
 _IS_GANG = "has({0}.schedulingPolicy.gang)"
-_FIXED = "cannot be changed; create another one"
+_STAYS = "cannot be changed; create another one"
 
 
 def _same_or(empty: str, *path: str) -> str:
@@ -338,9 +338,9 @@ def _same_or(empty: str, *path: str) -> str:
 
 _GANG: dict[str, Schema] = {
     "": rules(
-        rule(_same_or("''", "priorityClassName"), _FIXED, ".priorityClassName"),
-        rule(_same("disruptionMode"), _FIXED, ".disruptionMode"),
-        rule(_same_or("[]", "schedulingConstraints", "topology"), _FIXED, ".schedulingConstraints"),
+        rule(_same_or("''", "priorityClassName"), _STAYS, ".priorityClassName"),
+        rule(_same("disruptionMode"), _STAYS, ".disruptionMode"),
+        rule(_same_or("[]", "schedulingConstraints", "topology"), _STAYS, ".schedulingConstraints"),
         rule(
             f"{_IS_GANG.format('self')} == {_IS_GANG.format('oldSelf')}",
             "cannot be switched between gang and basic",

@@ -378,13 +378,18 @@ def test_a_higher_priority_that_comes_in_between_may_pass() -> None:
     assert lab.phase("big") is Phase.PENDING
 
 
-def test_a_higher_priority_of_another_queue_may_pass_too() -> None:
-    lab = Scenario(
+def two_that_borrow() -> Scenario:
+    """`a` may preempt those of lower priority for what both have to borrow."""
+    return Scenario(
         queue("a", gpu=0, reclaim=LOWER, borrow_within=True),
         queue("b", gpu=0),
         queue("lender", gpu=8),
         cohort="lab",
     )
+
+
+def test_a_higher_priority_of_another_queue_may_pass_too() -> None:
+    lab = two_that_borrow()
     lab.running("g1", on="b", gpu=4)
     lab.running("g2", on="b", gpu=4)
     lab.pending("train", on="a", gpu=8, priority=1)
@@ -447,12 +452,7 @@ def test_who_is_held_back_is_parked_with_all_of_its_shape_in_one_cycle() -> None
 
 def test_but_not_with_those_who_did_not_have_to_give_anything_back() -> None:
     """`back` may not return yet, as it would borrow again; `fresh` is equal but for that."""
-    lab = Scenario(
-        queue("a", gpu=0, reclaim=LOWER, borrow_within=True),
-        queue("b", gpu=0),
-        queue("lender", gpu=8),
-        cohort="lab",
-    )
+    lab = two_that_borrow()
     lab.running("g1", on="b", gpu=4)
     lab.running("back", on="b", gpu=4, priority=9)
     lab.evicted("back", EvictionReason.PREEMPTED)

@@ -100,9 +100,8 @@ class StayingTransport:
             found = find_access(self._arguments)
         except Trouble:
             return  # it is written when the server is back
-        if (found.address, found.ca, found.token) != (
-            *(self._access.address, self._access.ca, self._access.token),
-        ):
+        known = self._access
+        if (found.address, found.ca, found.token) != (known.address, known.ca, known.token):
             self._left.append(self._current)
             self._access, self._current = found, found.transport()
 

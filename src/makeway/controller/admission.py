@@ -198,7 +198,7 @@ class Admission:
         self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
         self._failures: dict[WorkloadKey, int] = {}  # in a row
-        self._unanswered: dict[WorkloadKey, float] = {}  # since when the last write is
+        self._unanswered: dict[WorkloadKey, float] = {}  # the time of the last such write
         self._giving_up: set[WorkloadKey] = set()  # deactivated by us; the spec doesn't say so yet
         self._heard: dict[tuple[Resource, Key], ev.Event] = {}  # the last of each queue object
         self._stirred: dict[LocalQueueKey, None] = {}  # whoever waits behind them is unplaced

@@ -59,7 +59,7 @@ def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, spec: Find
 
 def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, spec: Findings) -> None:
     """Everything stays but for minCount; unset numbers may be filled in from the class."""
-    before, after = old.spec, new.spec
+    before, after, hint = old.spec, new.spec, "create another one"
     _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
     if before.priority is not None:
         _check_same(before.priority, after.priority, spec.at("priority"))
@@ -67,14 +67,11 @@ def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, spec: Fi
         here = spec.at("preemptionPolicy")
         _check_same(before.preemption_policy, after.preemption_policy, here)
     if before.disruption_mode != after.disruption_mode:
-        hint = "create another one"
         spec.at("disruptionMode").add(ABSENT, "cannot be changed", hint)
     if before.scheduling_constraints != after.scheduling_constraints:
-        hint = "create another one"
         spec.at("schedulingConstraints").add(ABSENT, "cannot be changed", hint)
     was_gang, is_gang = (s.scheduling_policy.gang is not None for s in (before, after))
     if was_gang != is_gang:
-        hint = "create another one"
         spec.at("schedulingPolicy").add(ABSENT, "cannot be switched between gang and basic", hint)
 
 
