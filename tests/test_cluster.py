@@ -25,10 +25,10 @@ from makeway.client.resources import (
     WORKLOADS,
 )
 from makeway.client.transport import Answer, Call, InProcessTransport, Unreachable
-from makeway.client.writes import Key
 from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds
 from makeway.cluster_http import Window
 from makeway.embedded import client_in_process
+from makeway.plane.writes import Key
 from tests.server.harness import Server, job, play, settled
 
 LEASE = Key("default", "makeway-controller")

@@ -17,13 +17,8 @@ from dataclasses import dataclass, field
 
 from makeway.api.configuration import Configuration
 from makeway.client.client import ApiError, Client, NotFound, Resource, Unavailable
-from makeway.client.election import Election
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.client.resources import BUDGETS, FLAVORS, QUEUES
 from makeway.client.transport import Answer, Call, Transport, Unreachable
-from makeway.client.writes import Key
 from makeway.controller.admission import Admission
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
@@ -34,6 +29,11 @@ from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.series import Family, Type
 from makeway.controller.visibility import Visibility
+from makeway.plane.election import Election
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 
 log = logging.getLogger("makeway.cluster")
 

@@ -16,9 +16,6 @@ from makeway.api.configuration import Configuration
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, NODES, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
@@ -31,6 +28,9 @@ from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods

@@ -21,8 +21,8 @@ from makeway.client import (
     Synced,
     Unavailable,
 )
-from makeway.client.events import EventRecorder
 from makeway.client.transport import Answer, Call, Unreachable
+from makeway.plane.events import EventRecorder
 from makeway.store import Key
 from tests.server.harness import JOBS, MERGE, Server, job, play
 

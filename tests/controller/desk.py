@@ -18,10 +18,10 @@ from makeway.api.intake import take_in
 from makeway.api.queueing import Workload
 from makeway.api.times import format_time
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
-from makeway.client.parts import Done, Failed, Outcome, Part
-from makeway.client.picture import Picture, revision_of
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.client.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
+from makeway.plane.parts import Done, Failed, Outcome, Part
+from makeway.plane.picture import Picture, revision_of
+from makeway.plane.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
 from makeway.server.patch import merge_patch
 
 ROUNDS_MAX = 100

@@ -6,10 +6,10 @@ from typing import Any
 
 from makeway.api.labels import QUEUE_NAME
 from makeway.client.client import Document
-from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, JOBS, PODS
-from makeway.client.writes import Key
 from makeway.controller.jobs import Jobs
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from tests.controller.queued_desk import QueuedDesk
 
 TRAIN = Key("lab", "train")

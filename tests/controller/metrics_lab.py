@@ -5,13 +5,13 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from makeway.client.client import Document
-from makeway.client.picture import Picture
 from makeway.client.resources import WORKLOADS
 from makeway.controller.metrics import Metrics
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.engine.engine import Engine
 from makeway.engine.model import Cohort, Config, Flavor, Queue
+from makeway.plane.picture import Picture
 from tests.scenario import Scenario
 
 ROLE = "leader"

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
-from makeway.client.parts import Done, Failed, Outcome, Part
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     BUDGETS,
     GANG_WORKLOADS,
@@ -18,8 +16,10 @@ from makeway.client.resources import (
     PRIORITY_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
 from makeway.controller.placing import Placing
+from makeway.plane.parts import Done, Failed, Outcome, Part
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
 from makeway.server.patch import merge_patch
 
 Fault = Callable[[ObjectWrite], Exception | None]

@@ -6,10 +6,10 @@ from typing import Any
 
 from makeway.api.labels import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL, MANAGED, QUEUE_NAME
 from makeway.client.client import Document
-from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, PODS
-from makeway.client.writes import Key
 from makeway.controller.pods import Pods
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from tests.controller.lab import flavor
 from tests.controller.queued_desk import QueuedDesk
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.conditions import with_condition
+from makeway.plane.writes import Key
 from tests.controller.desk import Desk
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from makeway.api.configuration import Configuration
 from makeway.client.client import ApiError, Conflict, Document, Unavailable
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     CHECKS,
     FLAVORS,
@@ -18,9 +17,10 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Key, Patch
 from makeway.controller.admission import EXPLAINED_AFTER_S, PODS_TRUSTED_AFTER_S, Admission
 from makeway.engine.model import QueueName, WorkloadKey
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, Patch
 from tests.controller.desk import Desk
 
 

@@ -8,10 +8,10 @@ from makeway.api.codec import decode_own
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
 from makeway.client.resources import LOCAL_QUEUES, QUEUES, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.admission import ON_THEIR_WAY_MAX
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
+from makeway.plane.writes import Key
 from tests.controller.placing_lab import Lab
 from tests.controller.test_admission import Hall
 

@@ -6,9 +6,9 @@ from makeway.api.labels import IN_USE
 from makeway.client import Resource
 from makeway.client.client import Conflict
 from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.in_use import LOOK_AGAIN_S, InUse
 from makeway.controller.queue_status import EVERY_S, QueueStatus
+from makeway.plane.writes import Key
 from tests.controller.test_admission import Hall
 
 ANY, A = Key("", "any"), Key("", "a")

@@ -12,8 +12,8 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Key
 from makeway.controller.jobs import Jobs
+from makeway.plane.writes import Key
 from tests.controller.lab import TRAIN, Lab, flavor, job, pod, running, suspended, workload_class
 
 # First sight

@@ -14,8 +14,8 @@ import pytest
 
 from makeway.client.client import Conflict, Document, Resource, Unavailable
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.jobs import Jobs
+from makeway.plane.writes import Key
 from tests.controller.lab import TRAIN, Lab, suspended
 
 STEPS = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from makeway.api.labels import IN_USE, POD_SET, QUEUE_NAME, WORKLOAD
 from makeway.client.client import Document
 from makeway.client.resources import JOBS, WORKLOAD_CLASSES, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.jobs import Jobs
+from makeway.plane.writes import Key
 from tests.controller.lab import TRAIN, Lab, running, workload_class
 
 CLASS = "kueue.x-k8s.io/priority-class"

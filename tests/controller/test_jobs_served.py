@@ -10,9 +10,6 @@ from typing import Any
 from makeway.api.configuration import Configuration
 from makeway.client import Client
 from makeway.client.client import Document, Resource
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     FLAVORS,
     JOBS,
@@ -23,6 +20,9 @@ from makeway.client.resources import (
 )
 from makeway.controller.admission import Admission
 from makeway.controller.jobs import Jobs
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
 from tests.controller.lab import flavor, job, pod
 from tests.server.harness import Server, play
 

@@ -11,9 +11,6 @@ import pytest
 
 from makeway.api.configuration import Configuration
 from makeway.client.client import Document, Resource
-from makeway.client.loop import Loop
-from makeway.client.parts import Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     FLAVORS,
     GANG_WORKLOADS,
@@ -23,11 +20,14 @@ from makeway.client.resources import (
     QUEUES,
     WORKLOADS,
 )
-from makeway.client.writes import Key, ObjectWrite, Patch, Say
 from makeway.controller.admission import Admission
 from makeway.controller.conditions import with_condition
 from makeway.controller.metrics import Metrics
 from makeway.engine.engine import Engine
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 from tests.controller.desk import Desk
 from tests.controller.metrics_lab import Scrape
 from tests.server.harness import Server, play

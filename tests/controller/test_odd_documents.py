@@ -7,9 +7,9 @@ import pytest
 from makeway.api.labels import IS_GROUP
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.admission import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName
+from makeway.plane.writes import Key
 from tests.controller.pods_lab import PodLab
 from tests.controller.test_admission import Hall
 

@@ -8,8 +8,8 @@ import pytest
 
 from makeway.client.client import ApiError, Document, Resource, Unavailable
 from makeway.client.resources import NODES, PODS, WORKLOADS
-from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch
 from makeway.controller.placing import Placing
+from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch
 from tests.controller.placing_lab import Lab
 
 

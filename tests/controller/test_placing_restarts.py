@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.client.client import ApiError, Conflict, Unavailable
-from makeway.client.parts import Failed
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import ObjectWrite, Say
+from makeway.plane.parts import Failed
+from makeway.plane.writes import ObjectWrite, Say
 from tests.controller.placing_lab import Lab
 
 FAULTS = (

@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     BUDGETS,
     GANG_WORKLOADS,
@@ -19,10 +16,13 @@ from makeway.client.resources import (
     PODS,
     PRIORITY_CLASSES,
 )
-from makeway.client.writes import Key
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.placing import Placing
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from tests.server.harness import Server, play, settled
 
 NAMESPACE = "default"

@@ -7,8 +7,8 @@ import pytest
 from makeway.api.labels import ADMISSION_GATE, IN_USE, JOB_UID, MANAGED, POD_SET, PREBUILT, WORKLOAD
 from makeway.client.client import ApiError, Document
 from makeway.client.resources import FLAVORS, PODS, WORKLOAD_CLASSES, WORKLOADS
-from makeway.client.writes import Delete, Key, Patch
 from makeway.controller.pods import Pods
+from makeway.plane.writes import Delete, Key, Patch
 from tests.controller.lab import flavor, workload_class
 from tests.controller.lab import pod as pod_of_job
 from tests.controller.pods_lab import PodLab, pod, running

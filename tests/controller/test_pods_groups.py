@@ -11,10 +11,10 @@ from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRI
 from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.pods import Pods
 from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import Defective
+from makeway.plane.writes import Key
 from makeway.translate import PODS_GONE, workload_of
 from makeway.translate.placement import gangs_held
 from tests.controller.pods_lab import PodLab, member, pod, running_group

@@ -12,12 +12,12 @@ import pytest
 from makeway.api.configuration import Configuration
 from makeway.api.labels import ADMISSION_GATE, MANAGED
 from makeway.client.client import Document, NotFound
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.client.resources import PODS, QUEUES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.admission import Admission
 from makeway.controller.pods import Pods
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
 from tests.controller.lab import workload_class
 from tests.controller.pods_lab import member, pod
 from tests.controller.test_jobs_served import Cluster, lab_queue

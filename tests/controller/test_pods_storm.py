@@ -9,9 +9,9 @@ import pytest
 
 from makeway.client.client import Conflict
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import Key, key_of
 from makeway.controller.pod_members import Member, member_of
 from makeway.controller.pods import Pods
+from makeway.plane.writes import Key, key_of
 from tests.controller.pods_lab import PodLab, member, pod
 
 TOTAL = 3

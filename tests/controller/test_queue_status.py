@@ -4,12 +4,12 @@ from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.client import Resource
-from makeway.client.parts import Done
-from makeway.client.picture import Picture
 from makeway.client.resources import QUEUES
-from makeway.client.writes import Patch, key_of
 from makeway.controller.admission import Admission
 from makeway.controller.queue_status import QueueStatus
+from makeway.plane.parts import Done
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Patch, key_of
 
 Document = dict[str, Any]
 

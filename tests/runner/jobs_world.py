@@ -9,10 +9,10 @@ from typing import Any
 
 from makeway.api.times import format_time
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
-from makeway.client.parts import Done, Failed, Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import JOBS, PODS
-from makeway.client.writes import Create, Delete, Key, ObjectWrite, Patch, Say, key_of
+from makeway.plane.parts import Done, Failed, Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, key_of
 from makeway.runner.jobs import JobPods
 
 START = 1_700_000_000.0

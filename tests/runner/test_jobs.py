@@ -7,7 +7,7 @@ import pytest
 from makeway.api.times import format_time
 from makeway.client.client import Conflict
 from makeway.client.resources import JOBS, PODS
-from makeway.client.writes import Create, Patch
+from makeway.plane.writes import Create, Patch
 from tests.runner.jobs_world import World, index_of, indexed, job
 
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -14,7 +14,7 @@ import pytest
 
 from makeway.client.client import ApiError, Document, Resource
 from makeway.client.resources import JOBS, PODS
-from makeway.client.writes import Key, ObjectWrite, key_of
+from makeway.plane.writes import Key, ObjectWrite, key_of
 from tests.runner.jobs_world import ACTIVE, World, index_of, indexed, job
 
 TRACKING = "batch.kubernetes.io/job-tracking"

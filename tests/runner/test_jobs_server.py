@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from makeway.client.loop import Loop
-from makeway.client.picture import Picture
+from makeway.plane.loop import Loop
+from makeway.plane.picture import Picture
 from makeway.runner.jobs import JobPods
 from tests.server.harness import JOBS, MERGE, PODS, START, Server, job, play, settled
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from makeway.client import NotFound
-from makeway.client.loop import Loop
-from makeway.client.picture import Picture
 from makeway.client.resources import EVENTS, NODES, PODS
-from makeway.client.writes import Key
+from makeway.plane.loop import Loop
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from makeway.runner.host import PodState, RunOrder
 from makeway.runner.local import LocalHost
 from makeway.runner.machine import nodes_from

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from makeway import embedded
-from makeway.client.picture import Picture
 from makeway.controller.budgets import BudgetStatuses
+from makeway.plane.picture import Picture
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
 from makeway.runner.pods import PodRunner

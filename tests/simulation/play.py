@@ -20,10 +20,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from makeway.client.client import ApiError, Client, Conflict, NotFound, Unavailable
-from makeway.client.loop import Loop
-from makeway.client.parts import Part
-from makeway.client.picture import Picture
 from makeway.controller.admission import Admission
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
 from makeway.runner.host import Host
 from tests.simulation import clock as virtual
 from tests.simulation.checkers import STALE_S

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from makeway.client.picture import Picture
+from makeway.plane.picture import Picture
 from makeway.runner.host import Host
 from makeway.runner.pods import PodRunner
 from tests.simulation.planes import toys

@@ -13,10 +13,10 @@ from typing import Any
 from makeway.api.quantity import amount
 from makeway.api.times import format_time
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS
-from makeway.client.writes import Bind, Create, Key, Patch, key_of
+from makeway.plane.parts import NOTHING, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Bind, Create, Key, Patch, key_of
 from tests.simulation.checkers import INDEX, QUEUE_NAME, has, holds_quota, is_over, pod_requests
 
 ENDS = ("Complete", "Failed")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from makeway.api.configuration import Configuration
-from makeway.client.picture import Picture
-from makeway.client.writes import key_of
 from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
+from makeway.plane.picture import Picture
+from makeway.plane.writes import key_of
 from makeway.server.kinds import RESOURCES
 from tests.simulation.witness import Truth
 

@@ -95,8 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_settings(arguments: argparse.Namespace, access: Access) -> Settings:
     from makeway.api.configuration import Configuration
-    from makeway.client.writes import Key
     from makeway.cluster import Settings
+    from makeway.plane.writes import Key
 
     configuration = Configuration()
     if arguments.config is not None:

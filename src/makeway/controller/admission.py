@@ -30,8 +30,6 @@ from makeway.api.configuration import Configuration
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import find_condition
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
-from makeway.client.parts import Done, Outcome, Plan
-from makeway.client.picture import Picture, owner_of, revision_of
 from makeway.client.resources import (
     CHECKS,
     COHORTS,
@@ -43,7 +41,6 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.overlooked import Overlooked
@@ -73,6 +70,9 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
+from makeway.plane.parts import Done, Outcome, Plan
+from makeway.plane.picture import Picture, owner_of, revision_of
+from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
 from makeway.translate.explanation import obstacle_text
 

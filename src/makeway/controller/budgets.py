@@ -10,11 +10,11 @@ from makeway.api.codec import decode
 from makeway.api.meta import LabelSelector
 from makeway.api.times import format_time
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import BUDGETS, JOBS, PODS
-from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import conditions_of, with_condition
+from makeway.plane.parts import NOTHING, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, status_patch
 from makeway.translate.placement import ENDED
 
 CHARGED_MAX_S = 120.0  # a pod that was to go and is still there after so long stays after all

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
 from makeway.client.client import ApiError, Document
-from makeway.client.parts import NOTHING, Done, Outcome, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
 from makeway.controller.conditions import conditions_of, true_types, with_condition
+from makeway.plane.parts import NOTHING, Done, Outcome, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
 
 UNSCHEDULABLE = "Unschedulable"
 FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it

@@ -21,12 +21,12 @@ from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import Condition
 from makeway.api.priorities import Priorities, Resolved, resolve_priorities
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASSES
-from makeway.client.writes import Key, status_patch
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.placement.model import PodKey
+from makeway.plane.parts import NOTHING, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, status_patch
 from makeway.translate.placement import ENDED, not_matching_condition, own_gang_of
 
 

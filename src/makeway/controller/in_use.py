@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from makeway.api.labels import IN_USE
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
-from makeway.client.writes import Key, Patch, as_seen
 from makeway.controller.workload_writes import without_finalizer
 from makeway.engine.engine import Engine
 from makeway.engine.model import QueueName
+from makeway.plane.parts import NOTHING, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, Patch, as_seen
 
 LOOK_AGAIN_S = 1.0  # at what is to go and is still in use
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from makeway.api.labels import JOB_UID
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.client.writes import Key
+from makeway.plane.writes import Key
 
 _LABELS = {WORKLOADS: JOB_UID, PODS: "batch.kubernetes.io/controller-uid"}
 _OVER = ("Succeeded", "Failed")

@@ -12,7 +12,7 @@ from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.queueing import PriorityClassRef, WorkloadPriorityClass
 from makeway.client.client import Document, Resource
 from makeway.client.resources import PRIORITY_CLASSES, WORKLOAD_CLASSES
-from makeway.client.writes import Key
+from makeway.plane.writes import Key
 
 
 class Priority(NamedTuple):

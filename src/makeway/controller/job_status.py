@@ -14,11 +14,11 @@ from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Patch, status_patch
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released
 from makeway.controller.workload_writes import workload_patch
+from makeway.plane.writes import Patch, status_patch
 
 TIME_IS_UP = "MaximumExecutionTimeExceeded"
 TO_DEACTIVATE = "DeactivationTarget"

@@ -26,10 +26,7 @@ from makeway.api.labels import IN_USE, QUEUE_NAME
 from makeway.api.meta import is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.client.writes import Key, Patch, Say, Write
 from makeway.controller.job_members import Members
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
@@ -62,6 +59,9 @@ from makeway.controller.job_workload import (
 )
 from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
+from makeway.plane.parts import NOTHING, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, Patch, Say, Write
 
 
 class Pair(NamedTuple):

@@ -14,10 +14,7 @@ from typing import NamedTuple, assert_never
 
 from makeway.api.times import parse_time
 from makeway.client.client import Document
-from makeway.client.loop import Loop
-from makeway.client.picture import Picture
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller import metric_families as families
 from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
@@ -41,6 +38,9 @@ from makeway.engine.decisions import (
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry, Phase
 from makeway.engine.model import EvictionReason, LocalQueueKey, QueueName, WorkloadKey
+from makeway.plane.loop import Loop
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 
 Clock = Callable[[], float]
 

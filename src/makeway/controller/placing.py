@@ -21,8 +21,6 @@ from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import LabelSelector
 from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import RETRY_MAX_S, RETRY_S, Failed, Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import (
     BUDGETS,
     GANG_WORKLOADS,
@@ -34,7 +32,6 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.client.writes import Bind, Delete, Evict, Key, ObjectWrite, Say, Write
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.errands import (
     PodErrands,
@@ -57,6 +54,9 @@ from makeway.placement.events import (
 )
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
 from makeway.placement.state import PlacementState
+from makeway.plane.parts import RETRY_MAX_S, RETRY_S, Failed, Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Say, Write
 from makeway.translate.placement import (
     gang_of,
     gangs_held,

@@ -27,9 +27,9 @@ from makeway.api.labels import (
 )
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.job_workload import number_in
+from makeway.plane.writes import Key
 
 STOPPING = "TerminationTarget"  # condition of a pod: why a queue ends it
 _GROUP = "group/"  # begins the key of a group, as no uid does

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from makeway.api.meta import find_condition
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
-from makeway.client.writes import Key
 from makeway.controller.job_status import Draft
 from makeway.controller.job_workload import POD_SET_NAME, holds_quota, is_evicted
 from makeway.controller.pod_members import Member
+from makeway.plane.writes import Key
 from makeway.translate import LACKS_PODS
 
 PODS_FAILED = "PodsFailed"

@@ -29,10 +29,7 @@ from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PodSet, Workload
 from makeway.client.client import Document, Resource
-from makeway.client.parts import Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.client.writes import Key, Patch, Say, Write, as_seen, status_patch
 from makeway.controller.conditions import conditions_of, with_condition
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import Draft
@@ -71,6 +68,9 @@ from makeway.controller.pod_workload import (
 )
 from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
+from makeway.plane.parts import Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, Patch, Say, Write, as_seen, status_patch
 
 
 class Pods(WorkloadKeeper):

@@ -16,10 +16,7 @@ from makeway.api.codec import decode_own
 from makeway.api.errors import Unsupported
 from makeway.api.quantity import format_amount
 from makeway.client.client import Document, Resource
-from makeway.client.parts import Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import LOCAL_QUEUES, QUEUES
-from makeway.client.writes import Key, ObjectWrite, Patch, Say
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.engine.engine import Engine
 from makeway.engine.entry import HOLDING, Entry, Phase
@@ -27,6 +24,9 @@ from makeway.engine.explain import inactivity
 from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, StopPolicy
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Inactive, QueueState, quotas_of
+from makeway.plane.parts import Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 
 EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"

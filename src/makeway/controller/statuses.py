@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, assert_never
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
-from makeway.client.writes import as_seen
 from makeway.controller.conditions import (
     conditions_of,
     true_types,
@@ -52,6 +51,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.tree import Inactive
+from makeway.plane.writes import as_seen
 from makeway.translate import LACKS_PODS, PODS_GONE, PREEMPTOR
 from makeway.translate.words import (
     decision_text,

@@ -11,12 +11,12 @@ from typing import Any
 
 from makeway.api.quantity import QuantityError, amount, format_amount
 from makeway.client.client import Document
-from makeway.client.picture import Picture, owner_of
 from makeway.client.resources import NODES, PODS, WORKLOADS
-from makeway.client.writes import Key
 from makeway.controller.conditions import conditions_of
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
+from makeway.plane.picture import Picture, owner_of
+from makeway.plane.writes import Key
 from makeway.translate.explanation import explanation_lines
 
 PENDING_MAX = 1000  # in one answer, unless more are asked for

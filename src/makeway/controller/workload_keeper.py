@@ -15,14 +15,14 @@ from makeway.api.codec import decode_as
 from makeway.api.labels import IN_USE
 from makeway.api.queueing import ResourceFlavor, Workload
 from makeway.client.client import ApiError, Document, Resource
-from makeway.client.parts import Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
-from makeway.client.writes import Create, Key, ObjectWrite, Say, Write, key_of
 from makeway.controller.job_priorities import Classes, Missing, Priority
 from makeway.controller.job_status import Draft
 from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
 from makeway.controller.workload_writes import without_finalizer
+from makeway.plane.parts import Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Create, Key, ObjectWrite, Say, Write, key_of
 
 NAMED = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # of these one may be missing
 

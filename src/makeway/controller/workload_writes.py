@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from makeway.client.client import Document, Resource
 from makeway.client.resources import WORKLOADS
-from makeway.client.writes import Delete, Patch, Say, as_seen, key_of
+from makeway.plane.writes import Delete, Patch, Say, as_seen, key_of
 
 
 def workload_patch(

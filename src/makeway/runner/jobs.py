@@ -17,10 +17,10 @@ from makeway.api.batch import Job
 from makeway.api.codec import decode_as
 from makeway.api.meta import ObjectMeta
 from makeway.client.client import ApiError, Conflict, Document, Resource
-from makeway.client.parts import Done, Outcome, Plan, Reconciler
-from makeway.client.picture import Picture, owner_of
 from makeway.client.resources import JOBS, PODS
-from makeway.client.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
+from makeway.plane.parts import Done, Outcome, Plan, Reconciler
+from makeway.plane.picture import Picture, owner_of
+from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
 from makeway.runner.job_pods import (
     INDEX,
     JOB_NAME,

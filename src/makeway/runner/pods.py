@@ -16,10 +16,10 @@ from makeway.api.batch import Node, Pod, pod_requests
 from makeway.api.codec import decode_as, decode_own
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document, Resource
-from makeway.client.parts import NOTHING, Plan, Reconciler
-from makeway.client.picture import Picture
 from makeway.client.resources import NODES, PODS
-from makeway.client.writes import Delete, Key, Say, status_patch
+from makeway.plane.parts import NOTHING, Plan, Reconciler
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState

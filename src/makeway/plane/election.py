@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from makeway.client.client import ApiError, Client, Conflict, Document, NotFound, Sleep, Unavailable
 from makeway.client.resources import LEASES
-from makeway.client.writes import Key
+from makeway.plane.writes import Key
 
 log = logging.getLogger("makeway.election")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from makeway.client.client import Unavailable
-from makeway.client.parts import (
+from makeway.client.resources import JOBS
+from makeway.plane.parts import (
     BURST_MAX,
     NOTHING,
     PACE_S,
@@ -13,8 +14,7 @@ from makeway.client.parts import (
     Plan,
     Reconciler,
 )
-from makeway.client.resources import JOBS
-from makeway.client.writes import Key, ObjectWrite, Patch, Say
+from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 
 JOB = Key("lab", "train")
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import ClassVar, NamedTuple, Protocol
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
-from makeway.client.writes import Key, ObjectWrite, Patch, Say, Write
+from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write
 
 AT_ONCE_MAX = 200  # objects looked at before others get their turn
 RETRY_S = 0.1

@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from makeway.client.client import ApiError, Client, Document, Resource, Unavailable
-from makeway.client.events import EventRecorder
-from makeway.client.parts import Done, Failed, Outcome, Part
-from makeway.client.picture import Picture, revision_of
 from makeway.client.reflector import Changed, Listed, Reflector, Synced
-from makeway.client.writes import Key, ObjectWrite, Say, Write, key_of, send
+from makeway.plane.events import EventRecorder
+from makeway.plane.parts import Done, Failed, Outcome, Part
+from makeway.plane.picture import Picture, revision_of
+from makeway.plane.writes import Key, ObjectWrite, Say, Write, key_of, send
 
 log = logging.getLogger("makeway.loop")
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.client.client import PAGE, Document, Resource
-from makeway.client.loop import SAID_AT_ONCE_MAX, TAKEN_MAX, Loop
-from makeway.client.parts import Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.reflector import Listed, Reflector
 from makeway.client.resources import EVENTS, NAMESPACES
-from makeway.client.writes import Key, ObjectWrite, Say
+from makeway.plane.loop import SAID_AT_ONCE_MAX, TAKEN_MAX, Loop
+from makeway.plane.parts import Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key, ObjectWrite, Say
 from makeway.store import Batch
 from tests.server.harness import Server, play, settled
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import orjson
 
 from makeway.client.client import Document, Resource
-from makeway.client.writes import Key, key_of
+from makeway.plane.writes import Key, key_of
 
 REMEMBERED_MAX = 20_000  # objects that are gone, lest a late answer brings one back
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from makeway.client.client import Client
-from makeway.client.election import LEASE_S, RENEW_MAX_S, Election
 from makeway.client.resources import LEASES
 from makeway.client.transport import Answer, Call, Transport, Unreachable
-from makeway.client.writes import Key
 from makeway.embedded import client_in_process
+from makeway.plane.election import LEASE_S, RENEW_MAX_S, Election
+from makeway.plane.writes import Key
 from tests.server.harness import START, Server, play
 
 LEASE = Key("default", "makeway-controller")

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.client.client import Document, Resource
-from makeway.client.loop import Loop
-from makeway.client.parts import Outcome, Plan
-from makeway.client.picture import Picture
 from makeway.client.resources import JOBS, NAMESPACES, POD_GROUPS
-from makeway.client.writes import Create, Key, ObjectWrite, Say
+from makeway.plane.loop import Loop
+from makeway.plane.parts import Outcome, Plan
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Create, Key, ObjectWrite, Say
 from tests.server.harness import Server, job, play, settled
 
 UNKNOWN = Resource("nobody.example/v1", "things", "Thing", True)
