@@ -7,7 +7,6 @@ import pytest
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -224,19 +223,13 @@ DECISIONS: list[tuple[Decision, Text]] = [
         ),
     ),
     (
-        Wait(
-            workload=JOB,
-            queue=QUEUE,
-            reasons=(REASONS[0][0],),
-            wake_on=frozenset({Change.FLAVOR_EDITED, Change.QUOTA_FREED}),
-        ),
+        Wait(workload=JOB, queue=QUEUE, reasons=(REASONS[0][0],)),
         Text(
             "waits",
             JOB,
             (
                 "couldn't assign flavors to pod set main:",
                 "- insufficient unused quota for cpu in flavor spot, 9 more needed",
-                "Tried again upon: quota freed or added in its cohort tree; a flavor edited",
             ),
         ),
     ),

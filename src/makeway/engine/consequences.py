@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -34,18 +33,6 @@ from makeway.engine.model import (
 )
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-
-QUOTA_WAKES = frozenset(
-    {
-        Change.QUOTA_FREED,
-        Change.QUEUE_EDITED,
-        Change.FLAVOR_EDITED,
-        Change.CHECK_ACTIVE,
-        Change.WORKLOAD_EDITED,
-    }
-)
-NAMESPACE_WAKES = frozenset({Change.NAMESPACE_EDITED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
-NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
 
 
 class Consequences:
@@ -81,7 +68,7 @@ class Consequences:
         if entry.place is None:
             self.have_changed_something = True  # it makes room for the next in its queue
             self.state.drop_preemptor(entry)  # and nobody keeps a place for it meanwhile
-        self._wait(entry, queue, (reason,), NAMESPACE_WAKES)
+        self._wait(entry, queue, (reason,))
 
     def run_out_of_flavors(self, entry: Entry, queue: QueueState) -> None:
         """What was left to try is gone since: give up, or begin again after a pause."""
@@ -172,9 +159,7 @@ class Consequences:
             head.queue.pending.park_alone(head.entry)
             self.have_changed_something = True
         reasons = (WaitingForVictims(victims), *head.reasons)
-        self._wait(
-            head.entry, head.queue, reasons, frozenset({Change.QUOTA_FREED}), is_preemptor=True
-        )
+        self._wait(head.entry, head.queue, reasons, is_preemptor=True)
 
     def _lose_preemptor(self, head: Head) -> None:
         """Not even with its victims gone would it fit: the place is not kept for it any more."""
@@ -232,20 +217,19 @@ class Consequences:
             else:
                 head.queue.pending.park_alone(head.entry)
             self.have_changed_something = True
-        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES if is_held else NEXT_CYCLE)
+        self._wait(head.entry, head.queue, head.reasons)
 
     def _park(self, head: Head) -> None:
         if lets_others_pass(head.queue) and not head.has_flavors_left:
             head.queue.pending.park_shape(head.entry)
             self.have_changed_something = True
-        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES)
+        self._wait(head.entry, head.queue, head.reasons)
 
     def _wait(
         self,
         entry: Entry,
         queue: QueueState,
         reasons: tuple[Reason, ...],
-        wake_on: frozenset[Change],
         is_preemptor: bool = False,
     ) -> None:
         self.decisions.append(
@@ -253,7 +237,6 @@ class Consequences:
                 workload=entry.workload.key,
                 queue=queue.spec.name,
                 reasons=reasons,
-                wake_on=wake_on,
                 is_preemptor=is_preemptor,
             )
         )

@@ -21,19 +21,6 @@ from makeway.engine.model import (
 )
 
 
-class Change(Enum):
-    """What could change the answer for a waiting workload."""
-
-    QUOTA_FREED = "quota freed or added in its cohort tree"
-    QUEUE_EDITED = "its queue, cohort or preemption policy edited"
-    FLAVOR_EDITED = "a flavor edited"
-    NAMESPACE_EDITED = "its namespace's labels edited"
-    CHECK_ACTIVE = "an admission check becoming active"
-    WORKLOAD_EDITED = "its own shape or priority changed"
-    DEADLINE = "its back-off running out"
-    NEXT_CYCLE = "the next cycle"
-
-
 class VictimRule(Enum):
     """The rule under which a victim is taken; the values are Kueue's words."""
 
@@ -192,7 +179,6 @@ class Wait:
     workload: WorkloadKey
     queue: QueueName
     reasons: tuple[Reason, ...]  # at least one
-    wake_on: frozenset[Change]  # trying again before one of these would be a waste
     is_preemptor: bool = False  # it waits for victims and has first call on what they free
 
     def __post_init__(self) -> None:
