@@ -33,7 +33,6 @@ from makeway.engine.decisions import (
     Wait,
     WaitingForVictims,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -67,7 +66,9 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     FlavorTrial,
+    Inactive,
     LocalQueueKey,
+    Phase,
     PodSetAssignment,
     PodSetName,
     QueueName,
@@ -75,7 +76,6 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-from makeway.engine.tree import Inactive
 from makeway.translate import PODS_GONE
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Assignment,
+    Changes,
     CheckName,
     EvictionReason,
     FlavorName,
@@ -274,8 +275,10 @@ class HeadOutcome(NamedTuple):
 class Cycle:
     """What one cycle answered."""
 
+    number: int
     decisions: tuple[Decision, ...]
     order: tuple[HeadOutcome, ...]
     not_nominated: tuple[WorkloadKey, ...]  # heads turned away before flavors were looked at
+    changes: Changes
     next_at: float | None  # call again at this time, though nothing happen before; None: no need
     had_heads: bool
