@@ -29,7 +29,7 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.entry import HOLDING, Entry, Phase
-from makeway.engine.matching import Constraints, Requirement
+from makeway.engine.matching import Constraints
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -72,6 +72,7 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.state import ClusterState
+from makeway.selectors import Requirement
 from tests.scenario import check_state
 
 NAMESPACE = "ns"

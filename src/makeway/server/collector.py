@@ -14,7 +14,8 @@ from makeway.api.times import TimeError, parse_time
 from makeway.server.errors import ApiError
 from makeway.server.kinds import BY_KIND, BY_STORE_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
 from makeway.server.messages import decode
-from makeway.server.objects import DeleteOptions, Options, Target, may_go
+from makeway.server.objects import Target, may_go
+from makeway.server.options import DeleteOptions, Options
 from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
 

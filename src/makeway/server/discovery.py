@@ -1,8 +1,9 @@
 """Which kinds there are, in both forms that clients ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from makeway.server import errors
 from makeway.server.kinds import (
     NAMESPACES,
     PODS,
@@ -10,7 +11,9 @@ from makeway.server.kinds import (
     RESOURCES,
     Resource,
 )
+from makeway.server.messages import Request, Response, encode, json_response
 
+VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 STATUS_VERBS = ("get", "patch", "update")
 # What can only be created: questions, not objects. Group, version, kind, plural.
@@ -25,6 +28,37 @@ _POD_SUBRESOURCES = {
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
     "log": (("", "v1", "Pod"), ("get",)),
 }
+
+
+def answer(request: Request, segments: list[str]) -> Response:
+    """What is served: the version, the groups, and what is in each of them."""
+    match segments:
+        case ["version"]:
+            return json_response(_version())
+        case ["api"]:
+            address = request.headers.get("host", "")
+            return _in_either_form(request, [""], api_versions(address))
+        case ["apis"]:
+            groups = [group for group in group_versions() if group]
+            return _in_either_form(request, groups, group_list())
+        case ["api", version] if version in group_versions()[""]:
+            return json_response(resource_list("", version))
+        case ["apis", name] if name and name in group_versions():
+            return json_response({"kind": "APIGroup", "apiVersion": "v1", **group(name)})
+        case ["apis", name, version] if version in group_versions().get(name, ()):
+            return json_response(resource_list(name, version))
+        case _:
+            raise errors.no_such_path()
+
+
+def _in_either_form(request: Request, groups: list[str], legacy: Mapping[str, Any]) -> Response:
+    accepted = request.headers.get("accept", "").replace(" ", "")
+    for version in ("v2", "v2beta1"):
+        if f"g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" in accepted:
+            return Response(
+                body=encode(aggregated(groups, version)), content_type=AGGREGATED.format(version)
+            )
+    return json_response(legacy)
 
 
 def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tuple[str, ...]]]:
@@ -194,4 +228,19 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "groupVersion": f"{group_name}/{version}" if group_name else version,
         "resources": entries,
+    }
+
+
+def _version() -> dict[str, str]:
+    _, major, minor = VERSION.rpartition(".")[0].replace("v", ".").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "makeway",
+        "platform": "",
     }

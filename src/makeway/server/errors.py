@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from makeway.api.batch import PodDisruptionBudget
 from makeway.api.errors import ABSENT, FieldError, show
 from makeway.server.kinds import Resource
 
@@ -159,12 +160,10 @@ def too_many_requests(message: str) -> ApiError:
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": RETRY_AFTER_S})
 
 
-def budget_spent(budget: Mapping[str, Any]) -> ApiError:
-    status = budget.get("status") or {}
+def budget_spent(budget: PodDisruptionBudget) -> ApiError:
     why = (
-        f"The disruption budget {budget['metadata']['name']} needs "
-        f"{status.get('desiredHealthy', 0)} healthy pods and has "
-        f"{status.get('currentHealthy', 0)} currently"
+        f"The disruption budget {budget.metadata.name} needs {budget.status.desired_healthy} "
+        f"healthy pods and has {budget.status.current_healthy} currently"
     )
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     causes = [{"reason": "DisruptionBudget", "message": why}]

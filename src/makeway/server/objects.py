@@ -21,6 +21,7 @@ from makeway.server.completion import complete_spec
 from makeway.server.errors import bad_request
 from makeway.server.kinds import JOBS, NAMESPACES, PODS, Resource
 from makeway.server.messages import decode, encode
+from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
 from makeway.store import Key
 
@@ -35,36 +36,6 @@ OF_THE_SERVER = (
     "generation",
     "selfLink",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a write is meant."""
-
-    is_dry_run: bool = False
-    field_validation: str = "Warn"  # Strict, Warn or Ignore
-    manager: str = "unknown"
-    is_forced: bool = False
-    is_trusted: bool = False  # it comes from the controller in this process
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOptions:
-    is_dry_run: bool = False
-    propagation: str = ""  # Background, Foreground, Orphan; empty: the default
-    grace_s: int | None = None  # None: what the object says
-    uid: str = ""
-    resource_version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """A node for a pod, and what else the pod gets with it."""
-
-    node: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    metadata: Mapping[str, Any]  # may ask for a certain pod, by uid or revision
 
 
 @dataclass(frozen=True, slots=True)

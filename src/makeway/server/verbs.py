@@ -27,10 +27,7 @@ from makeway.server.kinds import NAMESPACES, PODS, Resource
 from makeway.server.messages import decode
 from makeway.server.objects import (
     OF_THE_SERVER,
-    Binding,
-    DeleteOptions,
     Document,
-    Options,
     Outcome,
     Target,
     addressed,
@@ -45,6 +42,7 @@ from makeway.server.objects import (
     spec_differs,
     unknown_fields,
 )
+from makeway.server.options import Binding, DeleteOptions, Options
 from makeway.server.patch import json_patch, merge_patch, strategic_patch
 from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
