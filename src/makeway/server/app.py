@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
+from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.server import discovery, errors, openapi
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import Evictions
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
-from makeway.server.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.server.logs import Logs, NoLogs
 from makeway.server.messages import (
     Request,
@@ -215,7 +215,7 @@ class App:
                     raise errors.method_not_allowed()
                 outcome = await self.verbs.create(target, read_body(request), read_options(request))
                 return self._answer(request, target, outcome)
-            case "DELETE" if "deletecollection" in resource.verbs:
+            case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
             case _:
                 raise errors.method_not_allowed()

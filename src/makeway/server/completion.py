@@ -7,8 +7,8 @@ without what the server has filled in would change it.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.api.quantity import QuantityError, canonical
-from makeway.server.kinds import Resource
 
 Document = dict[str, Any]
 
@@ -20,7 +20,7 @@ _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "fail
 
 def complete_spec(resource: Resource, document: Document) -> None:
     """Write out defaults, in place; what is malformed is left for others to refuse."""
-    complete = _COMPLETE.get(resource.store_kind)
+    complete = _COMPLETE.get(resource.full_name)
     if complete is not None:
         complete(document)
 

@@ -3,18 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.server import errors
-from makeway.server.kinds import (
+from makeway.api.kinds import (
     NAMESPACES,
     PODS,
-    QUEUE_WORKLOADS,
     RESOURCES,
+    WORKLOADS,
     Resource,
 )
+from makeway.server import errors
 from makeway.server.messages import Request, Response, encode, json_response
 
 VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
 # What can only be created: questions, not objects. Group, version, kind, plural.
 REVIEWS = (
@@ -61,6 +62,11 @@ def _in_either_form(request: Request, groups: list[str], legacy: Mapping[str, An
     return json_response(legacy)
 
 
+def verbs_of(resource: Resource) -> tuple[str, ...]:
+    """What can be asked of a kind; namespaces go one by one, since so much goes with each."""
+    return tuple(v for v in _VERBS if v != "deletecollection" or resource is not NAMESPACES)
+
+
 def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tuple[str, ...]]]:
     found: dict[str, tuple[tuple[str, str, str], tuple[str, ...]]] = {}
     own = (resource.group, resource.versions[0], resource.kind)
@@ -70,7 +76,7 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
         found["finalize"] = (own, ("update",))
     if resource.has_status:
         found["status"] = (own, STATUS_VERBS)
-    if resource is QUEUE_WORKLOADS:
+    if resource is WORKLOADS:
         found["explanation"] = (("makeway.dev", "v1", "Explanation"), ("get",))
     return found
 
@@ -143,7 +149,7 @@ def _aggregated_resource(resource: Resource, version: str) -> dict[str, Any]:
         "responseKind": _kind(resource.group, version, resource.kind),
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": list(resource.verbs),
+        "verbs": list(verbs_of(resource)),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
@@ -194,7 +200,7 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             "singularName": resource.singular,
             "namespaced": resource.is_namespaced,
             "kind": resource.kind,
-            "verbs": list(resource.verbs),
+            "verbs": list(verbs_of(resource)),
         }
         if resource.short_names:
             entry["shortNames"] = list(resource.short_names)

@@ -2,8 +2,8 @@
 
 from makeway.api.batch import PodDisruptionBudget
 from makeway.api.codec import decode_as
+from makeway.api.kinds import BUDGETS, PODS
 from makeway.server import errors
-from makeway.server.kinds import BUDGETS, PODS
 from makeway.server.messages import decode
 from makeway.server.objects import Document, Target
 from makeway.server.options import DeleteOptions, Options
@@ -35,7 +35,7 @@ class Evictions:
             return []  # nothing runs that could be disrupted
         labels = pod["metadata"].get("labels") or {}
         found = []
-        for kept in self._store.scan(BUDGETS.store_kind, target.namespace):
+        for kept in self._store.scan(BUDGETS.full_name, target.namespace):
             budget = decode_as(PodDisruptionBudget, decode(kept.body)).object
             assert budget is not None, kept.key  # it was checked when it was written
             # An empty selector matches every pod; one that is absent matches none.

@@ -12,14 +12,13 @@ from makeway.api.codec import decode as decode_view
 from makeway.api.codec import decode_change
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import take_in
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
+from makeway.api.kinds import JOBS, KINDS, NAMESPACES, PODS, UNSUPPORTED_KINDS, Resource
 from makeway.api.validation import validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
 from makeway.server import errors, rules
 from makeway.server.completion import complete_spec
 from makeway.server.errors import bad_request
-from makeway.server.kinds import JOBS, NAMESPACES, PODS, Resource
 from makeway.server.messages import decode, encode
 from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
@@ -56,7 +55,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        return Key(self.resource.store_kind, self.namespace, self.name)
+        return Key(self.resource.full_name, self.namespace, self.name)
 
 
 def addressed(target: Target, written: Any) -> Document:
@@ -65,7 +64,7 @@ def addressed(target: Target, written: Any) -> Document:
     if not isinstance(written, dict):
         raise bad_request("the body of the request is not an object")
     document: Document = dict(written)
-    expected = resource.api_version(target.version)
+    expected = resource.in_version(target.version)
     found, kind = (
         document.setdefault("apiVersion", expected),
         document.setdefault("kind", resource.kind),

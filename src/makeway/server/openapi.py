@@ -4,9 +4,9 @@ import hashlib
 from functools import cache
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.server import errors
 from makeway.server.discovery import VERSION, group_versions, served
-from makeway.server.kinds import Resource
 from makeway.server.messages import Response, encode
 from makeway.server.schemas import REFERENCE, components
 

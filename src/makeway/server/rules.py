@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from makeway.api.errors import ABSENT, FieldError
+from makeway.api.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
 from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
 from makeway.server import errors
-from makeway.server.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
 
 Document = dict[str, Any]
 Lookup = Callable[[], list[Document]]
@@ -23,7 +23,7 @@ LABEL_MAX = 63
 
 def complete_new(resource: Resource, document: Document, priority_classes: Lookup) -> None:
     """Fill in what only the server knows, before the object is checked; in place."""
-    match resource.store_kind:
+    match resource.full_name:
         case "jobs.batch":
             _complete_job(document)
         case "pods":
@@ -236,7 +236,7 @@ _GATED_FREE = ("nodeSelector", "affinity")
 def check_change(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse changes of fields that Kubernetes holds fixed."""
     found: list[FieldError] = []
-    match resource.store_kind:
+    match resource.full_name:
         case "jobs.batch":
             found = _job_changes(old, new.get("spec") or {})
         case "pods":

@@ -17,10 +17,9 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from makeway.api.batch import PodTemplateSpec, Taint, Toleration
 from makeway.api.codec import plan_of
 from makeway.api.gangs import GangWorkload, PodGroup
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
+from makeway.api.kinds import BY_KIND, KINDS, UNSUPPORTED_KINDS, Resource
 from makeway.api.meta import LabelSelector, ObjectMeta
 from makeway.api.schema import Mark
-from makeway.server.kinds import BY_KIND, Resource
 
 REFERENCE = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -17,13 +17,13 @@ from typing import Any
 from makeway.api import versions
 from makeway.api.codec import decode as decode_view
 from makeway.api.errors import ABSENT, FieldError
+from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.times import format_time
 from makeway.api.validation import validate_set
 from makeway.server import apply, errors, rules
 from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
-from makeway.server.kinds import NAMESPACES, PODS, Resource
 from makeway.server.messages import decode
 from makeway.server.objects import (
     OF_THE_SERVER,
@@ -98,7 +98,7 @@ class Verbs:
         metadata["creationTimestamp"] = self._now()
         if (resource.group or resource.kind == "Pod") and resource.kind != "Lease":
             metadata["generation"] = 1
-        if resource.has_status and not resource.keeps_status_on_create:
+        if resource.has_status and resource is not NODES:  # a node reports itself with its status
             wanted.pop("status", None)
         new, warnings = checked(target, wanted, None, options, self._priority_classes)
         self._check_among_others(target, new)
@@ -123,7 +123,7 @@ class Verbs:
     def _check_namespace(self, target: Target) -> None:
         if not target.resource.is_namespaced:
             return
-        found = self.store.latest(Key(NAMESPACES.store_kind, "", target.namespace))
+        found = self.store.latest(Key(NAMESPACES.full_name, "", target.namespace))
         if found is None:
             raise errors.not_found(NAMESPACES, target.namespace)
         if b'"deletionTimestamp"' in found.body and decode(found.body)["metadata"].get(
@@ -262,7 +262,7 @@ class Verbs:
             name=options.manager,
             operation=operation,
             subresource=target.subresource,
-            api_version=target.resource.stored_api_version,
+            api_version=target.resource.api_version,
             time=self._now(),
             fields=frozenset(),
         )
@@ -465,7 +465,7 @@ class Verbs:
 
     def _check_among_others(self, target: Target, new: Document) -> None:
         """Refuse what is wrong only together with other objects: cycles, priorities."""
-        kind = target.resource.store_kind
+        kind = target.resource.full_name
         if kind == "cohorts.kueue.x-k8s.io":
             kinds: tuple[str, ...] = (kind,)
         elif kind == "workloads.scheduling.k8s.io" or (
