@@ -25,9 +25,7 @@ from makeway.api.queueing import (
 )
 from makeway.api.schema import Document, Whole
 from makeway.api.versions import (
-    CONFIGURATION_GROUP,
     HUB_VERSION,
-    OLD_VERSIONS,
     QUEUEING_GROUP,
     split_api_version,
 )
@@ -224,13 +222,6 @@ def class_of(document: Document) -> type[Kind] | None:
         return None
     found = KINDS.get((split_api_version(api_version)[0], kind))
     return found if found is not None and api_version == found.API_VERSION else None
-
-
-def versions_of(kind: type[Kind]) -> tuple[str, ...]:
-    group, version = split_api_version(kind.API_VERSION)
-    if group in (QUEUEING_GROUP, CONFIGURATION_GROUP):
-        return (HUB_VERSION, *OLD_VERSIONS)
-    return (version,)
 
 
 def unsupported_parts(view: object) -> Iterable[Unsupported]:
