@@ -169,11 +169,11 @@ class App:
     async def _resource(
         self, request: Request, group: str, version: str, rest: list[str]
     ) -> Response:
-        for review_group, review_version, kind, plural in discovery.REVIEWS:
-            if (group, version, rest) == (review_group, review_version, [plural]):
+        for review in discovery.REVIEWS:
+            if (review.group, *review.versions, review.plural) == (group, version, *rest):
                 if request.method != "POST":
                     raise errors.method_not_allowed()
-                return json_response(answer_review(kind, read_body(request)), 201)
+                return json_response(answer_review(review, read_body(request)), 201)
         namespace, rest = self._namespace(group, version, rest)
         if not rest:
             raise errors.no_such_path()

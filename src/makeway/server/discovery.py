@@ -17,11 +17,14 @@ VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
-# What can only be created: questions, not objects. Group, version, kind, plural.
-REVIEWS = (
-    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
-    ("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews"),
+# What can only be created: questions, not objects.
+REVIEWS = tuple(
+    Resource(f"{group}/v1", f"{kind.lower()}s", kind, is_namespaced=False, has_status=False)
+    for group, kind in (
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authentication.k8s.io", "SelfSubjectReview"),
+    )
 )
 # Subresource: kind of its body (group, version, kind) and verbs.
 _POD_SUBRESOURCES = {
@@ -64,6 +67,8 @@ def _in_either_form(request: Request, groups: list[str], legacy: Mapping[str, An
 
 def verbs_of(resource: Resource) -> tuple[str, ...]:
     """What can be asked of a kind; namespaces go one by one, since so much goes with each."""
+    if resource in REVIEWS:
+        return ("create",)
     return tuple(v for v in _VERBS if v != "deletecollection" or resource is not NAMESPACES)
 
 
@@ -84,17 +89,14 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
 def group_versions() -> dict[str, list[str]]:
     """Groups with their versions, the preferred one first; the core group is the empty one."""
     found: dict[str, list[str]] = {}
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *REVIEWS):
         versions = found.setdefault(resource.group, [])
         versions += [version for version in resource.versions if version not in versions]
-    for group, version, _, _ in REVIEWS:
-        if version not in found.setdefault(group, []):
-            found[group].append(version)
     return found
 
 
 def served(group: str, version: str) -> list[Resource]:
-    return [r for r in RESOURCES if r.group == group and version in r.versions]
+    return [r for r in (*RESOURCES, *REVIEWS) if r.group == group and version in r.versions]
 
 
 # Aggregated
@@ -112,7 +114,7 @@ def aggregated(groups: Iterable[str], api_version: str) -> dict[str, Any]:
                 "versions": [
                     {
                         "version": version,
-                        "resources": _aggregated_version(group, version),
+                        "resources": [_aggregated(r, version) for r in served(group, version)],
                         "freshness": "Current",
                     }
                     for version in known[group]
@@ -123,27 +125,11 @@ def aggregated(groups: Iterable[str], api_version: str) -> dict[str, Any]:
     }
 
 
-def _aggregated_version(group: str, version: str) -> list[dict[str, Any]]:
-    entries = [_aggregated_resource(resource, version) for resource in served(group, version)]
-    for review_group, review_version, kind, plural in REVIEWS:
-        if (review_group, review_version) == (group, version):
-            entries.append(
-                {
-                    "resource": plural,
-                    "responseKind": _kind(group, version, kind),
-                    "scope": "Cluster",
-                    "singularResource": kind.lower(),
-                    "verbs": ["create"],
-                }
-            )
-    return entries
-
-
 def _kind(group: str, version: str, kind: str) -> dict[str, str]:
     return {"group": group, "version": version, "kind": kind}
 
 
-def _aggregated_resource(resource: Resource, version: str) -> dict[str, Any]:
+def _aggregated(resource: Resource, version: str) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": _kind(resource.group, version, resource.kind),
@@ -218,17 +204,6 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             if sub_group != resource.group:
                 inner |= {"group": sub_group, "version": sub_version}
             entries.append(inner)
-    for review_group, review_version, kind, plural in REVIEWS:
-        if (review_group, review_version) == (group_name, version):
-            entries.append(
-                {
-                    "name": plural,
-                    "singularName": kind.lower(),
-                    "namespaced": False,
-                    "kind": kind,
-                    "verbs": ["create"],
-                }
-            )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",

@@ -6,7 +6,7 @@ from typing import Any
 
 from makeway.api.kinds import Resource
 from makeway.server import errors
-from makeway.server.discovery import VERSION, group_versions, served
+from makeway.server.discovery import REVIEWS, VERSION, group_versions, served
 from makeway.server.messages import Response, encode
 from makeway.server.schemas import REFERENCE, components
 
@@ -65,6 +65,8 @@ def document(group: str, version: str) -> bytes:
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for resource in served(group, version):
+        if resource in REVIEWS:
+            continue
         name = _schema_name(resource, version)
         schema = dict(everything[resource.schema])
         kind = {"group": group, "version": version, "kind": resource.kind}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from makeway.selectors import Requirement, all_hold
-from makeway.server.errors import ApiError, bad_request
+from makeway.server.errors import bad_request
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
@@ -86,7 +86,7 @@ def _requirement(part: str) -> Requirement:
     raise bad_request(f"unable to parse requirement: {part.strip()[:200]!r} is not a selector")
 
 
-def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | None]:
+def field_selector(text: str, full_name: str) -> tuple[Predicate | None, str | None]:
     """Return what tells whether an object's fields match, and the name if it must be just one."""
     tests: list[tuple[tuple[str, ...], bool, str]] = []
     only_name: str | None = None
@@ -95,11 +95,11 @@ def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | 
             continue
         found = re.fullmatch(r"\s*([\w.]+)\s*(==|!=|=)(.*)", part, re.ASCII)
         if found is None:
-            raise _bad_field(f"invalid selector: '{part[:200]}'; can't understand '{part[:200]}'")
+            raise bad_request(f"invalid selector: '{part[:200]}'; can't understand '{part[:200]}'")
         field, is_equal, value = found[1], found[2] != "!=", found[3].strip()
-        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(store_kind, ()))
+        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(full_name, ()))
         if field not in known:
-            raise _bad_field(f"field label not supported: {field}")
+            raise bad_request(f"field label not supported: {field}")
         if field == "metadata.name" and is_equal:
             only_name = value
         tests.append((tuple(field.split(".")), is_equal, value))
@@ -110,10 +110,6 @@ def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | 
         return all((_at(document, path) == value) is equal for path, equal, value in tests)
 
     return matches, only_name
-
-
-def _bad_field(message: str) -> ApiError:
-    return bad_request(message)
 
 
 def _at(document: Document, path: tuple[str, ...]) -> str:
