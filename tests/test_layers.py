@@ -28,12 +28,15 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
-    "api": room(libraries=("yaml",)),
-    "engine": room(is_pure=True),
-    "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
-    "translate": room("api", "engine", "placement"),
+    "selectors": room(is_pure=True),
+    "api": room("selectors", libraries=("yaml",)),
+    "engine": room("selectors", is_pure=True),
+    "placement": room(
+        *("selectors", "engine.model", "engine.matching"), libraries=("numpy",), is_pure=True
+    ),
+    "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
-    "server": room("api", "store", libraries=("aiohttp", "cryptography", "orjson")),
+    "server": room("selectors", "api", "store", libraries=("aiohttp", "cryptography", "orjson")),
     "client": room("api", libraries=("aiohttp", "orjson")),
     "plane": room("api", "client", libraries=("orjson",)),
     "controller": room("api", "client", "plane", "engine", "placement", "translate"),

@@ -2,9 +2,10 @@
 
 import pytest
 
-from makeway.engine.matching import Requirement, Taint, Toleration
+from makeway.engine.matching import Taint, Toleration
 from makeway.placement.decisions import Bind, Blocked, Cause, DomainLack, Wait, WaitReason
 from makeway.placement.model import NAME_FIELD, GangKey, NodeName, Spread, gang_unit
+from makeway.selectors import Requirement
 from tests.placement.scenario import CPU, Cluster, bound, short
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import RESOURCES
 from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
 from makeway.plane.picture import Picture
 from makeway.plane.writes import key_of
-from makeway.server.kinds import RESOURCES
 from tests.simulation.witness import Truth
 
 
@@ -39,7 +39,7 @@ def differences(live: Admission, truth: Truth, configuration: Configuration) -> 
 def _reborn(truth: Truth, configuration: Configuration) -> Admission:
     picture = Picture()
     admission = Admission(picture, configuration)
-    kinds = {(r.group, r.kind): r.store_kind for r in RESOURCES}
+    kinds = {(r.group, r.kind): r.full_name for r in RESOURCES}
     for resource in admission.resources:
         for document in truth.all(kinds[resource.group, resource.kind]):
             picture.take(resource, document)

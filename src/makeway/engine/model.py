@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, NewType
 
-from makeway.engine.matching import UNCONSTRAINED, Constraints, Requirement, Taint, Toleration
+from makeway.engine.matching import UNCONSTRAINED, Constraints, Taint, Toleration
+from makeway.selectors import Requirement, all_hold
 
 WorkloadKey = NewType("WorkloadKey", str)  # namespace/name
 LocalQueueKey = NewType("LocalQueueKey", str)  # namespace/name
@@ -159,7 +160,7 @@ class NamespaceSelector(NamedTuple):
     requirements: tuple[Requirement, ...] = ()
 
     def admits(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.holds(labels) for requirement in self.requirements)
+        return all_hold(self.requirements, labels)
 
 
 class QueueCheck(NamedTuple):
