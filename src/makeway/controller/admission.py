@@ -74,7 +74,6 @@ from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Picture, owner_of, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
-from makeway.translate.explanation import obstacle_text
 
 log = logging.getLogger("makeway.admission")
 
@@ -501,7 +500,7 @@ class Admission:
             obstacle = inactivity(state, queue, queue.inactive)
         else:
             return None
-        return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
+        return waiting((obstacle,), False)
 
     def _plan(self, now: float) -> Plan:
         for key, (due, news) in list(islice(self._explained.items(), EXPLAINED_AT_ONCE_MAX)):

@@ -23,24 +23,14 @@ from makeway.engine.decisions import (
     Deactivate,
     DeactivationReason,
     Decision,
-    Defective,
     Evict,
-    ExceedsCapacity,
-    FlavorMismatch,
-    HeldForPreemptor,
-    LostToOthers,
-    NamespaceNotAdmitted,
-    NotCovered,
     Preempt,
     Requeue,
     Reserve,
-    Shortfall,
     StartOver,
-    VictimsTaken,
     Wait,
-    WaitingForVictims,
 )
-from makeway.engine.explain import LocalQueueStopped, Obstacle, QueueInactive
+from makeway.engine.explain import Obstacle
 from makeway.engine.model import (
     Assignment,
     CheckName,
@@ -50,13 +40,13 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.engine.tree import Inactive
 from makeway.plane.writes import as_seen
-from makeway.translate import LACKS_PODS, PODS_GONE, PREEMPTOR
+from makeway.translate import PREEMPTOR
+from makeway.translate.categories import waiting_word
 from makeway.translate.words import (
     decision_text,
     format_span,
-    names_text,
+    named,
     victim_message,
     waiting_message,
 )
@@ -167,55 +157,17 @@ def _preemption(decision: Preempt) -> Iterator[tuple[WorkloadKey, News]]:
         )
         yield victim.workload, News(told, (Saying(PREEMPTED, message),))
     if victims:
-        message = f"Preempted {names_text(tuple(victims))} to make room"
+        message = f"Preempted {named(victims)} to make room"
         yield decision.preemptor, News(sayings=(Saying("PreemptedWorkload", message),))
 
 
 def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> News:
     """Why a workload has no quota; `text` where it can't be told from reasons alone."""
     known = tuple(reasons)
-    message = text or waiting_message(known)  # type: ignore[arg-type]
-    word = waiting_word(known)
-    told = Told(RESERVED, "False", word, message)
+    message = text or waiting_message(known)
+    told = Told(RESERVED, "False", waiting_word(known), message)
     sayings = () if is_preemptor else (Saying("Pending", message, "Warning"),)
     return News((told,), sayings, is_urgent=False)
-
-
-def waiting_word(reasons: Iterable[Obstacle]) -> str:
-    """One word for many reasons: that of the one nearest to being overcome."""
-    words = {_word(reason) for reason in reasons}
-    return next((word for word in _NEAREST_FIRST if word in words), "Pending")
-
-
-_NEAREST_FIRST = (
-    "WaitingForPreemptedWorkloads",
-    "Suspended",
-    "WaitingForQuota",
-    "ExceedsMaxQuota",
-    "NoMatchingFlavor",
-    LACKS_PODS,
-    "Misconfigured",
-)
-
-
-def _word(reason: Obstacle) -> str:
-    match reason:
-        case WaitingForVictims():
-            return "WaitingForPreemptedWorkloads"
-        case Shortfall() | LostToOthers() | VictimsTaken() | HeldForPreemptor():
-            return "WaitingForQuota"
-        case ExceedsCapacity():
-            return "ExceedsMaxQuota"
-        case FlavorMismatch():
-            return "NoMatchingFlavor"
-        case LocalQueueStopped() | QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
-            return "Suspended"
-        case Defective(problem=problem) if problem == PODS_GONE:
-            return LACKS_PODS
-        case NotCovered() | NamespaceNotAdmitted() | Defective():
-            return "Misconfigured"
-        case _:
-            return "Misconfigured"
 
 
 def _eviction(decision: Evict) -> News:

@@ -11,9 +11,11 @@ from typing import assert_never
 
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
+from makeway.api.quantity import format_amount
 from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
+from makeway.translate.words import Line, Ref
 
 LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
 _NAMED_MAX = 5  # pods in a sentence; the rest are counted
@@ -91,6 +93,24 @@ def _domains_text(domains: Sequence[DomainLack]) -> str:
         f"{lack.domain} has room for {lack.fitting}" for lack in domains[:_DOMAINS_MAX]
     )
     return f"All have to be in one domain: {best}."
+
+
+def scheduling_message(pod: batch.Pod) -> str:
+    """What a scheduler said of a pod for which it has found no node."""
+    said = (c.message for c in pod.status.conditions if c.type == "PodScheduled")
+    return next(said, "") or "nobody has looked at it yet"
+
+
+def no_node_line(count: int, message: str) -> Line:
+    who = "A pod of it has" if count == 1 else f"{count} pods of it have"
+    return Line(f"{who} no node: {message}")
+
+
+def largest_node_line(resource: str, size: int, node: str, pods: Sequence[str]) -> Line:
+    """What the node that has most of a resource has of it, and who is there."""
+    has = f"The largest node has {format_amount(resource, size)} {resource}: "
+    there = f"; pods there: {_some(pods)}" if pods else "; it is empty"
+    return Line(has, Ref("Node", node), there)
 
 
 def preemptor_text(plan: Preempt) -> str:

@@ -7,8 +7,9 @@ Kueue gives a UID, the name of the other workload stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple, Self, assert_never
 
 from makeway.api.quantity import format_amount
 from makeway.engine.decisions import (
@@ -28,7 +29,6 @@ from makeway.engine.decisions import (
     NotCovered,
     Preempt,
     Preemptability,
-    Reason,
     Requeue,
     Reserve,
     Shortfall,
@@ -38,6 +38,18 @@ from makeway.engine.decisions import (
     VictimsTaken,
     Wait,
     WaitingForVictims,
+)
+from makeway.engine.explain import (
+    BackingOff,
+    BehindHead,
+    ChecksOpen,
+    EvictedByStop,
+    LettingGo,
+    LocalQueueStopped,
+    NoLocalQueue,
+    NoQueue,
+    Obstacle,
+    QueueInactive,
 )
 from makeway.engine.model import (
     Assignment,
@@ -51,6 +63,27 @@ from makeway.engine.model import (
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
+
+
+class Ref(NamedTuple):
+    """An object that a line speaks of; whoever shows the line may call it by another name."""
+
+    kind: str
+    key: str  # namespace/name, or the name alone
+
+
+class Line(tuple[str | Ref, ...]):
+    """A sentence in pieces, text and references; as a string it has the keys of the objects."""
+
+    def __new__(cls, *pieces: str | Ref) -> Self:
+        return super().__new__(cls, (piece for piece in pieces if piece))
+
+    def __str__(self) -> str:
+        return "".join(piece if isinstance(piece, str) else piece.key for piece in self)
+
+
+def workload(key: WorkloadKey) -> Ref:
+    return Ref("Workload", key)
 
 
 class Text(NamedTuple):
@@ -70,7 +103,8 @@ def decision_text(decision: Decision) -> Text:
         case Preempt():
             return Text("preempts", decision.preemptor, tuple(_preemption(decision)))
         case Wait():
-            return Text("waits", decision.workload, tuple(reason_lines(decision.reasons)))
+            reasons = tuple(map(str, obstacle_lines(decision.reasons)))
+            return Text("waits", decision.workload, reasons)
         case Evict():
             return Text("evicted", decision.workload, tuple(_eviction(decision)))
         case Deactivate():
@@ -113,9 +147,13 @@ def _cells(assignment: Assignment) -> Iterator[tuple[FlavorResource, int]]:
 
 
 def _preemption(decision: Preempt) -> Iterator[str]:
-    yield from reason_lines(decision.reasons)
+    yield from map(str, obstacle_lines(decision.reasons))
     for victim in decision.victims:
-        yield f"{victim.workload}: {victim_message(victim, decision.preemptor)}"
+        yield victim_line(victim, decision.preemptor)
+
+
+def victim_line(victim: Victim, preemptor: WorkloadKey) -> str:
+    return f"{victim.workload}: {victim_message(victim, preemptor)}"
 
 
 def victim_message(victim: Victim, preemptor: WorkloadKey) -> str:
@@ -229,42 +267,86 @@ def trial_text(trial: FlavorTrial) -> str:
 # --- reasons ---
 
 
-def waiting_message(reasons: Iterable[Reason]) -> str:
-    """All reasons in one line, as in the message of a condition; those of a pod set together."""
-    whole, of_pod_sets = _by_pod_set(reasons)
-    parts = [reason_text(reason) for reason in whole]
+def waiting_message(obstacles: Iterable[Obstacle]) -> str:
+    """All obstacles in one line, as in the message of a condition; those of a pod set together."""
+    whole, of_pod_sets = _by_pod_set(obstacles)
+    parts = [str(obstacle_line(obstacle)) for obstacle in whole]
     for pod_set, own in of_pod_sets.items():
-        texts = ", ".join(map(reason_text, own))
+        texts = ", ".join(map(_of_pod_set, own))
         parts.append(f"couldn't assign flavors to pod set {pod_set}: {texts}")
     return ". ".join(parts)
 
 
-def reason_lines(reasons: Iterable[Reason]) -> Iterator[str]:
-    """The same, a reason on each line."""
-    whole, of_pod_sets = _by_pod_set(reasons)
-    yield from map(reason_text, whole)
+def obstacle_lines(obstacles: Iterable[Obstacle], now: float = 0.0) -> Iterator[Line]:
+    """The same, an obstacle on each line."""
+    whole, of_pod_sets = _by_pod_set(obstacles)
+    yield from (obstacle_line(obstacle, now) for obstacle in whole)
     for pod_set, own in of_pod_sets.items():
-        yield f"couldn't assign flavors to pod set {pod_set}:"
-        for reason in own:
-            yield f"- {reason_text(reason)}"
+        yield Line(f"couldn't assign flavors to pod set {pod_set}:")
+        yield from (Line(f"- {_of_pod_set(reason)}") for reason in own)
+
+
+_OfPodSet = NotCovered | FlavorMismatch | ExceedsCapacity | Shortfall
 
 
 def _by_pod_set(
-    reasons: Iterable[Reason],
-) -> tuple[list[Reason], dict[PodSetName, list[Reason]]]:
-    """Reasons that concern the workload as a whole, and those of its pod sets."""
-    whole: list[Reason] = []
-    of_pod_sets: dict[PodSetName, list[Reason]] = {}
-    for reason in reasons:
-        match reason:
-            case NotCovered() | FlavorMismatch() | ExceedsCapacity() | Shortfall():
-                of_pod_sets.setdefault(reason.pod_set, []).append(reason)
-            case _:
-                whole.append(reason)
+    obstacles: Iterable[Obstacle],
+) -> tuple[list[Obstacle], dict[PodSetName, list[_OfPodSet]]]:
+    """Obstacles that concern the workload as a whole, and those of its pod sets."""
+    whole: list[Obstacle] = []
+    of_pod_sets: dict[PodSetName, list[_OfPodSet]] = {}
+    for obstacle in obstacles:
+        if isinstance(obstacle, _OfPodSet):
+            of_pod_sets.setdefault(obstacle.pod_set, []).append(obstacle)
+        else:
+            whole.append(obstacle)
     return whole, of_pod_sets
 
 
-def reason_text(reason: Reason) -> str:
+def obstacle_line(obstacle: Obstacle, now: float = 0.0) -> Line:
+    """What is in the way of a workload; `now` is for a back-off, which no decision speaks of."""
+    match obstacle:
+        case LostToOthers():
+            return Line("Workload no longer fits after processing another workload")
+        case VictimsTaken():
+            return Line("Workload has overlapping preemption targets with another workload")
+        case WaitingForVictims(victims):
+            return Line(f"Pending the preemption of {len(victims)} workload(s): ", *named(victims))
+        case HeldForPreemptor(preemptor):
+            return Line("The place is held for ", workload(preemptor), ", for whom others make way")
+        case NamespaceNotAdmitted(namespace):
+            return Line(f"Workload namespace ({namespace}) doesn't match ClusterQueue selector")
+        case Defective(problem) if problem == PODS_GONE:
+            return Line(f"The workload waits for pods: {problem}")
+        case Defective(problem):
+            return Line(f"The workload can't run as it is written: {problem}")
+        case NoLocalQueue(local_queue):
+            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " doesn't exist")
+        case LocalQueueStopped(local_queue):
+            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " is stopped")
+        case NoQueue(queue):
+            return Line("ClusterQueue ", Ref("ClusterQueue", queue), " doesn't exist")
+        case QueueInactive(queue, why, missing):
+            named_ones = f" ({', '.join(missing)})" if missing else ""
+            why_text = f" is inactive: {why.value}{named_ones}"
+            return Line("ClusterQueue ", Ref("ClusterQueue", queue), why_text)
+        case BackingOff(until, requeues):
+            left = format_span(until - now)
+            return Line(f"It backs off for another {left} (requeue number {requeues})")
+        case EvictedByStop(reason):
+            return Line(f"It waits for the return of its queue [{reason.value}]")
+        case BehindHead(head):
+            return Line("Nobody passes the head of a StrictFIFO queue: ", workload(head))
+        case ChecksOpen(checks):
+            states = ", ".join(f"{check} is {state.value}" for check, state in checks)
+            return Line(f"Admission checks are open: {states}")
+        case LettingGo(reason):
+            return Line(f"Its pods have not gone yet [{reason.value}]")
+        case _:
+            return Line(_of_pod_set(obstacle))
+
+
+def _of_pod_set(reason: _OfPodSet) -> str:
     match reason:
         case NotCovered():
             return f"resource {reason.resource} unavailable in ClusterQueue"
@@ -274,21 +356,6 @@ def reason_text(reason: Reason) -> str:
             return _exceeds(reason)
         case Shortfall():
             return _shortfall(reason)
-        case LostToOthers():
-            return "Workload no longer fits after processing another workload"
-        case VictimsTaken():
-            return "Workload has overlapping preemption targets with another workload"
-        case WaitingForVictims():
-            count = len(reason.victims)
-            return f"Pending the preemption of {count} workload(s): {names_text(reason.victims)}"
-        case HeldForPreemptor():
-            return f"The place is held for {reason.preemptor}, for whom others make way"
-        case NamespaceNotAdmitted():
-            return f"Workload namespace ({reason.namespace}) doesn't match ClusterQueue selector"
-        case Defective(problem=problem) if problem == PODS_GONE:
-            return f"The workload waits for pods: {problem}"
-        case Defective():
-            return f"The workload can't run as it is written: {reason.problem}"
         case _:
             assert_never(reason)
 
@@ -344,14 +411,13 @@ def _names(what: str, names: tuple[str, ...]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def names_text(keys: tuple[WorkloadKey, ...], last: str = "and") -> str:
+def named(keys: Sequence[WorkloadKey], last: str = "and") -> Line:
     """`a`, `a and b`, `a, b and 7 more`."""
-    names: list[str] = list(keys[:NAMES_SHOWN])
+    names: list[str | Ref] = [workload(key) for key in keys[:NAMES_SHOWN]]
     if len(keys) > NAMES_SHOWN:
         names.append(f"{len(keys) - NAMES_SHOWN} more")
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+    between = [", "] * (len(names) - 2) + [f" {last} "] * (len(names) > 1)
+    return Line(*(piece for pair in zip_longest(names, between, fillvalue="") for piece in pair))
 
 
 def format_span(seconds: float) -> str:
