@@ -86,18 +86,27 @@ def _holder(holder: Holder) -> Line:
     amounts = ", ".join(
         f"{amount_text(cell, amount)} of flavor {cell.flavor}" for cell, amount in holder.amounts
     )
-    match holder.verdict:
-        case VictimRule():
-            verdict = f"may be taken by {rule_text(holder.verdict)}"
-        case Refusal.LETTING_GO:
-            verdict = "is leaving already"
-        case Refusal():
-            verdict = f"stays: {holder.verdict.value}"
-        case _:
-            assert_never(holder.verdict)
     queue = Ref("ClusterQueue", holder.queue)
-    held = f"): {amounts}; {verdict}"
+    held = f"): {amounts}; {_verdict(holder.verdict)}"
     return Line("- ", workload(holder.workload), " (ClusterQueue ", queue, held)
+
+
+def _verdict(verdict: VictimRule | Refusal) -> str:
+    match verdict:
+        case VictimRule():
+            return f"may be taken by {rule_text(verdict)}"
+        case Refusal.LETTING_GO:
+            return "is leaving already"
+        case Refusal.POLICY:
+            return "stays: the queue's preemption policy forbids it"
+        case Refusal.PRIORITY:
+            return "stays: its priority is not low enough"
+        case Refusal.NOT_BORROWING:
+            return "stays: its queue uses no more than its own quota"
+        case Refusal.QUEUE_STOPPED:
+            return "stays: its queue is stopped"
+        case _:
+            assert_never(verdict)
 
 
 def _help(help: Help) -> Line:

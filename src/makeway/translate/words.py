@@ -394,8 +394,11 @@ def _shortfall(reason: Shortfall) -> str:
     match reason.preemption:
         case Preemptability.POSSIBLE:
             return text
-        case Preemptability.FORBIDDEN | Preemptability.NO_VICTIMS:
-            return f"{text} ({reason.preemption.value})"
+        case Preemptability.FORBIDDEN:
+            why = "the request exceeds nominal quota and policy forbids preemption with borrowing"
+            return f"{text} ({why})"
+        case Preemptability.NO_VICTIMS:
+            return f"{text} (nobody who may be preempted would free enough)"
         case _:
             assert_never(reason.preemption)
 
