@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.times import format_span
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
@@ -81,7 +82,6 @@ from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
     Text,
     decision_text,
-    format_span,
     named,
     obstacle_line,
     waiting_message,

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from types import FrameType
 
-from makeway.api.times import DurationError, format_time, parse_duration
+from makeway.api.times import DurationError, format_span, format_time, parse_duration
 from makeway.cli.command import Command, Trouble
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
@@ -30,7 +30,7 @@ from makeway.sim.simulate import compare
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
 from makeway.translate.explanation import explanation_lines
-from makeway.translate.words import decision_text, format_span, victim_line, waiting_message
+from makeway.translate.words import decision_text, victim_line, waiting_message
 
 WIDTH = 100
 LONGEST_SHOWN = 5

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from weakref import WeakKeyDictionary
 
-from makeway.controller.statuses import News, waiting
+from makeway.controller.statuses import StatusUpdate, waiting
 from makeway.engine.decisions import Reason, Wait
 from makeway.engine.entry import Entry, Shape
 from makeway.engine.model import QueueName, Strategy, WorkloadKey
 from makeway.engine.state import ClusterState
+from makeway.translate.words import in_line_text
 
 TOLD_AFTER_S = 5.0
 TOLD_EVERY_S = 1.0
@@ -42,7 +43,7 @@ class Overlooked:
 
     def take(
         self, now: float, is_wanted: Callable[[Entry], bool]
-    ) -> Iterator[tuple[WorkloadKey, News]]:
+    ) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
         """Those whose time has come, each once; a bounded number in each second."""
         if now < self._not_before:
             return
@@ -53,7 +54,7 @@ class Overlooked:
             del self._due[key]
             entry = self._state.entries.get(key)
             if entry is not None and is_wanted(entry):
-                yield key, self.news_for(entry)._replace(sayings=())
+                yield key, self.update_for(entry)._replace(events=())
                 told += 1
             if told == TOLD_AT_ONCE_MAX:
                 self._not_before = now + TOLD_EVERY_S
@@ -65,7 +66,7 @@ class Overlooked:
         if entry.shape.is_shared and entry.place is not None and not wait.is_preemptor:
             self._reasons[entry.shape] = wait.queue, wait.reasons
 
-    def news_for(self, entry: Entry) -> News:
+    def update_for(self, entry: Entry) -> StatusUpdate:
         """Why somebody waits who is in line."""
         queue = None if entry.queue is None else self._state.queues.get(entry.queue)
         assert queue is not None, f"{entry.workload.key} is in no line"
@@ -75,6 +76,5 @@ class Overlooked:
             name, reasons = self._reasons.get(entry.shape, (None, ()))
             if name == entry.queue:
                 return waiting(reasons, False)
-        line = f"Waits in ClusterQueue {entry.queue}"
-        behind = f" behind {head.workload.key}" if head is not None and is_behind else ""
-        return waiting((), False, line + behind)
+        before = head.workload.key if head is not None and is_behind else None
+        return waiting((), False, in_line_text(queue.spec.name, before))

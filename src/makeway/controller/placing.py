@@ -68,6 +68,8 @@ from makeway.translate.places import (
     LEAVING_TEXT,
     preemptor_text,
     refusal_of,
+    unplaceable_text,
+    unwound_text,
     victim_text,
     wait_text,
     workload_text,
@@ -186,7 +188,7 @@ class Placing:
                 self.state.apply(event)
             return
         self.state.apply(PodGone(PodKey(str(key))))
-        text = f"Makeway can't place this pod: {refusal}"
+        text = unplaceable_text(refusal)
         told = ToTell(uid=view.metadata.uid, nominated=None, message=text, gist=gist_of(text))
         self._errands.give(key, told, 0.0)
 
@@ -373,7 +375,7 @@ class Placing:
                 uid=self._seen[key].uid,
                 reason=UNWOUND,
                 event=UNWOUND,
-                message=f"Too few pods of the gang {decision.gang} could be bound",
+                message=unwound_text(decision),
                 is_asked=False,
             )
             self._errands.give(key, errand, now)

@@ -23,21 +23,14 @@ from makeway.engine.entry import HOLDING, Entry, Phase
 from makeway.engine.explain import inactivity
 from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, StopPolicy
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import Inactive, QueueState, quotas_of
+from makeway.engine.tree import QueueState, quotas_of
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
+from makeway.translate import messages
 
 EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"
-_WHY_INACTIVE = {
-    Inactive.TERMINATING: "is being deleted",
-    Inactive.STOPPED: "is stopped",
-    Inactive.FLAVOR_NOT_FOUND: "references a missing ResourceFlavor",
-    Inactive.CHECK_NOT_FOUND: "references a missing AdmissionCheck",
-    Inactive.CHECK_INACTIVE: "references an AdmissionCheck that nobody answers",
-    Inactive.COHORT_CYCLE: "its cohort is its own ancestor",
-}
 
 
 @dataclass(slots=True)
@@ -176,20 +169,19 @@ def with_unsupported(
 
 def _queue_activity(state: ClusterState, queue: QueueState) -> tuple[str, str, str]:
     if queue.inactive is None:
-        return "True", "Ready", "Can admit new workloads"
-    names = ", ".join(inactivity(state, queue, queue.inactive).missing)
-    why = _WHY_INACTIVE[queue.inactive] + (f" ({names})" if names else "")
-    return "False", queue.inactive.value, f"Can't admit new workloads: {why}"
+        return "True", "Ready", messages.CAN_ADMIT
+    missing = inactivity(state, queue, queue.inactive).missing
+    return "False", queue.inactive.value, messages.cannot_admit(queue.inactive, missing)
 
 
 def _local_activity(policy: StopPolicy, queue: QueueState | None) -> tuple[str, str, str]:
     if policy is not StopPolicy.NONE:
-        return "False", "Stopped", "LocalQueue is stopped"
+        return "False", "Stopped", messages.LOCAL_QUEUE_STOPPED
     if queue is None:
-        return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+        return "False", "ClusterQueueDoesNotExist", messages.CANNOT_SUBMIT
     if queue.inactive is not None:
-        return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-    return "True", "Ready", "Can submit new workloads to localQueue"
+        return "False", "ClusterQueueIsInactive", messages.CANNOT_SUBMIT
+    return "True", "Ready", messages.CAN_SUBMIT
 
 
 def _status(

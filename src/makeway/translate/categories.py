@@ -10,31 +10,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import assert_never
 
-from makeway.engine.decisions import (
-    Defective,
-    ExceedsCapacity,
-    FlavorMismatch,
-    HeldForPreemptor,
-    LostToOthers,
-    MismatchKind,
-    NamespaceNotAdmitted,
-    NotCovered,
-    Shortfall,
-    VictimsTaken,
-    WaitingForVictims,
-)
-from makeway.engine.explain import (
-    BackingOff,
-    BehindHead,
-    ChecksOpen,
-    EvictedByStop,
-    LettingGo,
-    LocalQueueStopped,
-    NoLocalQueue,
-    NoQueue,
-    Obstacle,
-    QueueInactive,
-)
+from makeway.engine import decisions as dec
+from makeway.engine import explain as exp
 from makeway.engine.tree import Inactive
 from makeway.translate.workloads import LACKS_PODS, PODS_GONE
 
@@ -58,40 +35,40 @@ class Category(Enum):
         self.is_final = is_final  # neither time nor the end of another workload would change it
 
 
-def category_of(obstacle: Obstacle) -> Category:
+def category_of(obstacle: exp.Obstacle) -> Category:
     match obstacle:
-        case WaitingForVictims():
+        case dec.WaitingForVictims():
             return Category.PREEMPTION
-        case Shortfall() | LostToOthers() | VictimsTaken() | HeldForPreemptor():
+        case dec.Shortfall() | dec.LostToOthers() | dec.VictimsTaken() | dec.HeldForPreemptor():
             return Category.QUOTA
-        case ExceedsCapacity():
+        case dec.ExceedsCapacity():
             return Category.CAPACITY
-        case FlavorMismatch():
-            is_exhausted = obstacle.kind is MismatchKind.EXHAUSTED
+        case dec.FlavorMismatch():
+            is_exhausted = obstacle.kind is dec.MismatchKind.EXHAUSTED
             return Category.EXHAUSTED if is_exhausted else Category.FLAVOR
-        case Defective():
+        case dec.Defective():
             is_short = obstacle.problem == PODS_GONE
             return Category.PODS if is_short else Category.MISCONFIGURED
-        case NotCovered() | NamespaceNotAdmitted():
+        case dec.NotCovered() | dec.NamespaceNotAdmitted():
             return Category.MISCONFIGURED
-        case LocalQueueStopped() | EvictedByStop():
+        case exp.LocalQueueStopped() | exp.EvictedByStop():
             return Category.STOPPED
-        case QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
+        case exp.QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
             return Category.STOPPED
-        case NoLocalQueue() | NoQueue() | QueueInactive():
+        case exp.NoLocalQueue() | exp.NoQueue() | exp.QueueInactive():
             return Category.QUEUE
-        case BackingOff() | BehindHead() | ChecksOpen() | LettingGo():
+        case exp.BackingOff() | exp.BehindHead() | exp.ChecksOpen() | exp.LettingGo():
             return Category.TURN
         case _:
             assert_never(obstacle)
 
 
-def waiting_word(obstacles: Iterable[Obstacle]) -> str:
+def waiting_word(obstacles: Iterable[exp.Obstacle]) -> str:
     """One word for many obstacles: that of the one nearest to being overcome."""
     found = {category_of(obstacle) for obstacle in obstacles}
     return next((category.word for category in Category if category in found), Category.TURN.word)
 
 
-def can_never_run(obstacles: Iterable[Obstacle]) -> bool:
+def can_never_run(obstacles: Iterable[exp.Obstacle]) -> bool:
     """Whether nothing else can happen than that it goes on waiting."""
     return all(category_of(obstacle).is_final for obstacle in obstacles)

@@ -6,29 +6,9 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from makeway.api.quantity import format_amount
+from makeway.engine import explain as exp
 from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Phase
-from makeway.engine.explain import (
-    AllOf,
-    AnyOf,
-    Explanation,
-    Help,
-    HigherBorrowingLimit,
-    Holder,
-    LowerMinimum,
-    MatchingLabels,
-    MoreQuota,
-    OtherLocalQueue,
-    OtherNamespace,
-    OtherQueue,
-    OtherResources,
-    Refusal,
-    ResumedLocalQueue,
-    ResumedQueue,
-    SmallerRequest,
-    ToleratedTaint,
-    WayIn,
-)
 from makeway.translate.words import (
     Line,
     Ref,
@@ -41,7 +21,7 @@ from makeway.translate.words import (
 )
 
 
-def explanation_lines(explanation: Explanation, now: float) -> Iterator[Line]:
+def explanation_lines(explanation: exp.Explanation, now: float) -> Iterator[Line]:
     """One thought per line; `now` is for what is still to come."""
     yield Line(workload(explanation.workload), *_standing(explanation))
     yield from obstacle_lines(explanation.obstacles, now)
@@ -58,7 +38,7 @@ def explanation_lines(explanation: Explanation, now: float) -> Iterator[Line]:
             yield Line(trial_text(trial))
 
 
-def _standing(explanation: Explanation) -> Line:
+def _standing(explanation: exp.Explanation) -> Line:
     """What is said of the workload, its name left out."""
     queue = explanation.queue
     where = () if queue is None else (" in ClusterQueue ", Ref("ClusterQueue", queue))
@@ -82,7 +62,7 @@ def _standing(explanation: Explanation) -> Line:
             assert_never(explanation.phase)
 
 
-def _holder(holder: Holder) -> Line:
+def _holder(holder: exp.Holder) -> Line:
     amounts = ", ".join(
         f"{amount_text(cell, amount)} of flavor {cell.flavor}" for cell, amount in holder.amounts
     )
@@ -91,68 +71,68 @@ def _holder(holder: Holder) -> Line:
     return Line("- ", workload(holder.workload), " (ClusterQueue ", queue, held)
 
 
-def _verdict(verdict: VictimRule | Refusal) -> str:
+def _verdict(verdict: VictimRule | exp.Refusal) -> str:
     match verdict:
         case VictimRule():
             return f"may be taken by {rule_text(verdict)}"
-        case Refusal.LETTING_GO:
+        case exp.Refusal.LETTING_GO:
             return "is leaving already"
-        case Refusal.POLICY:
+        case exp.Refusal.POLICY:
             return "stays: the queue's preemption policy forbids it"
-        case Refusal.PRIORITY:
+        case exp.Refusal.PRIORITY:
             return "stays: its priority is not low enough"
-        case Refusal.NOT_BORROWING:
+        case exp.Refusal.NOT_BORROWING:
             return "stays: its queue uses no more than its own quota"
-        case Refusal.QUEUE_STOPPED:
+        case exp.Refusal.QUEUE_STOPPED:
             return "stays: its queue is stopped"
         case _:
             assert_never(verdict)
 
 
-def _help(help: Help) -> Line:
+def _help(help: exp.Help) -> Line:
     match help:
-        case MoreQuota():
+        case exp.MoreQuota():
             amount = amount_text(help.cell, help.amount)
             return Line(f"{amount} more quota of flavor {help.cell.flavor}")
-        case AnyOf():
+        case exp.AnyOf():
             return Line("the end of ", *named(help.workloads, "or"))
-        case AllOf():
+        case exp.AllOf():
             return Line("the end of ", *named(help.workloads), ", together")
-        case SmallerRequest():
+        case exp.SmallerRequest():
             flavor, resource = help.cell
             capacity = format_amount(resource, help.capacity)
             return Line(f"a request for at most {capacity} {resource}, to fit flavor {flavor}")
-        case LowerMinimum():
+        case exp.LowerMinimum():
             return Line(f"a minimum of less than {help.least} pods in pod set {help.pod_set}")
-        case HigherBorrowingLimit():
+        case exp.HigherBorrowingLimit():
             flavor, resource = help.cell
             queue = Ref("ClusterQueue", help.queue)
             of = f" for {resource} in flavor {flavor}"
             return Line("a higher borrowingLimit of ClusterQueue ", queue, of)
-        case MatchingLabels():
+        case exp.MatchingLabels():
             labels = ", ".join(f"{name}={value}" for name, value in help.labels) or "no labels"
             return Line(f"a node selector that goes with flavor {help.flavor} ({labels})")
-        case ToleratedTaint():
+        case exp.ToleratedTaint():
             return Line(f"a toleration of {help.taint}, to use flavor {help.flavor}")
         case _:
             return Line(_way_in(help))
 
 
-def _way_in(help: WayIn) -> str:
+def _way_in(help: exp.WayIn) -> str:
     """What concerns queues: which there are, and what they take."""
     match help:
-        case ResumedQueue():
+        case exp.ResumedQueue():
             return f"`makeway resume clusterqueue {help.queue}`"
-        case ResumedLocalQueue():
+        case exp.ResumedLocalQueue():
             namespace, _, name = help.local_queue.partition("/")
             return f"`makeway resume queue {name} -n {namespace}`"
-        case OtherLocalQueue():
+        case exp.OtherLocalQueue():
             return f"another LocalQueue; there are: {', '.join(help.local_queues)}"
-        case OtherQueue():
+        case exp.OtherQueue():
             return f"another ClusterQueue; there are: {', '.join(help.queues)}"
-        case OtherNamespace():
+        case exp.OtherNamespace():
             return f"another namespace; admitted are: {', '.join(help.namespaces)}"
-        case OtherResources():
+        case exp.OtherResources():
             return f"other resources; the ClusterQueue covers: {', '.join(help.resources)}"
         case _:
             assert_never(help)

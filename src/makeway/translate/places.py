@@ -12,7 +12,15 @@ from typing import assert_never
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
 from makeway.api.quantity import format_amount
-from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
+from makeway.placement.decisions import (
+    Blocked,
+    Cause,
+    DomainLack,
+    Preempt,
+    Unwind,
+    Wait,
+    WaitReason,
+)
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
 from makeway.translate.words import Line, Ref
@@ -93,6 +101,14 @@ def _domains_text(domains: Sequence[DomainLack]) -> str:
         f"{lack.domain} has room for {lack.fitting}" for lack in domains[:_DOMAINS_MAX]
     )
     return f"All have to be in one domain: {best}."
+
+
+def unwound_text(decision: Unwind) -> str:
+    return f"Too few pods of the gang {decision.gang} could be bound"
+
+
+def unplaceable_text(refusal: str) -> str:
+    return f"Makeway can't place this pod: {refusal}"
 
 
 def scheduling_message(pod: batch.Pod) -> str:
