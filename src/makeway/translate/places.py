@@ -7,7 +7,7 @@ nvidia.com/gpu"), since that is what people search their clusters for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
@@ -25,17 +25,34 @@ from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
 from makeway.translate.words import Line, Ref
 
-LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
 _NAMED_MAX = 5  # pods in a sentence; the rest are counted
 _DOMAINS_MAX = 3
+
+
+class Message(NamedTuple):
+    """What a pod is told. Numbers change all the time, and a new one alone is no news."""
+
+    text: str
+    gist: str  # equal for messages that differ in their numbers alone
+
+
+LEAVING = Message("Waits on its nominated nodes for pods that are leaving", "leaving")
 
 
 def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
-def wait_text(wait: Wait) -> str:
+def wait_message(wait: Wait) -> Message:
     """Why a pod or gang has no place yet."""
+    if wait.reason is WaitReason.VICTIMS_LEAVING:
+        return LEAVING
+    lacks = sorted(f"{blocked.cause.value} {blocked.resource}" for blocked in wait.blocked)
+    domains = [lack.domain for lack in wait.domains[:_DOMAINS_MAX]]
+    return Message(_wait_text(wait), f"{wait.reason.value} {wait.needed > 0} {lacks} {domains}")
+
+
+def _wait_text(wait: Wait) -> str:
     match wait.reason:
         case WaitReason.GANG_MISSING:
             return (
@@ -48,7 +65,7 @@ def wait_text(wait: Wait) -> str:
                 "together, and fewer wait for a place"
             )
         case WaitReason.VICTIMS_LEAVING:
-            return LEAVING_TEXT
+            return LEAVING.text
         case WaitReason.NOT_ENOUGH_ROOM if wait.needed == 0:
             return f"{_room_text(wait)} The gang has as many as it needs; more preempt nobody."
         case WaitReason.NOT_ENOUGH_ROOM:
@@ -107,8 +124,9 @@ def unwound_text(decision: Unwind) -> str:
     return f"Too few pods of the gang {decision.gang} could be bound"
 
 
-def unplaceable_text(refusal: str) -> str:
-    return f"Makeway can't place this pod: {refusal}"
+def unplaceable(refusal: str) -> Message:
+    text = f"Makeway can't place this pod: {refusal}"
+    return Message(text, text)
 
 
 def scheduling_message(pod: batch.Pod) -> str:
