@@ -69,7 +69,9 @@ async def explanation_of(client: Client, target: Target) -> Document:
     except NotFound:
         document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
-    lines = [text for text in check_texts(target.workload) if ": " in text]
+    checks = items_at(target.workload, "status", "admissionChecks")
+    told = [check for check in checks if text_at(check, "message")]
+    lines = check_texts({"status": {"admissionChecks": told}})
     if target.job is not None and target.workload["spec"].get("active") is False:
         lines.append(f"`makeway resume {short_text(target.job)}` lets it try again")
     lines += [*_loss_lines(target.workload), *_event_lines(events)]
@@ -223,7 +225,8 @@ COMMAND = Command(
 Tell why a job waits: what is missing in which flavor, who holds it and whether it
 could be taken back, who is ahead, and what would help. Of a job that was stopped,
 tell for whom and by which rule. Works for pods, groups of pods and Workloads without
-a Job as well.
+a Job as well. As JSON, `pieces` has the same as `lines`, with a {kind, key} wherever an
+object is spoken of.
 """,
     examples="""\
 examples:

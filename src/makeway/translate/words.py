@@ -1,6 +1,6 @@
 """The engine's decisions and reasons as text.
 
-Here, and nowhere else, data becomes sentences. Phrases that users of Kueue search their logs for
+Here, and nowhere else, they become sentences. Phrases that users of Kueue search their logs for
 are kept word for word ("insufficient unused quota for cpu in flavor spot, 9 more needed"); where
 Kueue gives a UID, the name of the other workload stands.
 """
