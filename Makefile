@@ -40,14 +40,16 @@ check: $(STAMP) ## what a reviewer would look at: format, lint, types, layers, d
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_layers.py tests/test_docs.py
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_docs.py tests/cli/test_install.py
 
 format: $(STAMP) ## format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP) ## write the pages that are generated; `make check` fails when one is stale
-	$(BIN)/python -m tests.generated_docs --write
+docs: $(STAMP) ## write what is generated: pages, CRDs, deploy/; `make check` fails when it is stale
+	$(BIN)/python -m tools.make_docs --write
+	$(BIN)/python -m tools.make_crds
+	$(BIN)/python -m tools.make_deploy
 
 conformance: $(STAMP) ## replay recorded decisions; SCENARIOS=files or folders
 	@$(BIN)/python -m tests.conformance $(SCENARIOS)
