@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.harness.plane import close_all
 
 LONG = (
     "sim/test_real_traces.py",
@@ -15,7 +18,7 @@ LONG = (
     "engine/test_properties.py",
     "api/test_garbage.py",
     "placement/test_properties.py",
-    "controller/test_pods_storm.py",
+    "controller/test_pods_faults.py",
     "cli/test_demo.py",
     "server/test_crash.py",
     "server/test_kubectl.py",
@@ -26,3 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
     places = {folder / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
+
+
+@pytest.fixture(autouse=True)
+def close_planes() -> Iterator[None]:
+    yield
+    close_all()
