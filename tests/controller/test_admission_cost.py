@@ -12,7 +12,7 @@ from makeway.controller.admission import ON_THEIR_WAY_MAX
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.plane.writes import Key
-from tests.controller.placing_lab import Lab
+from tests.harness.placing import PlacingPlane
 from tests.harness.queues import QueuePlane
 
 
@@ -60,9 +60,9 @@ def test_placing_reads_only_workloads_that_may_run(monkeypatch: pytest.MonkeyPat
         return decode_own(kind, document)
 
     monkeypatch.setattr("makeway.controller.placing.decode_own", counted)
-    lab = Lab()
+    plane = PlacingPlane()
     for name, types in (("waits", ()), ("runs", ("Admitted",)), ("ran", ("Admitted", "Finished"))):
         conditions = [{"type": type, "status": "True"} for type in types]
         document = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"podSets": []}}
-        lab.put(WORKLOADS, {**document, "status": {"conditions": conditions}})
+        plane.put(WORKLOADS, {**document, "status": {"conditions": conditions}})
     assert read == ["runs"]

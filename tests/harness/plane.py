@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import orjson
 
 from makeway.api.times import format_time
-from makeway.client.client import ApiError, Document, NotFound, Resource, Unavailable
+from makeway.client.client import ApiError, Document, Resource, Unavailable
 from makeway.client.resources import NAMESPACES, PODS
 from makeway.embedded import client_in_process
 from makeway.plane.parts import Done, Failed, Outcome, Part
@@ -66,6 +66,8 @@ class Plane:
         self.said: list[Say] = []
         self.sent: list[ObjectWrite] = []
         self.next_at: float | None = None
+        self.fault: Callable[[ObjectWrite], Error | None] = lambda write: None  # not carried out
+        self.is_lost: Callable[[ObjectWrite], bool] = lambda write: False  # done, no answer
         self.refusals: list[Error] = []  # of the writes to come, one each
         self.fates_unknown = 0  # so many writes to come take effect and aren't answered
         self.is_late = False  # watches tell only when `hear` is called
@@ -169,21 +171,22 @@ class Plane:
     def answer(self, part: Part, write: ObjectWrite) -> None:
         """Carry out a write, and tell its part what became of it."""
         self.sent.append(write)
-        outcome = self._carry_out(write)
+        outcome = self.carry_out(write)
         if isinstance(outcome, Done) and outcome.document is not None:
             self._show(write.resource, write.key, outcome.document, 0)
         self.said += part.settled(write, outcome, self.now)
 
-    def _carry_out(self, write: ObjectWrite) -> Outcome:
-        error = self.refusals.pop(0) if self.refusals else None
+    def carry_out(self, write: ObjectWrite) -> Outcome:
+        """Send a write, of which its part hears nothing yet."""
+        error = self.refusals.pop(0) if self.refusals else self.fault(write)
         if error is None:
             try:
                 document = self.wait(send(self.client, write))
             except ApiError as refusal:
                 error = refusal
             else:
-                if self.fates_unknown:
-                    self.fates_unknown -= 1
+                if self.fates_unknown or self.is_lost(write):
+                    self.fates_unknown = max(0, self.fates_unknown - 1)
                     error = Unavailable("no answer")
         if error is not None:
             return Failed(error)
@@ -237,31 +240,29 @@ class Plane:
         place = StoreKey(_store_kind(resource), namespace, name)
         found = self._store.get(place)
         self.wait(self._app.committer.write(place, found.revision if found else 0, encode))
-        return self.get(resource, Key(namespace, name))
+        return self.get(resource, key_of(document))
 
     def edit(
-        self, resource: Resource, key: Key, patch: Document, subresource: str = ""
+        self, resource: Resource, key: Key | str, patch: Document, subresource: str = ""
     ) -> Document:
-        namespace, name = key
+        namespace, name = _key(resource, key)
         return self.wait(
             self.client.patch(resource, name, namespace, patch=patch, subresource=subresource)
         )
 
-    def bind(self, key: Key, node: str) -> None:
-        uid = self.get(PODS, key)["metadata"]["uid"]
-        self.wait(send(self.client, Bind(key=key, uid=uid, node=node)))
+    def bind(self, name: str, node: str) -> None:
+        uid = self.get(PODS, name)["metadata"]["uid"]
+        self.wait(send(self.client, Bind(key=_key(PODS, name), uid=uid, node=node)))
 
-    def delete(self, resource: Resource, key: Key, **options: Any) -> None:
-        namespace, name = key
+    def delete(self, resource: Resource, key: Key | str, **options: Any) -> None:
+        namespace, name = _key(resource, key)
         self.wait(self.client.delete(resource, name, namespace, **options))
 
-    def find(self, resource: Resource, key: Key) -> Document | None:
-        try:
-            return self.wait(self.client.get(resource, key.name, key.namespace))
-        except NotFound:
-            return None
+    def find(self, resource: Resource, key: Key | str) -> Document | None:
+        found = self._store.get(StoreKey(_store_kind(resource), *_key(resource, key)))
+        return None if found is None else orjson.loads(found.body)
 
-    def get(self, resource: Resource, key: Key) -> Document:
+    def get(self, resource: Resource, key: Key | str) -> Document:
         found = self.find(resource, key)
         assert found is not None, f"{resource.kind} {key} is not there"
         return found
@@ -275,9 +276,14 @@ class Plane:
     def reasons_said(self) -> list[str]:
         return [saying.reason for saying in self.said]
 
-    def condition(self, resource: Resource, key: Key, type: str) -> Document:
+    def condition(self, resource: Resource, key: Key | str, type: str) -> Document:
         conditions = (self.get(resource, key).get("status") or {}).get("conditions") or ()
         return next((c for c in conditions if c["type"] == type), {})
+
+
+def _key(resource: Resource, key: Key | str) -> Key:
+    """A name alone is one of our namespace, or of none."""
+    return key if isinstance(key, Key) else Key(NAMESPACE * resource.is_namespaced, key)
 
 
 def _store_kind(resource: Resource) -> str:

@@ -60,7 +60,7 @@ class PodPlane(OneWorkload):
 
     def start(self, *names: str) -> None:
         for name in names:
-            self.bind(Key("lab", name), "box")
+            self.bind(name, "box")
             ready = [{"type": "Ready", "status": "True"}]
             self.report(name, phase="Running", conditions=ready)
 
