@@ -41,7 +41,7 @@ _open: list[Plane] = []
 def close_all() -> None:
     """End what a test has begun; called after each."""
     while _open:
-        _open.pop().close()
+        _open[-1].close()
 
 
 async def _keep_in_memory(batch: Batch) -> WriteFailed | None:
@@ -95,6 +95,7 @@ class Plane:
         return app
 
     def close(self) -> None:
+        _open.remove(self)
         self.wait(self._app.stop())
         self._loop.close()
         self._store.close()
