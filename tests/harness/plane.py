@@ -77,7 +77,7 @@ class Plane:
         self._folder = Path(tempfile.mkdtemp(prefix="makeway-plane-"))
         self._store = Store(self._folder / "makeway.db", first_revision=1000)
         self._loop = asyncio.new_event_loop()
-        self._app = self.wait(self._start_app())
+        self._app = self.do(self._start_app())
         self.client = client_in_process(self._app)
         _open.append(self)
         self.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
@@ -96,12 +96,12 @@ class Plane:
 
     def close(self) -> None:
         _open.remove(self)
-        self.wait(self._app.stop())
+        self.do(self._app.stop())
         self._loop.close()
         self._store.close()
         shutil.rmtree(self._folder)
 
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something with the server, let it do what it does by itself, and hear of it."""
         try:
             return self._loop.run_until_complete(self._and_rest(work))
@@ -182,7 +182,7 @@ class Plane:
         error = self.refusals.pop(0) if self.refusals else self.fault(write)
         if error is None:
             try:
-                document = self.wait(send(self.client, write))
+                document = self.do(send(self.client, write))
             except ApiError as refusal:
                 error = refusal
             else:
@@ -220,7 +220,7 @@ class Plane:
         """A new object, with its status, which others than its creator write."""
         kinds = {"apiVersion": resource.api_version, "kind": resource.kind}
         status = document.get("status")
-        made = self.wait(self.client.create(resource, kinds | document))
+        made = self.do(self.client.create(resource, kinds | document))
         return self.edit(resource, key_of(made), {"status": status}, "status") if status else made
 
     def put(self, resource: Resource, document: Document) -> Document:
@@ -240,24 +240,24 @@ class Plane:
         namespace, name = key_of(document)
         place = StoreKey(_store_kind(resource), namespace, name)
         found = self._store.get(place)
-        self.wait(self._app.committer.write(place, found.revision if found else 0, encode))
+        self.do(self._app.committer.write(place, found.revision if found else 0, encode))
         return self.get(resource, key_of(document))
 
     def edit(
         self, resource: Resource, key: Key | str, patch: Document, subresource: str = ""
     ) -> Document:
         namespace, name = _key(resource, key)
-        return self.wait(
+        return self.do(
             self.client.patch(resource, name, namespace, patch=patch, subresource=subresource)
         )
 
     def bind(self, name: str, node: str) -> None:
         uid = self.get(PODS, name)["metadata"]["uid"]
-        self.wait(send(self.client, Bind(key=_key(PODS, name), uid=uid, node=node)))
+        self.do(send(self.client, Bind(key=_key(PODS, name), uid=uid, node=node)))
 
     def delete(self, resource: Resource, key: Key | str, **options: Any) -> None:
         namespace, name = _key(resource, key)
-        self.wait(self.client.delete(resource, name, namespace, **options))
+        self.do(self.client.delete(resource, name, namespace, **options))
 
     def find(self, resource: Resource, key: Key | str) -> Document | None:
         found = self._store.get(StoreKey(_store_kind(resource), *_key(resource, key)))
