@@ -28,16 +28,17 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "backoff": room(is_pure=True),
     "api": room(libraries=("yaml",)),
-    "engine": room(is_pure=True),
+    "engine": room("backoff", is_pure=True),
     "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
     "translate": room("api", "engine", "placement"),
     "store": room(),
     "server": room("api", "store", libraries=("aiohttp", "cryptography", "orjson")),
-    "client": room("api", libraries=("aiohttp", "orjson")),
-    "plane": room("api", "client", libraries=("orjson",)),
-    "controller": room("api", "client", "plane", "engine", "placement", "translate"),
-    "runner": room("api", "client", "plane"),
+    "client": room("api", "backoff", libraries=("aiohttp", "orjson")),
+    "plane": room("api", "backoff", "client", libraries=("orjson",)),
+    "controller": room("api", "backoff", "client", "plane", "engine", "placement", "translate"),
+    "runner": room("api", "backoff", "client", "plane"),
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
     "embedded": room("api", "store", "server", "client", "plane", "controller", "runner"),

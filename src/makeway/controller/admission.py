@@ -29,6 +29,7 @@ from makeway.api.codec import decode_own
 from makeway.api.configuration import Configuration
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import find_condition
+from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
 from makeway.client.resources import (
     CHECKS,
@@ -609,7 +610,7 @@ class Admission:
             delay_s = 0.0
         else:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay_s = min(RETRY_S * 2.0 ** min(failures - 1, 16), RETRY_MAX_S)
+            delay_s = backoff_s(failures, RETRY_S, RETRY_MAX_S)
         self._not_before[key] = now + delay_s
         if not isinstance(error, ApiError):
             self._unanswered[key] = now

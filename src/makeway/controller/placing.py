@@ -20,6 +20,7 @@ from makeway.api.codec import decode, decode_own
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import LabelSelector
+from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Document, Resource
 from makeway.client.resources import (
     BUDGETS,
@@ -458,11 +459,10 @@ class Placing:
             seen = self._seen.get(key)
             if seen is None or seen.is_bound or key in self._held:
                 continue
-            failures = self._refusals.get(key, 0)
-            self._refusals[key] = failures + 1
+            failures = self._refusals[key] = self._refusals.get(key, 0) + 1
             self._held[key] = None
             self.state.apply(PodGone(PodKey(str(key))))
-            wait_s = min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S)
+            wait_s = backoff_s(failures, RETRY_S, RETRY_MAX_S)
             heapq.heappush(self._release, (now + wait_s, key))
 
     def _release_held(self, now: float) -> None:

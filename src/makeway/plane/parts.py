@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import ClassVar, NamedTuple, Protocol
 
+from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write
 
@@ -163,9 +164,8 @@ class Reconciler(ABC):
         if isinstance(outcome, Done):
             self._failures.pop(key, None)
             return write.then
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        self.mark_at(key, now + min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S))
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self.mark_at(key, now + backoff_s(failures, RETRY_S, RETRY_MAX_S))
         error = outcome.error
         if isinstance(error, ApiError) and not isinstance(error, Conflict | NotFound):
             return self.refused(key, write, error)

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.api.times import parse_time
+from makeway.backoff import backoff_s
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
@@ -396,7 +397,7 @@ def _create_at(case: Case) -> float:
 
 
 def _delay_s(case: Case, failures: int) -> float:
-    return min(case.backoff_s * 2.0 ** min(failures - 1, 32), BACKOFF_MAX_S)
+    return backoff_s(failures, case.backoff_s, BACKOFF_MAX_S)
 
 
 class _Names:
