@@ -28,7 +28,7 @@ from makeway.api import batch, queueing
 from makeway.api.codec import decode_own
 from makeway.api.configuration import Configuration
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
-from makeway.api.meta import find_condition
+from makeway.api.meta import controller_of, find_condition
 from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
 from makeway.client.resources import (
@@ -72,7 +72,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.plane.parts import Done, Outcome, Plan
-from makeway.plane.picture import Picture, owner_of, revision_of
+from makeway.plane.picture import Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
 from makeway.translate.explanation import obstacle_text
@@ -158,7 +158,7 @@ def _sign_of(document: Document, true: Set[str]) -> _Sign:
         metadata["uid"],
         metadata.get("generation") or 0,
         annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
-        bool(owner_of(document)) or annotations.get(IS_GROUP) == "true",
+        controller_of(document) is not None or annotations.get(IS_GROUP) == "true",
         LACKS_PODS in true and RESERVED not in true,
     )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from makeway.api import batch
 from makeway.api.codec import decode
-from makeway.api.meta import LabelSelector
+from makeway.api.meta import LabelSelector, controller_of
 from makeway.api.times import format_time
 from makeway.client.client import Document, Resource
 from makeway.client.resources import BUDGETS, JOBS, PODS
@@ -172,10 +172,10 @@ def _pod_of(document: Document) -> _Pod | None:
     view = decode(document).object
     if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
         return None
-    owners = [owner.uid for owner in view.metadata.owner_references if owner.controller]
+    owner = controller_of(document)
     return _Pod(
         labels=tuple(sorted(view.metadata.labels.items())),
-        owner=owners[0] if owners else "",
+        owner="" if owner is None else owner.uid,
         is_healthy=any(c.type == "Ready" and c.status == "True" for c in view.status.conditions),
         is_leaving=view.metadata.deletion_timestamp is not None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from makeway.api.labels import JOB_UID
+from makeway.api.meta import controller_of
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.plane.writes import Key
@@ -65,8 +66,8 @@ def _job_uid_of(resource: Resource, document: Document) -> str:
     phase = (document.get("status") or {}).get("phase")
     if resource == PODS and phase in _OVER and not metadata.get("deletionTimestamp"):
         return ""
-    for reference in metadata.get("ownerReferences") or ():
-        if reference.get("controller"):
-            is_job = reference["kind"] == JOBS.kind and reference["apiVersion"].startswith("batch/")
-            return str(reference["uid"]) if is_job else ""
+    owner = controller_of(document)
+    if owner is not None:
+        is_job = owner.kind == JOBS.kind and owner.api_version.startswith("batch/")
+        return owner.uid if is_job else ""
     return str((metadata.get("labels") or {}).get(_LABELS[resource], ""))

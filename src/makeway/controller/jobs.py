@@ -23,7 +23,7 @@ from makeway.api.batch import Job
 from makeway.api.codec import decode_as
 from makeway.api.errors import Unsupported
 from makeway.api.labels import IN_USE, QUEUE_NAME
-from makeway.api.meta import is_true
+from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
@@ -253,12 +253,11 @@ class Jobs(WorkloadKeeper):
 
     def _has_queued_owner(self, document: Document) -> bool:
         """Whether a Job is a part of another that stands in a queue for both."""
-        for reference in document["metadata"].get("ownerReferences") or ():
-            if reference.get("controller"):
-                key = Key(document["metadata"]["namespace"], reference["uid"])
-                owner = self._document(key)
-                return owner is not None and QUEUE_NAME in (owner["metadata"].get("labels") or {})
-        return False
+        controller = controller_of(document)
+        if controller is None:
+            return False
+        owner = self._document(Key(document["metadata"]["namespace"], controller.uid))
+        return owner is not None and QUEUE_NAME in (owner["metadata"].get("labels") or {})
 
 
 def _is_resized(pair: Pair) -> bool:

@@ -25,6 +25,7 @@ from makeway.api.labels import (
     RETRIABLE,
     ROLE_HASH,
 )
+from makeway.api.meta import controller_of
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.controller.conditions import conditions_of, true_types
@@ -115,7 +116,7 @@ def member_of(key: Key, document: Document) -> Member:
         total=number_in(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)) or None,
         is_fast=annotations.get(GROUP_FAST) == "true",
         is_final=annotations.get(RETRIABLE) == "false",
-        is_anothers=bool(labels.get(PREBUILT) or _controller_of(metadata)),
+        is_anothers=bool(labels.get(PREBUILT)) or controller_of(document) is not None,
         role=told or shape,
         defect=defect,
         phase=status.get("phase") or "Pending",
@@ -128,11 +129,6 @@ def member_of(key: Key, document: Document) -> Member:
         is_forced=metadata.get("deletionGracePeriodSeconds") == 0,
         is_told=STOPPING in true,
     )
-
-
-def _controller_of(metadata: Document) -> Document | None:
-    references = metadata.get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _role_in(document: Document) -> tuple[str, str]:
@@ -166,8 +162,8 @@ def is_queued(document: Document) -> bool:
     """Whether a queue has to do with a pod for itself, not through its Job."""
     metadata = document["metadata"]
     labels = metadata.get("labels") or {}
-    owner = _controller_of(metadata)
-    if owner is not None and (owner["apiVersion"], owner["kind"]) == (JOBS.api_version, JOBS.kind):
+    owner = controller_of(document)
+    if owner is not None and (owner.api_version, owner.kind) == (JOBS.api_version, JOBS.kind):
         return False
     is_managed = labels.get(MANAGED) == "true" or MANAGED in (metadata.get("finalizers") or ())
     return is_managed or (owner is None and bool(labels.get(QUEUE_NAME)))
@@ -180,10 +176,10 @@ def unit_of(resource: Resource, key: Key, document: Document) -> Key | None:
     if resource == WORKLOADS:
         if annotations.get(IS_GROUP) == "true":
             return Key(key.namespace, _GROUP + key.name)
-        for reference in metadata.get("ownerReferences") or ():
-            if reference.get("controller") and reference["kind"] == PODS.kind:
-                return Key(key.namespace, reference["uid"])
-        return None
+        owner = controller_of(document)
+        if owner is None or owner.kind != PODS.kind:
+            return None
+        return Key(key.namespace, owner.uid)
     if not is_queued(document):
         return None
     group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)

@@ -9,13 +9,14 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from makeway.api.meta import controller_of
 from makeway.api.quantity import QuantityError, amount, format_amount
 from makeway.client.client import Document
 from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.controller.conditions import conditions_of
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
-from makeway.plane.picture import Picture, owner_of
+from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.translate.explanation import explanation_lines
 
@@ -57,8 +58,8 @@ class Visibility:
     def _pods_without_node(self, key: Key) -> Counter[str]:
         """Why pods of a workload have no node, and how many of them."""
         workload = self._picture.get(WORKLOADS, key)
-        owner = "" if workload is None else owner_of(workload)
-        pods = self._picture.owned_by(owner, PODS) if owner else []
+        owner = None if workload is None else controller_of(workload)
+        pods = [] if owner is None else self._picture.owned_by(owner.uid, PODS)
         return Counter(
             condition.get("message") or "nobody has looked at it yet"
             for pod in pods

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import orjson
 
+from makeway.api.meta import controller_of
 from makeway.client.client import Document, Resource
 from makeway.plane.writes import Key, key_of
 
@@ -60,7 +61,8 @@ class Picture:
             return False
         if known is None and self._gone.get((resource, key), -1) >= revision:
             return False
-        owner = owner_of(document)
+        controller = controller_of(document)
+        owner = controller.uid if controller is not None else ""
         if known is not None and known.owner != owner:
             self._disown(known.owner, resource, key)
         if owner:
@@ -98,11 +100,3 @@ class Picture:
 
 def revision_of(document: Document) -> int:
     return int(document["metadata"].get("resourceVersion") or 0)
-
-
-def owner_of(document: Document) -> str:
-    """The uid of the object that controls this one."""
-    for reference in document["metadata"].get("ownerReferences") or ():
-        if reference.get("controller"):
-            return str(reference["uid"])
-    return ""

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from makeway.api.batch import Job
 from makeway.api.codec import decode_as
-from makeway.api.meta import ObjectMeta
+from makeway.api.meta import ObjectMeta, controller_of
 from makeway.client.client import ApiError, Conflict, Document, Resource
 from makeway.client.resources import JOBS, PODS
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
-from makeway.plane.picture import Picture, owner_of
+from makeway.plane.picture import Picture
 from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
 from makeway.runner.job_pods import (
     INDEX,
@@ -70,7 +70,7 @@ class JobPods(Reconciler):
         job = job_key(document) if document is not None else None
         if document is not None and job is not None:
             self._job_of[key] = job
-            self._pods.setdefault(job, {})[key] = Owned(owner_of(document), read_pod(document))
+            self._pods.setdefault(job, {})[key] = Owned(_owner_uid(document), read_pod(document))
             self.mark(job)
 
     def _forget(self, pod: Key) -> None:
@@ -162,7 +162,7 @@ class JobPods(Reconciler):
         )
         if may_exist:
             index = write.document["metadata"]["annotations"].get(INDEX)
-            uid = owner_of(write.document)
+            uid = _owner_uid(write.document)
             unseen[write.key.name] = Unseen(uid, int(index) if index is not None else None)
         else:
             unseen.pop(write.key.name, None)
@@ -181,14 +181,19 @@ class JobPods(Reconciler):
         return (Say(about=about, reason="FailedCreate", message=message, type="Warning"),)
 
 
+def _owner_uid(pod: Document) -> str:
+    owner = controller_of(pod)
+    return "" if owner is None else owner.uid
+
+
 def job_key(pod: Document) -> Key | None:
     """Whose pod it is or was: an owner may have been taken from it, the label stays."""
     metadata = pod["metadata"]
-    for reference in metadata.get("ownerReferences") or ():
-        if reference.get("controller"):
-            is_job = reference.get("kind") == Job.KIND
-            return Key(metadata.get("namespace") or "", reference["name"]) if is_job else None
-    name = (metadata.get("labels") or {}).get(JOB_NAME)
+    owner = controller_of(pod)
+    if owner is not None:
+        name = owner.name if owner.kind == Job.KIND else ""
+    else:
+        name = (metadata.get("labels") or {}).get(JOB_NAME) or ""
     return Key(metadata.get("namespace") or "", name) if name else None
 
 
