@@ -20,7 +20,7 @@ from makeway.api.times import format_time
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.plane.parts import Done, Failed, Outcome, Part
-from makeway.plane.picture import Picture, revision_of
+from makeway.plane.picture import Change, Picture, revision_of
 from makeway.plane.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
 from makeway.server.patch import merge_patch
 
@@ -43,8 +43,8 @@ class Desk:
         self._parts = list(parts)
         for part in parts:
             for resource in part.resources:
-                for document in list(self.picture.all(resource)):
-                    part.changed(resource, key_of(document), document)
+                for key in list(self.picture.keys(resource)):
+                    part.changed(Change(resource, key, None, self.picture.find(resource, key)))
 
     # What users and other controllers do
 
@@ -61,7 +61,7 @@ class Desk:
     def get(self, resource: Resource, key: Key) -> Document:
         document = self.picture.get(resource, key)
         assert document is not None, f"{resource.kind} {key} is not there"
-        return document
+        return deepcopy(document)
 
     def reasons_said(self) -> list[str]:
         return [saying.reason for saying in self.said]
@@ -159,7 +159,7 @@ class Desk:
         document = self.picture.get(resource, key)
         if document is None:
             raise NotFound(404, "NotFound", f"{resource.kind} {key} not found")
-        return document
+        return deepcopy(document)
 
     def _keep(self, resource: Resource, document: Document, old: Document | None) -> Document:
         document = _completed(resource, document, old)
@@ -167,12 +167,12 @@ class Desk:
         key, metadata = key_of(document), document["metadata"]
         is_gone = metadata.get("deletionTimestamp") and not metadata.get("finalizers")
         if is_gone:
-            self.picture.lose(resource, key, revision_of(document))
+            change = self.picture.lose(resource, key, revision_of(document))
         else:
-            self.picture.take(resource, document)
+            change = self.picture.take(resource, deepcopy(document))
         for part in self._parts:
-            if resource in part.resources:
-                part.changed(resource, key, None if is_gone else deepcopy(document))
+            if change is not None and resource in part.resources:
+                part.changed(change)
         return document
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
@@ -18,7 +19,7 @@ from makeway.client.resources import (
 )
 from makeway.controller.placing import Placing
 from makeway.plane.parts import Done, Failed, Outcome, Part
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Bind, Create, Delete, Evict, Key, ObjectWrite, Patch, Say, key_of
 from makeway.server.patch import merge_patch
 
@@ -72,15 +73,13 @@ class Lab:
         unheard, self._unheard = self._unheard, []
         for resource, key, document, revision in unheard:
             if document is None:
-                is_new = self.picture.lose(resource, key, revision)
+                self._tell(self.picture.lose(resource, key, revision))
             else:
-                is_new = self.picture.take(resource, document)
-            if is_new:
-                self._tell(resource, key, document)
+                self._tell(self.picture.take(resource, document))
 
-    def _tell(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource in self.part.resources:
-            self.part.changed(resource, key, document)
+    def _tell(self, change: Change | None) -> None:
+        if change is not None and change.resource in self.part.resources:
+            self.part.changed(change)
 
     def node(self, name: str, *, cpu: int = 4, **spec: Any) -> None:
         amounts = {"cpu": str(cpu), "pods": "110"}
@@ -185,7 +184,7 @@ class Lab:
     def get(self, resource: Resource, name: str) -> Document:
         found = self.truth.get(resource, Key("lab", name))
         assert found is not None, name
-        return found
+        return deepcopy(found)
 
     def ended(self, *names: str) -> None:
         """Pods that were asked to go are gone now."""
@@ -198,8 +197,7 @@ class Lab:
         self.part = self._part(self.picture)
         for resource in self.part.resources:
             for document in self.truth.all(resource):
-                self.picture.take(resource, document)
-                self._tell(resource, key_of(document), document)
+                self._tell(self.picture.take(resource, document))
 
     # Time
 
@@ -244,13 +242,12 @@ class Lab:
         document = self.truth.get(write.resource, write.key)
         if isinstance(write, Bind | Evict) or document is None:
             return None
-        if self.picture.take(write.resource, document):
-            self._tell(write.resource, write.key, document)
+        self._tell(self.picture.take(write.resource, document))
         return document
 
     def _do(self, write: ObjectWrite) -> None:
         assert not isinstance(write, Create), write
-        found = self.truth.get(write.resource, write.key)
+        found = deepcopy(self.truth.get(write.resource, write.key))
         if found is None:
             raise NotFound(404, "NotFound", "not found")
         metadata = found["metadata"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from makeway.client.client import Document
@@ -15,7 +16,7 @@ class QueuedDesk(Desk):
     @property
     def workload(self) -> Document:
         [document] = self.picture.all(WORKLOADS)
-        return document
+        return deepcopy(document)
 
     @property
     def has_workload(self) -> bool:

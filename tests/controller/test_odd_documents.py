@@ -25,8 +25,9 @@ def test_a_bare_condition_of_one_workload_stops_no_other(condition: Document) ->
     odd = hall.get(WORKLOADS, Key("lab", "odd"))
     odd["metadata"]["resourceVersion"] = "900"
     odd["status"] = {"conditions": [condition]}
-    hall.picture.take(WORKLOADS, odd)
-    hall.admission.changed(WORKLOADS, Key("lab", "odd"), odd)
+    change = hall.picture.take(WORKLOADS, odd)
+    assert change is not None
+    hall.admission.changed(change)
     hall.submit("train", 3)
 
     hall.settle()
@@ -43,8 +44,9 @@ def test_what_can_not_be_read_under_an_old_name_does_not_hold_what_the_old_one_h
     odd["metadata"] |= {"uid": "another", "resourceVersion": "900"}
     odd["spec"]["podSets"] = "none"
 
-    hall.picture.take(WORKLOADS, odd)
-    hall.admission.changed(WORKLOADS, Key("lab", "train"), odd)
+    change = hall.picture.take(WORKLOADS, odd)
+    assert change is not None
+    hall.admission.changed(change)
     hall.settle()
 
     assert not any(hall.admission.engine.state.queues[QueueName("a")].used.values())

@@ -60,8 +60,10 @@ class Storm:
                 self.lab.delete(WORKLOADS, key_of(workload))
 
     def members(self) -> list[Member]:
-        keys = list(self.lab.picture.keys(PODS))
-        return [member_of(key, self.lab.get(PODS, key)) for key in keys]
+        picture = self.lab.picture
+        found = [picture.find(PODS, key) for key in picture.keys(PODS)]
+        entries = [member_of(pod) for pod in found if pod is not None]
+        return [entry[1] for entry in entries if entry is not None]
 
     def check(self) -> None:
         """Who runs has quota, and no quota is given back while somebody runs."""

@@ -9,7 +9,7 @@ from makeway.controller.admission import Admission
 from makeway.controller.queue_status import QueueStatus
 from makeway.plane.parts import Done
 from makeway.plane.picture import Picture
-from makeway.plane.writes import Patch, key_of
+from makeway.plane.writes import Patch
 
 Document = dict[str, Any]
 
@@ -25,10 +25,12 @@ class Desk:
     def show(self, resource: Resource, generation: int, spec: Document) -> None:
         self._revision += 1
         metadata = {"name": "team", "uid": "1", "generation": generation}
-        document = {"metadata": {**metadata, "resourceVersion": str(self._revision)}, "spec": spec}
-        self._picture.take(resource, document)
-        for part in (self._admission, self._part):
-            part.changed(resource, key_of(document), document)
+        metadata = {**metadata, "resourceVersion": str(self._revision)}
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        change = self._picture.take(resource, {**kind, "metadata": metadata, "spec": spec})
+        assert change is not None
+        self._admission.changed(change)
+        self._part.changed(change)
 
     def conditions(self, now: float) -> dict[str, str]:
         """Of the one queue there is, as they are written now."""

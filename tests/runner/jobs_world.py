@@ -127,10 +127,11 @@ class World:
 
     def _show(self, resource: Resource, key: Key, document: Document | None, revision: int) -> None:
         if document is None:
-            if self.picture.lose(resource, key, revision):
-                self.part.changed(resource, key, None)
-        elif self.picture.take(resource, document):
-            self.part.changed(resource, key, self.picture.get(resource, key))
+            change = self.picture.lose(resource, key, revision)
+        else:
+            change = self.picture.take(resource, copy.deepcopy(document))
+        if change is not None:
+            self.part.changed(change)
 
     def ask(self) -> list[ObjectWrite]:
         plan: Plan = self.part.act(self.now)

@@ -24,7 +24,7 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple, Protocol
 
-from makeway.api import batch, queueing
+from makeway.api import queueing
 from makeway.api.codec import decode_own
 from makeway.api.configuration import Configuration
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
@@ -72,7 +72,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.plane.parts import Done, Outcome, Plan
-from makeway.plane.picture import Picture, revision_of
+from makeway.plane.picture import Change, Object, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
 from makeway.translate.explanation import obstacle_text
@@ -88,14 +88,7 @@ RETRY_S = 0.2
 RETRY_MAX_S = 30.0
 UNSURE_S = 60.0  # a write without an answer may have been done, and we may not have heard of it yet
 
-QUEUE_VIEWS = {
-    FLAVORS: queueing.ResourceFlavor,
-    QUEUES: queueing.ClusterQueue,
-    COHORTS: queueing.Cohort,
-    LOCAL_QUEUES: queueing.LocalQueue,
-    CHECKS: queueing.AdmissionCheck,
-    NAMESPACES: batch.Namespace,
-}
+QUEUE_KINDS = (FLAVORS, QUEUES, COHORTS, LOCAL_QUEUES, CHECKS, NAMESPACES)
 
 
 class Observer(Protocol):
@@ -177,7 +170,7 @@ class _Track:
 
 class Admission:
     resources: tuple[Resource, ...] = (
-        *QUEUE_VIEWS,
+        *QUEUE_KINDS,
         PRIORITY_CLASSES,
         WORKLOAD_CLASSES,
         WORKLOADS,
@@ -212,20 +205,20 @@ class Admission:
 
     # Hearing
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == WORKLOADS:
-            self._hear_workload(key, document)
-        elif resource in QUEUE_VIEWS:
-            self._hear_queue_object(resource, key, document)
+    def changed(self, change: Change) -> None:
+        if change.resource == WORKLOADS:
+            self._hear_workload(change.key, change.new)
+        elif change.resource in QUEUE_KINDS:
+            self._hear_queue_object(change)
         else:
-            tracks = self._tracks.items()
-            for workload in [k for k, track in tracks if track.sign.preemption_class == key.name]:
+            name, tracks = change.key.name, self._tracks.items()
+            for workload in [k for k, track in tracks if track.sign.preemption_class == name]:
                 self._rank_again(workload)
 
     def _rank_again(self, key: WorkloadKey) -> None:
         """A class that it is annotated with has changed."""
-        document = self._picture.get(WORKLOADS, _key(key))
-        view = None if document is None else decode_own(queueing.Workload, document).object
+        found = self._picture.find(WORKLOADS, _key(key))
+        view = None if found is None else found.view
         if view is not None:
             self._hear_spec(workload_of(view, self._resources, self._preemption_priority(view)))
 
@@ -235,12 +228,13 @@ class Admission:
         self.engine.apply(event)
         self._has_news = True
 
-    def _hear_queue_object(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if document is None:
+    def _hear_queue_object(self, change: Change) -> None:
+        resource, key = change.resource, change.key
+        if change.new is None:
             self._heard.pop((resource, key), None)
             self._apply(_removed(resource, key))
         else:
-            view = decode_own(QUEUE_VIEWS[resource], document).object
+            view = change.new.view
             if view is None:
                 log.error("kind=%s name=%s problem=unreadable", resource.kind, key)
                 return
@@ -259,12 +253,13 @@ class Admission:
         found = self.engine.state.local_queues.values()
         return [lq.key for lq in found if resource != QUEUES or lq.queue == key.name]
 
-    def _hear_workload(self, key: Key, document: Document | None) -> None:
+    def _hear_workload(self, key: Key, shown: Object | None) -> None:
         workload_key = WorkloadKey(str(key))
         track = self._tracks.get(workload_key)
-        if document is None:
+        if shown is None:
             self._lose_workload(workload_key)
             return
+        document = shown.document
         self._unanswered.pop(workload_key, None)  # it was done, as this shows, or never will be
         true = true_types(conditions_of(document))
         sign = _sign_of(document, true)
@@ -276,8 +271,10 @@ class Admission:
                 self._hear_end(track, workload_key)
                 return
             # By far the most changes are of the status alone; the rest need not be read again.
-            document = {"spec": {}, "status": document.get("status")}
-        view = decode_own(queueing.Workload, document).object
+            only_status: Document = {"spec": {}, "status": document.get("status")}
+            view = decode_own(queueing.Workload, only_status).object
+        else:
+            view = shown.view
         if view is None:
             log.error("kind=Workload name=%s problem=unreadable", key)
             return
@@ -638,7 +635,7 @@ class Admission:
         if track is None or entry is None:
             return
         if track.standing != standing_of(self.engine.state.status_of(key)):
-            self._hear_workload(_key(key), self._picture.get(WORKLOADS, _key(key)))
+            self._hear_workload(_key(key), self._picture.find(WORKLOADS, _key(key)))
 
 
 def _is_told(view: queueing.Workload) -> bool:

@@ -16,7 +16,7 @@ from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.controller.conditions import conditions_of
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
 from makeway.translate.explanation import explanation_lines
 
@@ -30,6 +30,7 @@ _INSUFFICIENT = re.compile(r"Insufficient ([A-Za-z0-9](?:[A-Za-z0-9./_-]*[A-Za-z
 class Visibility:
     def __init__(self, engine: Engine, picture: Picture, clock: Callable[[], float]) -> None:
         self._engine, self._picture, self._clock = engine, picture, clock
+        self._pods_of = picture.index(PODS, _by_controller)
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a workload does not run, as data and as lines; None if it isn't known."""
@@ -59,11 +60,11 @@ class Visibility:
         """Why pods of a workload have no node, and how many of them."""
         workload = self._picture.get(WORKLOADS, key)
         owner = None if workload is None else controller_of(workload)
-        pods = [] if owner is None else self._picture.owned_by(owner.uid, PODS)
+        pods = [] if owner is None else self._pods_of.keys(owner.uid)
         return Counter(
             condition.get("message") or "nobody has looked at it yet"
             for pod in pods
-            for condition in conditions_of(pod)
+            for condition in conditions_of(self._picture.get(PODS, pod) or {})
             if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False")
         )
 
@@ -147,6 +148,11 @@ def _allocatable(node: Document, resource: str) -> int:
         return amount(resource, amounts.get(resource) or 0)
     except QuantityError:
         return 0
+
+
+def _by_controller(pod: Object) -> tuple[str, None] | None:
+    owner = controller_of(pod.document)
+    return None if owner is None else (owner.uid, None)
 
 
 def _pods_line(item: tuple[str, int]) -> str:

@@ -17,7 +17,7 @@ from makeway.client.client import ApiError, Client, Document, Resource, Unavaila
 from makeway.client.reflector import Changed, Listed, Reflector, Synced
 from makeway.plane.events import EventRecorder
 from makeway.plane.parts import Done, Failed, Outcome, Part
-from makeway.plane.picture import Picture, revision_of
+from makeway.plane.picture import Change, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Say, Write, key_of, send
 
 log = logging.getLogger("makeway.loop")
@@ -172,16 +172,15 @@ class Loop:
         self.listed_at[resource] = self._time()
 
     def _lose(self, resource: Resource, key: Key, revision: int) -> None:
-        if self._picture.lose(resource, key, revision):
-            self._tell(resource, key, None)
+        self._tell(self._picture.lose(resource, key, revision))
 
     def _take(self, resource: Resource, document: Document) -> None:
-        if self._picture.take(resource, document):
-            self._tell(resource, key_of(document), document)
+        self._tell(self._picture.take(resource, document))
 
-    def _tell(self, resource: Resource, key: Key, document: Document | None) -> None:
-        for part in self._hearers[resource]:
-            part.changed(resource, key, document)
+    def _tell(self, change: Change | None) -> None:
+        if change is not None:
+            for part in self._hearers[change.resource]:
+                part.changed(change)
 
     # Acting
 

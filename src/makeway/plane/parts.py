@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
+from makeway.plane.picture import Change
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write
 
 AT_ONCE_MAX = 200  # objects looked at before others get their turn
@@ -50,8 +51,8 @@ NOTHING = Plan()
 class Part(Protocol):
     resources: tuple[Resource, ...]  # the kinds of which it hears
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        """An object is new or different; None: it is gone."""
+    def changed(self, change: Change) -> None:
+        """An object is new, different or gone."""
 
     def act(self, now: float) -> Plan:
         """What to do now. Not asked before everything of its kinds was listed once."""

@@ -316,7 +316,7 @@ def _by_place(
 def _worth(pod: JobPod) -> tuple[bool, bool, bool, float, str]:
     created_at = pod.metadata.creation_timestamp or 0.0
     is_running = pod.status.phase == "Running"
-    return bool(pod.spec.node_name), is_running, pod.is_ready, -created_at, pod.name
+    return bool(pod.node_name), is_running, pod.is_ready, -created_at, pod.name
 
 
 # New pods
