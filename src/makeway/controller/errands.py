@@ -8,8 +8,7 @@ finds in the objects what was done already.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
@@ -24,7 +23,6 @@ UNSCHEDULABLE = "Unschedulable"
 FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
 PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
 NUMBERS_S = 30.0  # how long a message stays whose numbers alone have changed
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +51,12 @@ class ToTell:
     uid: str
     nominated: str | None  # None: waits for no place in particular
     message: str
-    gist: str  # the message without its numbers
-    is_spokesman: bool = True  # of several that wait together, one has the event
+    topic: Hashable  # equal for messages that differ in their numbers alone
+    has_event: bool = True  # of several pods that wait together, one has the event
     not_before: float = field(default=0.0, compare=False)  # what may pass soon is not told at once
 
 
 Errand = ToBind | ToEvict | ToTell
-
-
-def gist_of(message: str) -> str:
-    return _NUMBER.sub("#", message)
 
 
 def is_final(error: ApiError) -> bool:
@@ -75,10 +69,10 @@ class PodErrands(Reconciler):
         super().__init__()
         self._picture, self._evictions = picture, evictions
         self._errands: dict[Key, Errand] = {}
-        self._told_at: dict[Key, float] = {}
-        self._refreshing: set[Key] = set()  # will be told new numbers when it is time
+        self._told: dict[Key, tuple[float, ToTell]] = {}  # what we have told last, and when
+        self._refreshing: set[Key] = set()  # keys that get new numbers when it is time
 
-    def give(self, key: Key, errand: Errand, now: float) -> None:
+    def assign(self, key: Key, errand: Errand, now: float) -> None:
         """Pursue this from now on, and no longer what was to become of the pod before."""
         known = self._errands.get(key)
         if known == errand:
@@ -93,11 +87,12 @@ class PodErrands(Reconciler):
     def _refresh_later(self, key: Key, now: float) -> None:
         if key not in self._refreshing:
             self._refreshing.add(key)
-            self.mark_at(key, self._told_at.get(key, now) + NUMBERS_S)
+            told_at = self._told[key][0] if key in self._told else now
+            self.mark_at(key, told_at + NUMBERS_S)
 
     def drop(self, key: Key) -> None:
         self._errands.pop(key, None)
-        self._told_at.pop(key, None)
+        self._told.pop(key, None)
         self._refreshing.discard(key)
 
     def of(self, key: Key) -> Errand | None:
@@ -145,16 +140,17 @@ class PodErrands(Reconciler):
             return Plan((), errand.not_before)
         status = pod.get("status") or {}
         conditions = conditions_of(pod)
-        told = _message_of(conditions)
-        is_new = told is None or gist_of(told) != errand.gist
+        shown = _message_of(conditions)
+        told_at, told = self._told.get(key, (0.0, errand))
+        is_new = shown != errand.message and (shown, told.topic) != (told.message, errand.topic)
         is_moved = (status.get("nominatedNodeName") or None) != errand.nominated
         if not is_new and not is_moved:
-            if told == errand.message:
+            if shown == errand.message:
                 return NOTHING
-            if now < self._told_at.get(key, 0.0) + NUMBERS_S:
+            if now < told_at + NUMBERS_S:
                 self._refresh_later(key, now)
                 return NOTHING
-        self._told_at[key] = now
+        self._told[key] = now, errand
         changes = {
             "nominatedNodeName": errand.nominated,
             "conditions": with_condition(
@@ -162,7 +158,7 @@ class PodErrands(Reconciler):
             ),
         }
         patch = status_patch(PODS, pod, changes)
-        if not is_new or not errand.is_spokesman:
+        if not is_new or not errand.has_event:
             return _plan(patch)
         event = Say(about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning")
         return _plan(replace(patch, then=(event,)))

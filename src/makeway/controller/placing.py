@@ -8,9 +8,8 @@ Where the fate of a write is unknown it is sent again, which does no harm, until
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, assert_never
 
@@ -18,7 +17,6 @@ from makeway.api import batch, queueing
 from makeway.api import gangs as written
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Document, Resource
 from makeway.client.resources import (
     BUDGETS,
@@ -39,7 +37,6 @@ from makeway.controller.errands import (
     ToEvict,
     ToTell,
     WorkloadEvictions,
-    gist_of,
     is_final,
 )
 from makeway.placement import decisions as dec
@@ -54,7 +51,8 @@ from makeway.placement.events import (
 )
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
 from makeway.placement.state import PlacementState
-from makeway.plane.parts import RETRY_MAX_S, RETRY_S, Failed, Outcome, Plan
+from makeway.plane.outbox import Outbox
+from makeway.plane.parts import RETRY_S, Failed, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture, in_one_group
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Say, Write
 from makeway.translate.placement import (
@@ -66,16 +64,19 @@ from makeway.translate.placement import (
 )
 from makeway.translate.places import (
     LEAVING_TEXT,
+    LEAVING_TOPIC,
     preemptor_text,
     refusal_of,
     victim_text,
     wait_text,
+    wait_topic,
     workload_text,
 )
 
 GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)  # that describe gangs, beside queue Workloads
 PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarget
 UNWOUND = "GangNotPlaced"
+RELEASED_MAX = 1_000  # pods that are tried again at once
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
 _INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
 # Of two classes that share a name the later one counts, that of Kubernetes.
@@ -122,9 +123,8 @@ class Placing:
         self._class_list: Sequence[batch.PriorityClass] = ()
         self._gangs: dict[tuple[Resource, Key], tuple[GangKey, ...]] = {}
         self._replicas: dict[Key, Counter[str]] = {}  # of a Workload, by how many pods name them
-        self._held: dict[Key, None] = {}  # pods that stay out of the state for a while
-        self._release: list[tuple[float, Key]] = []
-        self._refusals: dict[Key, int] = {}  # in a row
+        self._held: set[Key] = set()  # pods that stay out of the state until `_release` has them
+        self._release: Outbox[Key] = Outbox(RETRY_S)
         self._is_stale = False  # something has happened since the last cycle
         self._are_classes_new = False
 
@@ -161,7 +161,7 @@ class Placing:
         if not seen.is_bound and pod.view.metadata.deletion_timestamp is not None:
             self._take_back_bind(PodKey(str(key)))
         if seen.is_bound:
-            self._refusals.pop(key, None)
+            self._release.calm(key)
         if seen.replica is not None and before is None:
             self._note_replica(*seen.replica)
         self._read_pod(pod)
@@ -187,8 +187,8 @@ class Placing:
             return
         self.state.apply(PodGone(PodKey(str(key))))
         text = f"Makeway can't place this pod: {refusal}"
-        told = ToTell(uid=view.metadata.uid, nominated=None, message=text, gist=gist_of(text))
-        self._errands.give(key, told, 0.0)
+        told = ToTell(uid=view.metadata.uid, nominated=None, message=text, topic=text)
+        self._errands.assign(key, told, 0.0)
 
     def _lose_pod(self, key: Key, seen: _Seen) -> None:
         pod_key = PodKey(str(key))
@@ -196,8 +196,8 @@ class Placing:
             self._take_back_bind(pod_key)
         self.state.apply(PodGone(pod_key))
         self._errands.drop(key)
-        self._held.pop(key, None)
-        self._refusals.pop(key, None)
+        self._held.discard(key)
+        self._release.forget(key)
         if seen.replica is not None:
             self._forget_replica(*seen.replica)
 
@@ -296,8 +296,8 @@ class Placing:
         for key in self._evictions.take_freed():
             self._errands.touch(key)
         pods = self._errands.act(now)
-        held_until = self._release[0][0] if self._release else None
-        due = [at for at in (workloads.next_at, pods.next_at, held_until) if at is not None]
+        moments = workloads.next_at, pods.next_at, self._release.next_at(now)
+        due = [at for at in moments if at is not None]
         return Plan([*says, *workloads.writes, *pods.writes], min(due, default=None))
 
     def _read_again(self) -> None:
@@ -314,14 +314,15 @@ class Placing:
                 for place in decision.placement:
                     key = _key(place.pod)
                     errand = ToBind(uid=self._uid_of(key), node=place.node)
-                    self._errands.give(key, errand, now)
+                    self._errands.assign(key, errand, now)
                 return ()
             case dec.Preempt():
                 return self._preempt(decision, now)
             case dec.Wait():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
-                self._tell(decision.preemptor, kept, wait_text(decision), now, wait_s)
+                text, topic = wait_text(decision), wait_topic(decision)
+                self._tell(decision.preemptor, kept, text, topic, now, wait_s)
                 return ()
             case dec.Unwind():
                 self._unwind(decision, now)
@@ -347,8 +348,8 @@ class Placing:
                     preemptors=preemptors,
                     after=workloads,
                 )
-                self._errands.give(key, errand, now)
-        self._tell(plan.preemptor, dict(plan.placement), LEAVING_TEXT, now)
+                self._errands.assign(key, errand, now)
+        self._tell(plan.preemptor, dict(plan.placement), LEAVING_TEXT, LEAVING_TOPIC, now)
         first = self._picture.get(PODS, preemptors[0])
         if not plan.victims or first is None:
             return ()
@@ -364,29 +365,29 @@ class Placing:
                 message=f"Too few pods of the gang {decision.gang} could be bound",
                 is_asked=False,
             )
-            self._errands.give(key, errand, now)
+            self._errands.assign(key, errand, now)
 
     def _tell(
         self,
         unit: Unit,
         nominated: dict[PodKey, NodeName],
         message: str,
+        topic: Hashable,
         now: float,
         wait_s: float = 0.0,
     ) -> None:
         """Every pod of a unit says why it waits; the first one has the event."""
-        gist = gist_of(message)
         for index, pod_key in enumerate(self.state.waiting(unit)):
             key = _key(pod_key)
             errand = ToTell(
                 uid=self._uid_of(key),
                 nominated=nominated.get(pod_key),
                 message=message,
-                gist=gist,
-                is_spokesman=index == 0,
+                topic=topic,
+                has_event=index == 0,
                 not_before=now + wait_s,
             )
-            self._errands.give(key, errand, now)
+            self._errands.assign(key, errand, now)
 
     def _uid_of(self, key: Key) -> str:
         seen = self._pods.entry(self._picture.find(PODS, key))
@@ -424,7 +425,7 @@ class Placing:
         match write, errand:
             case Evict(), ToEvict() if error.code == 429:
                 # The budget allows it no more. Budgets are kept where possible, and no further.
-                self._errands.give(key, replace(errand, is_asked=False), now)
+                self._errands.assign(key, replace(errand, is_asked=False), now)
                 return ()
             case _ if not is_final(error):
                 return ()
@@ -451,19 +452,15 @@ class Placing:
             seen = self._pods.entry(self._picture.find(PODS, key))
             if seen is None or seen[1].is_bound or key in self._held:
                 continue
-            failures = self._refusals[key] = self._refusals.get(key, 0) + 1
-            self._held[key] = None
+            self._held.add(key)
+            self._release.failed(key, now)
             self.state.apply(PodGone(PodKey(str(key))))
-            wait_s = backoff_s(failures, RETRY_S, RETRY_MAX_S)
-            heapq.heappush(self._release, (now + wait_s, key))
 
     def _release_held(self, now: float) -> None:
-        while self._release and self._release[0][0] <= now:
-            _, key = heapq.heappop(self._release)
-            if key in self._held:
-                del self._held[key]
-                self._is_stale = True
-                self._read_pod(self._picture.find(PODS, key))
+        for key in self._release.take(now, RELEASED_MAX):
+            self._held.remove(key)
+            self._is_stale = True
+            self._read_pod(self._picture.find(PODS, key))
 
 
 def _is_admitted(document: Document) -> bool:

@@ -131,8 +131,8 @@ class JobPods(Reconciler):
         return writes
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        if isinstance(write, Create):
-            self._note_created(self._sent[id(write)], write, outcome)
+        if isinstance(write, Create) and write.cause is not None:
+            self._note_created(write.cause, write, outcome)
         return super().settled(write, outcome, now)
 
     def _note_created(self, job: Key, write: Create, outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ nvidia.com/gpu"), since that is what people search their clusters for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import assert_never
 
 from makeway.api import batch
@@ -15,6 +15,7 @@ from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wai
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
 
+LEAVING_TOPIC = WaitReason.VICTIMS_LEAVING
 LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
 _NAMED_MAX = 5  # pods in a sentence; the rest are counted
 _DOMAINS_MAX = 3
@@ -49,6 +50,14 @@ def wait_text(wait: Wait) -> str:
             return f"{_room_text(wait)} Its preemption policy is Never."
         case _:
             assert_never(wait.reason)
+
+
+def wait_topic(wait: Wait) -> Hashable:
+    """Equal for waits whose texts differ in their numbers alone."""
+    if wait.reason is WaitReason.VICTIMS_LEAVING:
+        return LEAVING_TOPIC
+    lacks = tuple((b.cause, b.resource) for b in wait.blocked if b.cause is not Cause.FITS)
+    return wait.preemptor, wait.reason, wait.needed == 0, lacks, bool(wait.domains)
 
 
 def _room_text(wait: Wait) -> str:
