@@ -7,7 +7,6 @@ import pytest
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -34,7 +33,6 @@ from makeway.engine.decisions import (
     Wait,
     WaitingForVictims,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -68,7 +66,9 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     FlavorTrial,
+    Inactive,
     LocalQueueKey,
+    Phase,
     PodSetAssignment,
     PodSetName,
     QueueName,
@@ -76,7 +76,6 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-from makeway.engine.tree import Inactive
 from makeway.translate import PODS_GONE
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
@@ -224,19 +223,13 @@ DECISIONS: list[tuple[Decision, Text]] = [
         ),
     ),
     (
-        Wait(
-            workload=JOB,
-            queue=QUEUE,
-            reasons=(REASONS[0][0],),
-            wake_on=frozenset({Change.FLAVOR_EDITED, Change.QUOTA_FREED}),
-        ),
+        Wait(workload=JOB, queue=QUEUE, reasons=(REASONS[0][0],)),
         Text(
             "waits",
             JOB,
             (
                 "couldn't assign flavors to pod set main:",
                 "- insufficient unused quota for cpu in flavor spot, 9 more needed",
-                "Tried again upon: quota freed or added in its cohort tree; a flavor edited",
             ),
         ),
     ),

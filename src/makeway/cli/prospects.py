@@ -33,19 +33,18 @@ from makeway.engine.decisions import (
     NotCovered,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.entry import Phase
 from makeway.engine.explain import Explanation
 from makeway.engine.model import (
     CheckName,
     FlavorName,
     FlavorResource,
+    Phase,
     QueueName,
     ResourceName,
     Strategy,
     WorkloadStatus,
 )
 from makeway.engine.model import Workload as EngineWorkload
-from makeway.engine.quota import potential
 from makeway.translate import NO_TRANSFORMATIONS
 from makeway.translate.words import waiting_message
 
@@ -57,12 +56,11 @@ N = TypeVar("N", LocalQueue, Workload)
 
 def flavors_without_quota(files: Files) -> Iterator[Advice]:
     """A flavor of a queue that has nothing in it, not even to borrow."""
-    queues = engine_of(files).state.queues
+    capacity = {queue.spec.name: queue.capacity for queue in engine_of(files).view.queues()}
     for index, queue in files.of(ClusterQueue):
-        node = queues[QueueName(queue.metadata.name)].node
         for path, flavor, quota in cells_of(queue.spec.resource_groups):
             cell = FlavorResource(FlavorName(flavor), ResourceName(quota.name))
-            if potential(node, cell) <= 0:
+            if capacity[QueueName(queue.metadata.name)][cell] <= 0:
                 problem = f"leaves nothing of {quota.name} in flavor {flavor}, not even to borrow"
                 hint = "give it quota, or a cohort that has some and a borrowingLimit above 0"
                 value = format_amount(quota.name, quota.nominal_quota)
@@ -72,9 +70,9 @@ def flavors_without_quota(files: Files) -> Iterator[Advice]:
 def quota_out_of_reach(files: Files) -> Iterator[Advice]:
     """Quota of a cohort in a flavor that no queue below lists."""
     reached: set[tuple[str, str, str]] = set()  # cohort, flavor, resource
-    queues = engine_of(files).state.queues
+    above_queue = {queue.spec.name: queue.cohorts for queue in engine_of(files).view.queues()}
     for _, queue in files.of(ClusterQueue):
-        above = [node.name for node in queues[QueueName(queue.metadata.name)].node.ancestors()]
+        above = above_queue[QueueName(queue.metadata.name)]
         for _, flavor, quota in cells_of(queue.spec.resource_groups):
             reached |= {(cohort, flavor, quota.name) for cohort in above}
     populated = {cohort for cohort, _, _ in reached}
@@ -113,7 +111,6 @@ def engine_of(files: Files) -> Engine:
                 engine.apply(ev.CheckChanged(CheckName(view.metadata.name), True))
             case _:
                 pass
-    engine.tend(NOW)
     return engine
 
 
@@ -156,14 +153,14 @@ def _try(engine: Engine, workload: EngineWorkload) -> Explanation:
     """What the engine says of a workload that is alone with it; no trace of it stays."""
     engine.apply(ev.WorkloadSeen(workload, WorkloadStatus()))
     engine.run_cycle(NOW)
-    explanation = engine.explain(workload.key, NOW)
+    explanation = engine.explain(workload.key)
     engine.apply(ev.WorkloadRemoved(workload.key))
     return explanation
 
 
 def _is_strict(engine: Engine, explanation: Explanation) -> bool:
-    queue = engine.state.queues.get(explanation.queue) if explanation.queue is not None else None
-    return queue is not None and queue.spec.strategy is Strategy.STRICT_FIFO
+    spec = engine.view.spec(explanation.queue) if explanation.queue is not None else None
+    return spec is not None and spec.strategy is Strategy.STRICT_FIFO
 
 
 def _workload_of(view: View) -> Workload | None:

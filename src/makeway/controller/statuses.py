@@ -47,10 +47,10 @@ from makeway.engine.model import (
     CheckState,
     EvictionReason,
     FlavorTrial,
+    Inactive,
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.engine.tree import Inactive
 from makeway.plane.writes import as_seen
 from makeway.translate import LACKS_PODS, PODS_GONE, PREEMPTOR
 from makeway.translate.words import (
@@ -314,7 +314,7 @@ def _conditions(
     if holds and not is_leaving:
         conditions = _begun(conditions, is_new=not was_reserved, now=now)
     elif not holds:
-        conditions = _with_preemptor(released(conditions, now), status.preemptor, now)
+        conditions = _with_preemptor(released(conditions, now), status.claim is not None, now)
     return conditions
 
 

@@ -35,10 +35,10 @@ class Visibility:
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a workload does not run, as data and as lines; None if it isn't known."""
         key = WorkloadKey(f"{namespace}/{name}")
-        if key not in self._engine.state.entries:
+        if self._engine.view.workload(key) is None:
             return None
         now = self._clock()
-        explanation = self._engine.explain(key, now)
+        explanation = self._engine.explain(key)
         pods = self._pods_without_node(Key(namespace, name))
         return {
             "apiVersion": "makeway.dev/v1",
@@ -93,7 +93,7 @@ class Visibility:
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
         """Kueue's list of who waits in a ClusterQueue, first come first; None: no such queue."""
-        if name not in self._engine.state.queues:
+        if self._engine.view.spec(QueueName(name)) is None:
             return None
         return self._summary(QueueName(name), None, offset, limit)
 
@@ -101,8 +101,8 @@ class Visibility:
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Document | None:
         key = LocalQueueKey(f"{namespace}/{name}")
-        local_queue = self._engine.state.local_queues.get(key)
-        if local_queue is None or local_queue.queue not in self._engine.state.queues:
+        local_queue = self._engine.view.local_queue(key)
+        if local_queue is None or self._engine.view.spec(local_queue.queue) is None:
             return None
         return self._summary(local_queue.queue, key, offset, limit)
 
@@ -114,7 +114,7 @@ class Visibility:
         seen: dict[LocalQueueKey, int] = {}
         needed = offset + limit if door is None else None
         for position, key in enumerate(self._engine.waiting_in(queue, needed)):
-            workload = self._engine.state.entries[key].workload
+            workload = self._engine.view[key].workload
             in_local_queue = seen.get(workload.local_queue, 0)
             seen[workload.local_queue] = in_local_queue + 1
             if door is not None and workload.local_queue != door:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Assignment,
+    Changes,
     CheckName,
     EvictionReason,
     FlavorName,
@@ -19,19 +20,6 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-
-
-class Change(Enum):
-    """What could change the answer for a waiting workload."""
-
-    QUOTA_FREED = "quota freed or added in its cohort tree"
-    QUEUE_EDITED = "its queue, cohort or preemption policy edited"
-    FLAVOR_EDITED = "a flavor edited"
-    NAMESPACE_EDITED = "its namespace's labels edited"
-    CHECK_ACTIVE = "an admission check becoming active"
-    WORKLOAD_EDITED = "its own shape or priority changed"
-    DEADLINE = "its back-off running out"
-    NEXT_CYCLE = "the next cycle"
 
 
 class VictimRule(Enum):
@@ -192,7 +180,6 @@ class Wait:
     workload: WorkloadKey
     queue: QueueName
     reasons: tuple[Reason, ...]  # at least one
-    wake_on: frozenset[Change]  # trying again before one of these would be a waste
     is_preemptor: bool = False  # it waits for victims and has first call on what they free
 
     def __post_init__(self) -> None:
@@ -288,8 +275,10 @@ class HeadOutcome(NamedTuple):
 class Cycle:
     """What one cycle answered."""
 
+    number: int
     decisions: tuple[Decision, ...]
     order: tuple[HeadOutcome, ...]
     not_nominated: tuple[WorkloadKey, ...]  # heads turned away before flavors were looked at
+    changes: Changes
     next_at: float | None  # call again at this time, though nothing happen before; None: no need
     had_heads: bool

@@ -186,7 +186,7 @@ class World:
         """End the stories of jobs that have not ended with where they stand, and why."""
         for life in self.lives.values():
             if life.story is not None:
-                life.story.append(Moment(self.now, self.engine.explain(life.key, self.now)))
+                life.story.append(Moment(self.now, self.engine.explain(life.key)))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
         if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
@@ -251,7 +251,7 @@ class World:
 
     def _can_never_run(self, life: Life) -> bool:
         """A cycle may have looked at some flavors only; ask about all of them."""
-        obstacles = self.engine.explain(life.key, self.now).obstacles
+        obstacles = self.engine.explain(life.key).obstacles
         return can_never_run(obstacles)
 
     def _evict(self, life: Life, decision: Evict) -> None:

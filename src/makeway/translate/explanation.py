@@ -7,7 +7,6 @@ from typing import assert_never
 
 from makeway.api.quantity import format_amount
 from makeway.engine.decisions import Reason, VictimRule
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -39,6 +38,7 @@ from makeway.engine.explain import (
     ToleratedTaint,
     WayIn,
 )
+from makeway.engine.model import Phase
 from makeway.translate.words import (
     amount_text,
     format_span,

@@ -13,7 +13,6 @@ from typing import NamedTuple, assert_never
 from makeway.api.quantity import format_amount
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -71,7 +70,7 @@ def decision_text(decision: Decision) -> Text:
         case Preempt():
             return Text("preempts", decision.preemptor, tuple(_preemption(decision)))
         case Wait():
-            return Text("waits", decision.workload, tuple(_waiting(decision)))
+            return Text("waits", decision.workload, tuple(reason_lines(decision.reasons)))
         case Evict():
             return Text("evicted", decision.workload, tuple(_eviction(decision)))
         case Deactivate():
@@ -143,16 +142,6 @@ def rule_text(rule: VictimRule) -> str:
             return "Fair Sharing within the cohort"
         case _:
             assert_never(rule)
-
-
-def _waiting(decision: Wait) -> Iterator[str]:
-    yield from reason_lines(decision.reasons)
-    yield f"Tried again upon: {changes_text(decision.wake_on)}"
-
-
-def changes_text(changes: Iterable[Change]) -> str:
-    wanted = set(changes)
-    return "; ".join(change.value for change in Change if change in wanted)
 
 
 def _eviction(decision: Evict) -> Iterator[str]:
