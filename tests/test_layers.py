@@ -34,15 +34,17 @@ ROOMS = {
     "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
     "translate": room("api", "engine", "placement"),
     "store": room(),
-    "server": room("api", "store", libraries=("aiohttp", "cryptography", "orjson")),
-    "client": room("api", "backoff", libraries=("aiohttp", "orjson")),
-    "plane": room("api", "backoff", "client", libraries=("orjson",)),
-    "controller": room("api", "backoff", "client", "plane", "engine", "placement", "translate"),
-    "runner": room("api", "backoff", "client", "plane"),
+    "server": room("api", "logs", "store", libraries=("aiohttp", "cryptography", "orjson")),
+    "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
+    "plane": room("api", "backoff", "client", "logs", libraries=("orjson",)),
+    "controller": room(
+        *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
+    ),
+    "runner": room("api", "backoff", "client", "logs", "plane"),
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
     "embedded": room("api", "store", "server", "client", "plane", "controller", "runner"),
-    "cluster": room("api", "client", "plane", "controller"),
+    "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(

@@ -15,6 +15,7 @@ from typing import Any
 from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Client, Gone, Resource, Sleep, Unavailable
 from makeway.client.transport import Unreachable
+from makeway.logs import Fields
 
 Document = dict[str, Any]
 
@@ -123,7 +124,11 @@ class Reflector:
         wait_s = max(delay_s * (0.5 + random.random() / 2), asked_s or 0.0)
         if self._failures >= TOLD_FROM:
             log.warning(
-                "kind=%s attempts=%d again_s=%.1f error=%s",
-                *(self._resource.plural, self._failures, wait_s, error),
+                Fields(
+                    kind=self._resource.plural,
+                    attempts=self._failures,
+                    again_s=round(wait_s, 1),
+                    error=error,
+                )
             )
         await self._sleep(wait_s)

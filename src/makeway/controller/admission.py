@@ -72,6 +72,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
+from makeway.logs import Fields
 from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
@@ -240,7 +241,7 @@ class Admission:
         else:
             view = change.new.view
             if view is None:
-                log.error("kind=%s name=%s problem=unreadable", resource.kind, key)
+                log.error(Fields(kind=resource.kind, name=key, problem="unreadable"))
                 return
             event = changed(view)
             if self._heard.get((resource, key)) == event:
@@ -280,7 +281,7 @@ class Admission:
         else:
             view = shown.view
         if view is None:
-            log.error("kind=Workload name=%s problem=unreadable", key)
+            log.error(Fields(kind="Workload", name=key, problem="unreadable"))
             return
         status = status_of(view)
         if track is not None and track.sign == sign:
@@ -605,7 +606,7 @@ class Admission:
         is_sure = now - self._unanswered.get(key, -inf) > UNSURE_S
         is_refused = isinstance(error, ApiError) and not isinstance(error, Conflict) and is_sure
         if is_refused:
-            log.error("workload=%s problem=refused error=%s", key, error)
+            log.error(Fields(workload=key, problem="refused", error=error))
         if is_refused and self._is_ahead(key):
             self._giving_up.discard(key)
             self._apply(ev.Forgotten(key))

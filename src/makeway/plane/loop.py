@@ -15,6 +15,7 @@ from typing import Any
 
 from makeway.client.client import ApiError, Client, Document, Resource, Unavailable
 from makeway.client.reflector import Changed, Listed, Reflector, Synced
+from makeway.logs import Fields
 from makeway.plane.events import EventRecorder
 from makeway.plane.parts import Done, Failed, Outcome, Part
 from makeway.plane.picture import Change, Picture, revision_of
@@ -262,7 +263,7 @@ class Loop:
         try:
             document = await send(self._client, write)
         except (ApiError, Unavailable) as error:
-            log.debug("write=%s key=%s error=%s", type(write).__name__, write.key, error)
+            log.debug(Fields(write=type(write).__name__, key=write.key, error=error))
             self.failures[error.code if isinstance(error, ApiError) else 0] += 1
             return Failed(error)
         if document is not None and write.resource in self._hearers:
@@ -297,4 +298,4 @@ class Loop:
         try:
             await self._recorder.record(saying.about, saying.type, saying.reason, saying.message)
         except (ApiError, Unavailable) as error:
-            log.warning("event=%s error=%s", saying.reason, error)
+            log.warning(Fields(event=saying.reason, error=error))

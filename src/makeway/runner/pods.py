@@ -16,6 +16,7 @@ from makeway.api.codec import decode_as, decode_own
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document, Resource
 from makeway.client.resources import NODES, PODS
+from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
@@ -71,7 +72,7 @@ class PodRunner(Reconciler):
     def _hear_node(self, document: Document) -> None:
         name, node = document["metadata"]["name"], decode_as(Node, document).object
         if node is None:  # what runs there goes on as the node was
-            log.error("kind=Node name=%s problem=unreadable", name)
+            log.error(Fields(kind="Node", name=name, problem="unreadable"))
         else:
             self._nodes[name] = {**node.status.capacity, **node.status.allocatable}
 
@@ -184,11 +185,11 @@ class PodRunner(Reconciler):
         try:
             self._host.start(order)
         except OSError as error:
-            log.warning("pod=%s start=failed error=%s", key, error)
+            log.warning(Fields(pod=key, start="failed", error=error))
             message = f"The pod can't be started now: {error.strerror}"
             saying = Say(about=document, reason="FailedStart", message=message, type="Warning")
             return Plan([saying], now + START_AGAIN_S)
-        log.info("pod=%s uid=%s started=true devices=%s", key, order.uid, devices)
+        log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
 
     def _requests(self, key: Key) -> Mapping[str, int]:
