@@ -17,11 +17,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from makeway.api.batch import PodTemplateSpec
 from makeway.api.codec import json_name
 from makeway.api.gates import GATES
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, Kind, versions_of
+from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, Kind
 from makeway.api.meta import ObjectMeta
 from makeway.api.schema import Mark
 from makeway.api.times import format_duration
-from makeway.api.versions import split_api_version
+from makeway.api.versions import (
+    CONFIGURATION_GROUP,
+    OLD_VERSIONS,
+    QUEUEING_GROUP,
+    split_api_version,
+)
 from makeway.cli.main import DESCRIPTION, EPILOG, build_parser
 from makeway.controller.metric_families import FAMILIES
 from makeway.controller.series import Family
@@ -227,9 +232,14 @@ def _group(kind: type[Kind]) -> str:
     return split_api_version(kind.API_VERSION)[0]
 
 
+def _versions(kind: type[Kind]) -> tuple[str, ...]:
+    group, version = split_api_version(kind.API_VERSION)
+    return (version, *(OLD_VERSIONS if group in (QUEUEING_GROUP, CONFIGURATION_GROUP) else ()))
+
+
 def _kind(kind: type[Kind]) -> str:
     group = _group(kind)
-    versions = ", ".join(f"`{group}/{v}`".replace("`/", "`") for v in versions_of(kind))
+    versions = ", ".join(f"`{group}/{v}`".replace("`/", "`") for v in _versions(kind))
     heading = f"## {kind.KIND}" + ("" if group in OWN_GROUPS else f" ({group or 'core'})")
     rows = "\n".join(_rows(kind, ""))
     if not rows:

@@ -641,7 +641,7 @@ class Scenario:
 
 def as_written(status: WorkloadStatus) -> WorkloadStatus:
     """As a driver finds it again: of a claim it writes down that there is one."""
-    return status if status.claim is None else replace(status, claim=Claim())
+    return status if status.claim is None else status._replace(claim=Claim())
 
 
 def _assigned(pod_sets: tuple[PodSet, ...], spec: Queue, flavor: str | None) -> Assignment:

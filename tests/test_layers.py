@@ -29,12 +29,17 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 ROOMS = {
     "backoff": room(is_pure=True),
-    "api": room(libraries=("yaml",)),
-    "engine": room("backoff", is_pure=True),
-    "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
-    "translate": room("api", "engine", "placement"),
+    "selectors": room(is_pure=True),
+    "api": room("selectors", libraries=("yaml",)),
+    "engine": room("backoff", "selectors", is_pure=True),
+    "placement": room(
+        *("selectors", "engine.model", "engine.matching"), libraries=("numpy",), is_pure=True
+    ),
+    "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
-    "server": room("api", "logs", "store", libraries=("aiohttp", "cryptography", "orjson")),
+    "server": room(
+        *("selectors", "api", "logs", "store"), libraries=("aiohttp", "cryptography", "orjson")
+    ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
     "plane": room("api", "backoff", "client", "logs", libraries=("orjson",)),
     "controller": room(

@@ -6,7 +6,6 @@ import pytest
 
 from makeway.engine import events as ev
 from makeway.engine.decisions import DeactivationReason, NamespaceNotAdmitted
-from makeway.engine.matching import Requirement
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -23,6 +22,7 @@ from makeway.engine.model import (
     QueueName,
     Strategy,
 )
+from makeway.selectors import Requirement
 from tests.scenario import (
     ANY,
     HOLD,

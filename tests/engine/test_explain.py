@@ -30,7 +30,6 @@ from makeway.engine.explain import (
     ResumedQueue,
     SmallerRequest,
 )
-from makeway.engine.matching import Requirement
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -50,6 +49,7 @@ from makeway.engine.model import (
     StopPolicy,
     WorkloadKey,
 )
+from makeway.selectors import Requirement
 from tests.scenario import (
     ANY,
     HOLD,

@@ -30,7 +30,7 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry
-from makeway.engine.matching import Constraints, Requirement
+from makeway.engine.matching import Constraints
 from makeway.engine.model import (
     HOLDING,
     Backoff,
@@ -76,6 +76,7 @@ from makeway.engine.model import (
 )
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
+from makeway.selectors import Requirement
 from tests.scenario import check_state
 
 NAMESPACE = "ns"

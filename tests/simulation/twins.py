@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import RESOURCES
 from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
 from makeway.plane.picture import Picture
-from makeway.server.kinds import RESOURCES
 from tests.simulation.witness import Truth
 
 
@@ -38,7 +38,7 @@ def differences(live: Admission, truth: Truth, configuration: Configuration) -> 
 def _reborn(truth: Truth, configuration: Configuration) -> Admission:
     picture = Picture()
     admission = Admission(picture, configuration)
-    kinds = {(r.group, r.kind): r.store_kind for r in RESOURCES}
+    kinds = {(r.group, r.kind): r.full_name for r in RESOURCES}
     for resource in admission.resources:
         for document in truth.all(kinds[resource.group, resource.kind]):
             change = picture.take(resource, document)

@@ -25,13 +25,7 @@ from makeway.api.queueing import (
 )
 from makeway.cli.advice import Advice, Files, advice, cells_of, labels_of, namespace_in
 from makeway.engine import events as ev
-from makeway.engine.decisions import (
-    Defective,
-    ExceedsCapacity,
-    FlavorMismatch,
-    NamespaceNotAdmitted,
-    NotCovered,
-)
+from makeway.engine.decisions import NamespaceNotAdmitted
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
 from makeway.engine.model import (
@@ -46,11 +40,10 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Workload as EngineWorkload
 from makeway.translate import NO_TRANSFORMATIONS
+from makeway.translate.categories import category_of
 from makeway.translate.words import waiting_message
 
 NOW = 0.0
-# Reasons that no end of another workload would change.
-_FINAL = (NotCovered, FlavorMismatch, ExceedsCapacity, NamespaceNotAdmitted, Defective)
 N = TypeVar("N", LocalQueue, Workload)
 
 
@@ -138,7 +131,7 @@ def jobs_that_never_run(files: Files) -> Iterator[Advice]:
         reasons = [
             reason
             for reason in explanation.obstacles
-            if isinstance(reason, _FINAL)
+            if category_of(reason).is_final
             # Nobody can say which labels a namespace has that the files don't show.
             and (namespace in known or not isinstance(reason, NamespaceNotAdmitted))
         ]

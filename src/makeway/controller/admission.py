@@ -49,10 +49,10 @@ from makeway.controller.statuses import (
     FINISHED,
     PODS_READY,
     RESERVED,
-    News,
-    Told,
-    news_of,
+    Condition,
+    StatusUpdate,
     status_patch,
+    updates_of,
     waiting,
 )
 from makeway.engine import events as ev
@@ -77,7 +77,6 @@ from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
-from makeway.translate.explanation import obstacle_text
 
 log = logging.getLogger("makeway.admission")
 
@@ -129,7 +128,7 @@ def standing_of(status: WorkloadStatus) -> Standing:
 
 
 class _Sent(NamedTuple):
-    news: News
+    news: StatusUpdate
     standing: Standing
     revision: int  # on which the patch builds
     is_void: bool = False  # overtaken: should it fail, it is not sent again
@@ -188,8 +187,8 @@ class Admission:
         self._picture = picture
         self.observer: Observer | None = None
         self._tracks: dict[WorkloadKey, _Track] = {}
-        self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
-        self._explained: dict[WorkloadKey, tuple[float, News]] = {}  # written when due
+        self._unwritten: dict[WorkloadKey, StatusUpdate] = {}  # decided, and nobody can see it yet
+        self._explained: dict[WorkloadKey, tuple[float, StatusUpdate]] = {}  # written when due
         self._overlooked = Overlooked(self.engine.view)
         self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
@@ -231,7 +230,7 @@ class Admission:
             self.observer.heard(event, changes)
         for key, (before, after) in changes.items():
             if before is not None and after is not None and _ours(before) != _ours(after):
-                self._tell(key, News())
+                self._tell(key, StatusUpdate())
 
     def _hear_queue_object(self, change: Change) -> None:
         resource, key = change.resource, change.key
@@ -446,18 +445,18 @@ class Admission:
             self._giving_up.add(decision.workload)
         elif isinstance(decision, Wait):
             self._tracks[decision.workload].is_turned_away = False  # the engine has looked at it
-        for key, news in news_of(decision):
+        for key, news in updates_of(decision):
             if news.is_urgent:
                 self._tell(key, news)
             else:
                 self._explain(key, news, now)
 
-    def _tell(self, key: WorkloadKey, news: News) -> None:
+    def _tell(self, key: WorkloadKey, news: StatusUpdate) -> None:
         self._explained.pop(key, None)
         known = self._unwritten.get(key)
-        self._unwritten[key] = news if known is None else known.then(news)
+        self._unwritten[key] = news if known is None else known.merged_with(news)
 
-    def _explain(self, key: WorkloadKey, news: News, now: float) -> None:
+    def _explain(self, key: WorkloadKey, news: StatusUpdate, now: float) -> None:
         if key in self._unwritten:
             self._tell(key, news)  # it goes along
             return
@@ -479,18 +478,18 @@ class Admission:
             if news is not None:
                 track.is_turned_away = True
             elif track.is_turned_away:
-                news = self._overlooked.news_for(key)
+                news = self._overlooked.update_for(key)
                 track.is_turned_away = False
             elif not track.is_told:
                 self._overlooked.add(key, now)
             if news is not None:
                 self._explain(key, news, now)
 
-    def _why_not_in_line(self, key: WorkloadKey, now: float) -> News | None:
+    def _why_not_in_line(self, key: WorkloadKey, now: float) -> StatusUpdate | None:
         obstacle = self.engine.view.why_outside(key)
         if obstacle is None:
             return None
-        return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
+        return waiting((obstacle,), False)
 
     def _plan(self, now: float) -> Plan:
         for key, (due, news) in list(islice(self._explained.items(), EXPLAINED_AT_ONCE_MAX)):
@@ -536,14 +535,14 @@ class Admission:
         ]
         return min(moments, default=None)
 
-    def _is_new_to_readers(self, key: WorkloadKey, news: News) -> bool:
+    def _is_new_to_readers(self, key: WorkloadKey, news: StatusUpdate) -> bool:
         document = self._picture.get(WORKLOADS, _key(key))
         known = self.engine.view.workload(key)
         if document is None or known is None or known.phase is not Phase.PENDING:
             return False
         conditions = conditions_of(document)
-        shown = {tuple(c.get(field, "") for field in Told._fields) for c in conditions}
-        return any(told.type == RESERVED and told not in shown for told in news.told)
+        shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
+        return any(told.type == RESERVED and told not in shown for told in news.conditions)
 
     def _write(self, key: WorkloadKey, now: float) -> list[Write]:
         document = self._picture.get(WORKLOADS, _key(key))
@@ -556,7 +555,7 @@ class Admission:
             # First what counts: read back after a crash, it is told as an eviction at least.
             give_up: Document = {"metadata": as_seen(document), "spec": {"active": False}}
             self._unwritten[key] = news
-            self._sent[key] = _Sent(News(), track.standing, revision_of(document))
+            self._sent[key] = _Sent(StatusUpdate(), track.standing, revision_of(document))
             return [Patch(resource=WORKLOADS, key=_key(key), patch=give_up)]
         patch = status_patch(document, status, news, now, lets_go=not track.sign.has_owner)
         standing = standing_of(status)
@@ -579,7 +578,7 @@ class Admission:
             about = _reference(outcome.document)
             return [
                 Say(about=about, reason=s.reason, message=s.message, type=s.type)
-                for s in sent.news.sayings
+                for s in sent.news.events
             ]
         document = self._picture.get(WORKLOADS, write.key)
         self._fail(key, sent, outcome.error, document, now)
@@ -614,7 +613,7 @@ class Admission:
                 self._unwritten.pop(key, None)  # it builds on what is forgotten
                 return
         later = self._unwritten.get(key)
-        self._unwritten[key] = sent.news if later is None else sent.news.then(later)
+        self._unwritten[key] = sent.news if later is None else sent.news.merged_with(later)
 
     def _is_ahead(self, key: WorkloadKey) -> bool:
         """Whether the engine counts with something that the document doesn't show."""

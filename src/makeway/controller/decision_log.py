@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import (
     Admit,
     Cycle,
@@ -21,6 +20,7 @@ from makeway.engine.decisions import (
 from makeway.engine.model import Assignment
 from makeway.engine.view import View
 from makeway.logs import Fields
+from makeway.translate.categories import waiting_word
 
 log = logging.getLogger("makeway.admission")
 

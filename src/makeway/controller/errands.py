@@ -8,7 +8,7 @@ finds in the objects what was done already.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
@@ -18,6 +18,7 @@ from makeway.controller.conditions import conditions_of, true_types, with_condit
 from makeway.plane.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
+from makeway.translate.places import Message
 
 UNSCHEDULABLE = "Unschedulable"
 FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
@@ -50,8 +51,7 @@ class ToTell:
 
     uid: str
     nominated: str | None  # None: waits for no place in particular
-    message: str
-    topic: Hashable  # equal for messages that differ in their numbers alone
+    message: Message
     has_event: bool = True  # of several pods that wait together, one has the event
     not_before: float = field(default=0.0, compare=False)  # what may pass soon is not told at once
 
@@ -69,7 +69,7 @@ class PodErrands(Reconciler):
         super().__init__()
         self._picture, self._evictions = picture, evictions
         self._errands: dict[Key, Errand] = {}
-        self._told: dict[Key, tuple[float, ToTell]] = {}  # what we have told last, and when
+        self._told: dict[Key, tuple[float, Message]] = {}  # when we last told a pod, and what
         self._refreshing: set[Key] = set()  # keys that get new numbers when it is time
 
     def assign(self, key: Key, errand: Errand, now: float) -> None:
@@ -87,8 +87,7 @@ class PodErrands(Reconciler):
     def _refresh_later(self, key: Key, now: float) -> None:
         if key not in self._refreshing:
             self._refreshing.add(key)
-            told_at = self._told[key][0] if key in self._told else now
-            self.mark_at(key, told_at + NUMBERS_S)
+            self.mark_at(key, self._told_at(key, now) + NUMBERS_S)
 
     def drop(self, key: Key) -> None:
         self._errands.pop(key, None)
@@ -140,28 +139,37 @@ class PodErrands(Reconciler):
             return Plan((), errand.not_before)
         status = pod.get("status") or {}
         conditions = conditions_of(pod)
-        shown = _message_of(conditions)
-        told_at, told = self._told.get(key, (0.0, errand))
-        is_new = shown != errand.message and (shown, told.topic) != (told.message, errand.topic)
+        told = _message_of(conditions)
+        message = errand.message
+        is_new = told != message.text and not self._has_told(key, told, message.gist)
         is_moved = (status.get("nominatedNodeName") or None) != errand.nominated
         if not is_new and not is_moved:
-            if shown == errand.message:
+            if told == message.text:
+                self._told.setdefault(key, (now, message))
                 return NOTHING
-            if now < told_at + NUMBERS_S:
+            if now < self._told_at(key, 0.0) + NUMBERS_S:
                 self._refresh_later(key, now)
                 return NOTHING
-        self._told[key] = now, errand
+        self._told[key] = now, message
         changes = {
             "nominatedNodeName": errand.nominated,
             "conditions": with_condition(
-                conditions, "PodScheduled", "False", UNSCHEDULABLE, errand.message, now
+                conditions, "PodScheduled", "False", UNSCHEDULABLE, message.text, now
             ),
         }
         patch = status_patch(PODS, pod, changes)
         if not is_new or not errand.has_event:
             return _plan(patch)
-        event = Say(about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning")
+        event = Say(about=pod, reason=FAILED_SCHEDULING, message=message.text, type="Warning")
         return _plan(replace(patch, then=(event,)))
+
+    def _told_at(self, key: Key, default: float) -> float:
+        return self._told[key][0] if key in self._told else default
+
+    def _has_told(self, key: Key, shown: str | None, gist: str) -> bool:
+        """Whether what the pod shows is what we told it last, and of this gist."""
+        _, last = self._told.get(key, (0.0, None))
+        return last is not None and (last.text, last.gist) == (shown, gist)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         key = write.key
@@ -240,7 +248,9 @@ class WorkloadEvictions(Reconciler):
 
 
 def _is_same_but_numbers(errand: Errand, known: ToTell) -> TypeGuard[ToTell]:
-    return isinstance(errand, ToTell) and replace(known, message=errand.message) == errand
+    if not isinstance(errand, ToTell) or errand.message.gist != known.message.gist:
+        return False
+    return replace(known, message=errand.message) == errand
 
 
 def _is_over(errand: Errand, pod: Document) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from makeway.controller.statuses import News, waiting
+from makeway.controller.statuses import StatusUpdate, waiting
 from makeway.engine.model import WorkloadKey
 from makeway.engine.view import View
+from makeway.translate.words import in_line_text
 
 TOLD_AFTER_S = 5.0
 TOLD_EVERY_S = 1.0
@@ -37,7 +38,7 @@ class Overlooked:
 
     def take(
         self, now: float, is_wanted: Callable[[WorkloadKey], bool]
-    ) -> Iterator[tuple[WorkloadKey, News]]:
+    ) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
         """Those whose time has come, each once; a bounded number in each second."""
         if now < self._not_before:
             return
@@ -47,17 +48,15 @@ class Overlooked:
                 return
             del self._due[key]
             if is_wanted(key):
-                yield key, self.news_for(key)._replace(sayings=())
+                yield key, self.update_for(key)._replace(events=())
                 told += 1
             if told == TOLD_AT_ONCE_MAX:
                 self._not_before = now + TOLD_EVERY_S
                 return
 
-    def news_for(self, key: WorkloadKey) -> News:
+    def update_for(self, key: WorkloadKey) -> StatusUpdate:
         """Why somebody waits who is in line."""
         found = self._view.why_in_line(key)
         if found.reasons:
             return waiting(found.reasons, False)
-        line = f"Waits in ClusterQueue {found.queue}"
-        behind = f" behind {found.behind}" if found.behind is not None else ""
-        return waiting((), False, line + behind)
+        return waiting((), False, in_line_text(found.queue, found.behind))

@@ -9,7 +9,7 @@ Where the fate of a write is unknown it is sent again, which does no harm, until
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, assert_never
 
@@ -63,13 +63,14 @@ from makeway.translate.placement import (
     seen_in_placement,
 )
 from makeway.translate.places import (
-    LEAVING_TEXT,
-    LEAVING_TOPIC,
+    LEAVING,
+    Message,
     preemptor_text,
     refusal_of,
+    unplaceable,
+    unwound_text,
     victim_text,
-    wait_text,
-    wait_topic,
+    wait_message,
     workload_text,
 )
 
@@ -186,8 +187,7 @@ class Placing:
                 self.state.apply(event)
             return
         self.state.apply(PodGone(PodKey(str(key))))
-        text = f"Makeway can't place this pod: {refusal}"
-        told = ToTell(uid=view.metadata.uid, nominated=None, message=text, topic=text)
+        told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
         self._errands.assign(key, told, 0.0)
 
     def _lose_pod(self, key: Key, seen: _Seen) -> None:
@@ -321,8 +321,7 @@ class Placing:
             case dec.Wait():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
-                text, topic = wait_text(decision), wait_topic(decision)
-                self._tell(decision.preemptor, kept, text, topic, now, wait_s)
+                self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
                 return ()
             case dec.Unwind():
                 self._unwind(decision, now)
@@ -349,7 +348,7 @@ class Placing:
                     after=workloads,
                 )
                 self._errands.assign(key, errand, now)
-        self._tell(plan.preemptor, dict(plan.placement), LEAVING_TEXT, LEAVING_TOPIC, now)
+        self._tell(plan.preemptor, dict(plan.placement), LEAVING, now)
         first = self._picture.get(PODS, preemptors[0])
         if not plan.victims or first is None:
             return ()
@@ -362,7 +361,7 @@ class Placing:
                 uid=self._uid_of(key),
                 reason=UNWOUND,
                 event=UNWOUND,
-                message=f"Too few pods of the gang {decision.gang} could be bound",
+                message=unwound_text(decision),
                 is_asked=False,
             )
             self._errands.assign(key, errand, now)
@@ -371,8 +370,7 @@ class Placing:
         self,
         unit: Unit,
         nominated: dict[PodKey, NodeName],
-        message: str,
-        topic: Hashable,
+        message: Message,
         now: float,
         wait_s: float = 0.0,
     ) -> None:
@@ -383,7 +381,6 @@ class Placing:
                 uid=self._uid_of(key),
                 nominated=nominated.get(pod_key),
                 message=message,
-                topic=topic,
                 has_event=index == 0,
                 not_before=now + wait_s,
             )

@@ -22,7 +22,6 @@ from makeway.engine.engine import Engine
 from makeway.engine.explain import QueueInactive
 from makeway.engine.model import (
     FlavorResource,
-    Inactive,
     LocalQueueKey,
     QueueName,
     Quota,
@@ -32,17 +31,10 @@ from makeway.engine.view import KnownQueue, KnownWorkload
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
+from makeway.translate import messages
 
 EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"
-_WHY_INACTIVE = {
-    Inactive.TERMINATING: "is being deleted",
-    Inactive.STOPPED: "is stopped",
-    Inactive.FLAVOR_NOT_FOUND: "references a missing ResourceFlavor",
-    Inactive.CHECK_NOT_FOUND: "references a missing AdmissionCheck",
-    Inactive.CHECK_INACTIVE: "references an AdmissionCheck that nobody answers",
-    Inactive.COHORT_CYCLE: "its cohort is its own ancestor",
-}
 
 
 @dataclass(slots=True)
@@ -174,20 +166,18 @@ def with_unsupported(
 
 def _queue_activity(inactive: QueueInactive | None) -> tuple[str, str, str]:
     if inactive is None:
-        return "True", "Ready", "Can admit new workloads"
-    names = ", ".join(inactive.missing)
-    why = _WHY_INACTIVE[inactive.why] + (f" ({names})" if names else "")
-    return "False", inactive.why.value, f"Can't admit new workloads: {why}"
+        return "True", "Ready", messages.CAN_ADMIT
+    return "False", inactive.why.value, messages.cannot_admit(inactive.why, inactive.missing)
 
 
 def _local_activity(policy: StopPolicy, queue: KnownQueue | None) -> tuple[str, str, str]:
     if policy is not StopPolicy.NONE:
-        return "False", "Stopped", "LocalQueue is stopped"
+        return "False", "Stopped", messages.LOCAL_QUEUE_STOPPED
     if queue is None:
-        return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+        return "False", "ClusterQueueDoesNotExist", messages.CANNOT_SUBMIT
     if queue.inactive is not None:
-        return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-    return "True", "Ready", "Can submit new workloads to localQueue"
+        return "False", "ClusterQueueIsInactive", messages.CANNOT_SUBMIT
+    return "True", "Ready", messages.CAN_SUBMIT
 
 
 def _status(

@@ -5,7 +5,6 @@ to wait is put where it belongs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from makeway.engine.decisions import (
     Admit,
@@ -79,7 +78,7 @@ class Consequences:
         self.needs_cycle = True
         history, reason = entry.status.history, DeactivationReason.FLAVORS_EXHAUSTED
         if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.RETRY_ALL:
-            status = self.state.backed_off(replace(entry.status, history=()), self.now)
+            status = self.state.backed_off(entry.status._replace(history=()), self.now)
             if status is not None:
                 entry.search.scan = None
                 self.state.move(entry, status)

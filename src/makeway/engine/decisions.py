@@ -42,10 +42,10 @@ class NotCovered(NamedTuple):
 
 
 class MismatchKind(Enum):
-    MISSING = "no such flavor"
-    TAINT = "a taint is not tolerated"
-    AFFINITY = "labels contradict the node selector or affinity"
-    EXHAUSTED = "the flavor is exhausted for this workload"
+    MISSING = "Missing"  # there is no such flavor
+    TAINT = "Taint"  # one is not tolerated
+    AFFINITY = "Affinity"  # labels contradict the node selector or affinity
+    EXHAUSTED = "Exhausted"  # the flavor failed this workload
 
 
 class FlavorMismatch(NamedTuple):
@@ -70,9 +70,9 @@ class ExceedsCapacity(NamedTuple):
 class Preemptability(Enum):
     """Whether others could be made to give way for a shortfall."""
 
-    FORBIDDEN = "the request exceeds nominal quota and policy forbids preemption with borrowing"
-    NO_VICTIMS = "nobody who may be preempted would free enough"
-    POSSIBLE = "preempting others would free enough"
+    FORBIDDEN = "Forbidden"  # by policy, as the request exceeds nominal quota
+    NO_VICTIMS = "NoVictims"  # those who may be preempted would not free enough
+    POSSIBLE = "Possible"
 
 
 class Shortfall(NamedTuple):

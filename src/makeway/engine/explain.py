@@ -125,11 +125,11 @@ Obstacle = (
 class Refusal(Enum):
     """Why a holder can't be made to give way."""
 
-    POLICY = "the queue's preemption policy forbids it"
-    PRIORITY = "its priority is not low enough"
-    NOT_BORROWING = "its queue uses no more than its own quota"
-    QUEUE_STOPPED = "its queue is stopped"
-    LETTING_GO = "it is on its way out already"
+    POLICY = "Policy"
+    PRIORITY = "Priority"
+    NOT_BORROWING = "NotBorrowing"
+    QUEUE_STOPPED = "QueueStopped"
+    LETTING_GO = "LettingGo"
 
 
 class Holder(NamedTuple):

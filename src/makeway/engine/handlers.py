@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from makeway.engine import events as ev
@@ -132,7 +131,7 @@ def on_local_queue(state: ClusterState, event: ev.LocalQueueChanged) -> None:
     state.local_queues[key] = event.local_queue
     if before is not None and before.queue != event.local_queue.queue:
         for entry in list(state.by_local_queue.get(key, {}).values()):
-            state.move(entry, replace(entry.status, history=()))
+            state.move(entry, entry.status._replace(history=()))
     _local_queue_touched(state, key)
 
 
@@ -195,13 +194,13 @@ def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
     if workload.local_queue != before.local_queue:
         del state.by_local_queue[before.local_queue][workload.key]
         state.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
-        status = replace(status, history=())
+        status = status._replace(history=())
     state.move(entry, status, workload)
 
 
 def _wanted_again(status: WorkloadStatus) -> WorkloadStatus:
     """Activated by hand: whatever was held against it is forgotten."""
-    return replace(status, history=(), requeue_count=0, requeue_at=None)
+    return status._replace(history=(), requeue_count=0, requeue_at=None)
 
 
 def on_removed(state: ClusterState, event: ev.WorkloadRemoved) -> None:
@@ -213,7 +212,7 @@ def on_removed(state: ClusterState, event: ev.WorkloadRemoved) -> None:
 def on_finished(state: ClusterState, event: ev.WorkloadFinished) -> None:
     entry = state.entries.get(event.key)
     if entry is not None:
-        state.move(entry, replace(without_quota(entry.status), finished=True))
+        state.move(entry, without_quota(entry.status)._replace(finished=True))
 
 
 def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
@@ -226,16 +225,16 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     status = entry.status
     if event.are_ready:
         history = without_exhaustion(status.history)
-        status = replace(status, pods_ready=True, pods_lost_at=None, history=history)
+        status = status._replace(pods_ready=True, pods_lost_at=None, history=history)
     elif status.pods_ready:
-        status = replace(status, pods_ready=False, pods_lost_at=event.at)
+        status = status._replace(pods_ready=False, pods_lost_at=event.at)
     state.move(entry, status)
 
 
 def on_reclaimed(state: ClusterState, event: ev.PodsReclaimed) -> None:
     entry = state.entries.get(event.key)
     if entry is not None:
-        state.move(entry, replace(entry.status, reclaimable=dict(event.counts)))
+        state.move(entry, entry.status._replace(reclaimable=dict(event.counts)))
 
 
 def on_check_answered(state: ClusterState, event: ev.CheckAnswered) -> None:
@@ -246,8 +245,7 @@ def on_check_answered(state: ClusterState, event: ev.CheckAnswered) -> None:
     pause_s = event.retry_after_s if event.state is CheckState.RETRY else 0.0
     state.move(
         entry,
-        replace(
-            status,
+        status._replace(
             checks={**status.checks, event.check: event.state},
             retry_after_s=max(status.retry_after_s, pause_s),
         ),
@@ -258,18 +256,18 @@ def on_evicted(state: ClusterState, event: ev.Evicted) -> None:
     entry = state.entries.get(event.key)
     if entry is None or entry.phase not in (Phase.RESERVED, Phase.ADMITTED):
         return
-    status = replace(entry.status, eviction=Eviction(event.reason, event.at))
+    status = entry.status._replace(eviction=Eviction(event.reason, event.at))
     if event.reason is EvictionReason.PREEMPTED_IN_PLACEMENT:
         count = status.requeue_count + 1
         requeue_at = event.at + state.config.backoff.delay_s(count)
-        status = replace(status, requeue_count=count, requeue_at=requeue_at)
+        status = status._replace(requeue_count=count, requeue_at=requeue_at)
     state.decide(entry, status)
 
 
 def on_pods_gone(state: ClusterState, event: ev.PodsGone) -> None:
     entry = state.entries.get(event.key)
     if entry is not None and entry.phase is Phase.EVICTING:
-        state.move(entry, replace(without_quota(entry.status), checks={}))
+        state.move(entry, without_quota(entry.status)._replace(checks={}))
 
 
 def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:

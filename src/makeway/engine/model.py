@@ -13,7 +13,8 @@ from enum import Enum
 from typing import NamedTuple, NewType
 
 from makeway.backoff import backoff_s
-from makeway.engine.matching import UNCONSTRAINED, Constraints, Requirement, Taint, Toleration
+from makeway.engine.matching import UNCONSTRAINED, Constraints, Taint, Toleration
+from makeway.selectors import Requirement, all_hold
 
 WorkloadKey = NewType("WorkloadKey", str)  # namespace/name
 LocalQueueKey = NewType("LocalQueueKey", str)  # namespace/name
@@ -160,7 +161,7 @@ class NamespaceSelector(NamedTuple):
     requirements: tuple[Requirement, ...] = ()
 
     def admits(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.holds(labels) for requirement in self.requirements)
+        return all_hold(self.requirements, labels)
 
 
 class QueueCheck(NamedTuple):
@@ -298,8 +299,7 @@ class Claim(NamedTuple):
     assignment: Assignment | None = None  # None after a restart: which place was not written down
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadStatus:
+class WorkloadStatus(NamedTuple):
     """What has become of a workload; all of it survives a restart of the driver."""
 
     assignment: Assignment | None = None  # holds quota exactly when this is set
@@ -312,11 +312,11 @@ class WorkloadStatus:
     pods_lost_at: float | None = None  # when pods that had been ready no longer were
     requeue_count: int = 0
     requeue_at: float | None = None  # back-off: not before this time
-    checks: Mapping[CheckName, CheckState] = field(default_factory=dict)
+    checks: Mapping[CheckName, CheckState] = {}
     retry_after_s: float = 0.0  # the longest pause that a check which says Retry asks for
     history: tuple[FlavorTrial, ...] = ()
     claim: Claim | None = None  # set for a preemptor while its victims make way
-    reclaimable: Mapping[PodSetName, int] = field(default_factory=dict)
+    reclaimable: Mapping[PodSetName, int] = {}
 
 
 class StatusChange(NamedTuple):
@@ -330,6 +330,8 @@ Changes = Mapping[WorkloadKey, StatusChange]
 
 
 class Phase(Enum):
+    __hash__ = object.__hash__  # Enum's own is a call of a Python function at every look-up
+
     PENDING = "pending"
     RESERVED = "reserved"  # holds quota, checks are open
     ADMITTED = "admitted"  # holds quota, may run

@@ -25,7 +25,6 @@ from makeway.engine.entry import NOTHING, Entry, QueueOrder, Shape, UndoPoint
 from makeway.engine.fallback import exhausted_for, with_assigned
 from makeway.engine.lifecycle import can_be_forgotten, check_step
 from makeway.engine.model import (
-    HOLDING,
     Amounts,
     Assignment,
     Changes,
@@ -117,19 +116,19 @@ class ClusterState:
             return
         phase = phase_of(workload.active, status)
         check_step(entry.phase, phase)
-        if entry.phase in HOLDING and phase in HOLDING:
+        if before.assignment is not None and status.assignment is not None:
             self._move_holder(entry, workload, status)
         elif _differ_in_claim(status, before) and workload is entry.workload:
             entry.status = status
             self._claim_or_waive(entry)
         else:
             if status.claim is not None and (phase is not Phase.PENDING or self._has_claim(entry)):
-                status = replace(status, claim=None)
+                status = status._replace(claim=None)
             self._take_out(entry)
             self._write(entry, workload, status)
             self._put_in(entry)
         self._note_change(workload.key, before, entry.status)
-        if phase in (Phase.RESERVED, Phase.ADMITTED):
+        if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
 
     def decide(
@@ -145,12 +144,11 @@ class ClusterState:
         undo, entry.undo = entry.undo, None
         if undo is None or not can_be_forgotten(entry.phase, undo.phase()):
             return
-        status = replace(
-            undo.status, checks=entry.status.checks, reclaimable=entry.status.reclaimable
+        status = undo.status._replace(
+            checks=entry.status.checks, reclaimable=entry.status.reclaimable
         )
         if status.assignment is not None:
-            status = replace(
-                status,
+            status = status._replace(
                 pods_ready=entry.status.pods_ready,
                 pods_lost_at=entry.status.pods_lost_at,
             )
@@ -178,13 +176,13 @@ class ClusterState:
     def _take_out(self, entry: Entry) -> None:
         if entry.phase is Phase.PENDING:
             self._leave_line(entry)
-        elif entry.phase in HOLDING:
+        elif entry.status.assignment is not None:
             self._release(entry)
 
     def _put_in(self, entry: Entry) -> None:
         if entry.phase is Phase.PENDING:
             self._line_up(entry)
-        elif entry.phase in HOLDING:
+        elif entry.status.assignment is not None:
             self._take_hold(entry)
 
     # --- decisions that cycles and events share ---
@@ -198,8 +196,7 @@ class ClusterState:
         entry.search.scan = None
         entry.search.pods_seen = True
         entry.search.ready_pod_sets = frozenset()
-        status = replace(
-            entry.status,
+        status = entry.status._replace(
             assignment=assignment,
             queue=queue.spec.name,
             reserved_at=now,
@@ -216,10 +213,10 @@ class ClusterState:
 
     def evict(self, entry: Entry, reason: EvictionReason, now: float) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
-        self.decide(entry, replace(entry.status, eviction=Eviction(reason, now)))
+        self.decide(entry, entry.status._replace(eviction=Eviction(reason, now)))
 
     def claim(self, entry: Entry, claim: Claim | None) -> None:
-        self.move(entry, replace(entry.status, claim=claim))
+        self.move(entry, entry.status._replace(claim=claim))
 
     def backed_off(self, status: WorkloadStatus, now: float) -> WorkloadStatus | None:
         """With a requeue counted and the pause before it set; None when the limit is reached."""
@@ -228,7 +225,7 @@ class ClusterState:
             return None
         count = status.requeue_count + 1
         delay_s = backoff.delay_s(count)
-        return replace(status, requeue_count=count, requeue_at=now + delay_s if delay_s else None)
+        return status._replace(requeue_count=count, requeue_at=now + delay_s if delay_s else None)
 
     # --- waiting ---
 
@@ -446,32 +443,36 @@ class ClusterState:
 
     def _move_holder(self, entry: Entry, workload: Workload, status: WorkloadStatus) -> None:
         """It goes on holding quota: perhaps less of it, on its way out, or more important."""
-        assert entry.queue is not None
-        queue = self.queues.get(entry.queue)
-        was_leaving, priority = entry.phase is Phase.EVICTING, entry.workload.victim_priority
-        is_edited = workload is not entry.workload
-        is_leaving = status.eviction is not None
-        if queue is not None and (is_edited or is_leaving is not was_leaving):
+        queue = self.queues.get(entry.queue) if entry.queue is not None else None
+        old, before = entry.workload, entry.status
+        is_edited = workload is not old
+        was_leaving, is_leaving = before.eviction is not None, status.eviction is not None
+        is_sorted_anew = is_edited or is_leaving is not was_leaving
+        is_recounted = is_edited or status.reclaimable is not before.reclaimable
+        if is_sorted_anew and queue is not None:
             queue.let_go(entry)
-        is_recounted = is_edited or status.reclaimable != entry.status.reclaimable
         self._write(entry, workload, status)
-        before = entry.usage
-        if is_recounted:
-            entry.usage = self._charged_for(entry)
+        freed = self._recount_pods(entry) if is_recounted else NOTHING
         if queue is None:
             return
-        if entry.victim_order is None:
+        if is_sorted_anew:
             queue.hold(entry)
-        if entry.usage != before:
-            self._charge(queue, _difference(entry.usage, before))
-        holds_otherwise = is_leaving is not was_leaving or entry.usage != before
-        if holds_otherwise:
+        if freed:
+            self._charge(queue, {cell: -amount for cell, amount in freed.items()})
+        if freed or is_leaving is not was_leaving:
             queue.generation += 1
         stays_after_all = was_leaving and not is_leaving  # so who counted on it looks again
-        if stays_after_all or entry.usage != before or workload.victim_priority != priority:
+        if freed or stays_after_all or workload.victim_priority != old.victim_priority:
             self.wake_tree(queue)
-        elif holds_otherwise or is_edited:
+        elif is_sorted_anew:
             self.touch(queue.tree)
+
+    def _recount_pods(self, entry: Entry) -> Amounts:
+        """Charge a holder for the pods that it has now; returns what is freed, cell by cell."""
+        before, entry.usage = entry.usage, self._charged_for(entry)
+        cells = {**before, **entry.usage}
+        freed = {cell: before.get(cell, 0) - entry.usage.get(cell, 0) for cell in cells}
+        return freed if any(freed.values()) else NOTHING
 
     def _charge(self, queue: QueueState, usage: Amounts) -> None:
         if self.trees_are_stale:
@@ -591,8 +592,7 @@ class ClusterState:
 
 def without_quota(status: WorkloadStatus) -> WorkloadStatus:
     """The status of a workload that holds no quota, or none any more."""
-    return replace(
-        status,
+    return status._replace(
         assignment=None,
         queue=None,
         reserved_at=None,
@@ -604,15 +604,11 @@ def without_quota(status: WorkloadStatus) -> WorkloadStatus:
 
 def _differ_in_claim(one: WorkloadStatus, other: WorkloadStatus) -> bool:
     """Do two statuses differ in the claim alone?"""
-    return one.claim != other.claim and replace(one, claim=other.claim) == other
+    return one.claim != other.claim and one._replace(claim=other.claim) == other
 
 
 def with_active(workload: Workload, is_active: bool) -> Workload:
     return workload if workload.active is is_active else replace(workload, active=is_active)
-
-
-def _difference(after: Amounts, before: Amounts) -> dict[FlavorResource, int]:
-    return {cell: after.get(cell, 0) - before.get(cell, 0) for cell in {**before, **after}}
 
 
 def _scaled(assigned: PodSetAssignment, wanted: int) -> PodSetAssignment:

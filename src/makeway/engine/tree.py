@@ -77,13 +77,14 @@ class QueueState:
 
     def hold(self, entry: Entry) -> None:
         """Sort the entry in among those who hold quota."""
+        workload, reserved_at = entry.workload, entry.status.reserved_at
         order = VictimOrder(
-            is_staying=entry.phase is not Phase.EVICTING,
-            priority=entry.workload.victim_priority,
-            minus_reserved_at=-(entry.status.reserved_at or 0.0),
-            uid=entry.workload.uid,
-            serial=entry.serial,
-            entry=entry,
+            entry.phase is not Phase.EVICTING,
+            workload.victim_priority,
+            -(reserved_at or 0.0),
+            workload.uid,
+            entry.serial,
+            entry,
         )
         entry.victim_order = order
         insort(self.holders, order)

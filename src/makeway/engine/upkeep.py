@@ -5,7 +5,6 @@ queues that drain. Everything here concerns one workload at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from makeway.engine.decisions import (
     Admit,
@@ -78,7 +77,7 @@ class Upkeep:
         if requeue_at > self.now:
             self.state.clocks.set(entry, requeue_at)
             return
-        self.state.move(entry, replace(entry.status, requeue_at=None))
+        self.state.move(entry, entry.status._replace(requeue_at=None))
         self.decisions.append(Requeue(workload=entry.workload.key, queue=queue))
 
     def _stop_if_due(self, entry: Entry, queue: QueueState) -> None:
@@ -95,8 +94,7 @@ class Upkeep:
         status, now = entry.status, self.now
         self.state.move(
             entry,
-            replace(
-                status,
+            status._replace(
                 admitted_at=_no_later(status.admitted_at, now),
                 pods_lost_at=_no_later(status.pods_lost_at, now),
                 history=tuple(
@@ -129,7 +127,7 @@ class Upkeep:
         elif retried:
             pause_s = entry.status.retry_after_s
             requeue_at = self.now + pause_s if pause_s else None
-            status = replace(entry.status, requeue_at=requeue_at, retry_after_s=0.0)
+            status = entry.status._replace(requeue_at=requeue_at, retry_after_s=0.0)
             self._evict(entry, queue, EvictionReason.ADMISSION_CHECK, status, checks=retried)
         else:
             if entry.phase is Phase.RESERVED and self._checks_are_ready(entry, queue):
@@ -147,7 +145,7 @@ class Upkeep:
         status = entry.status
         assert status.assignment is not None
         assert status.reserved_at is not None
-        self.state.decide(entry, replace(status, admitted_at=self.now))
+        self.state.decide(entry, status._replace(admitted_at=self.now))
         self.decisions.append(
             Admit(
                 workload=entry.workload.key,
@@ -244,12 +242,12 @@ class Upkeep:
         blamed = choose_exhausted(entry.status, queue, due, flavors, pod_sets)
         history = with_exhausted(entry.status, blamed, trigger, self.now)
         failures = tuple(FlavorFailure(flavor, trigger) for flavor in blamed)
-        status = replace(entry.status, history=history)
+        status = entry.status._replace(history=history)
         if not has_eligible_flavors(history, queue, flavors, pod_sets):
             if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.DEACTIVATE:
                 self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED, status)
                 return
-            after_pause = self.state.backed_off(replace(status, history=()), self.now)
+            after_pause = self.state.backed_off(status._replace(history=()), self.now)
             if after_pause is None:
                 self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT, status)
                 return
@@ -267,7 +265,7 @@ class Upkeep:
         checks: tuple[CheckName, ...] = (),
         flavors: tuple[FlavorFailure, ...] = (),
     ) -> None:
-        status = replace(status or entry.status, eviction=Eviction(reason, self.now))
+        status = (status or entry.status)._replace(eviction=Eviction(reason, self.now))
         self.state.decide(entry, status)
         self.decisions.append(
             Evict(
@@ -290,7 +288,7 @@ class Upkeep:
         checks: tuple[CheckName, ...] = (),
     ) -> None:
         eviction = Eviction(EvictionReason.DEACTIVATED, self.now)
-        status = replace(status or entry.status, eviction=eviction)
+        status = (status or entry.status)._replace(eviction=eviction)
         self.state.decide(entry, status, with_active(entry.workload, False))
         self.decisions.append(
             Deactivate(

@@ -10,7 +10,7 @@ from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.meta import find_condition, is_true
 from makeway.engine import events as ev
-from makeway.engine.matching import Constraints, Requirement, Term, Toleration
+from makeway.engine.matching import Constraints, Term, Toleration
 from makeway.engine.model import (
     Assignment,
     CheckName,
@@ -32,6 +32,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.placement.model import NAME_FIELD
+from makeway.selectors import Requirement
 
 NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
