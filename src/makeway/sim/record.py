@@ -15,7 +15,7 @@ from typing import NamedTuple
 from makeway.engine.decisions import Decision, Reason
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, WorkloadKey
-from makeway.sim.jobs import Job
+from makeway.sim.trace_jobs import TraceJob
 
 
 class Steps:
@@ -54,7 +54,7 @@ class Steps:
         return max(self.values, default=0)
 
 
-class Fate(Enum):
+class JobOutcome(Enum):
     """How a job left, or where it stood when the simulation ended."""
 
     FINISHED = "finished"
@@ -80,7 +80,7 @@ class Moment(NamedTuple):
     what: Decision | Incident | Explanation
 
 
-class Ending(Enum):
+class StayEnding(Enum):
     """How a stay on machines ended."""
 
     FINISHED = "finished"
@@ -91,10 +91,10 @@ class Ending(Enum):
     OPEN = "open"
 
 
-ENDINGS = tuple(Ending)
+STAY_ENDINGS = tuple(StayEnding)
 
 
-class Life:
+class JobRun:
     """One job in the simulated world, from submission to its end."""
 
     __slots__ = (
@@ -103,7 +103,6 @@ class Life:
         "done_s",
         "ended_at",
         "evictions",
-        "fate",
         "first_run_at",
         "flavors",
         "held_from",
@@ -111,6 +110,7 @@ class Life:
         "job",
         "key",
         "lost_s",
+        "outcome",
         "pods_admitted",
         "pods_asked",
         "priority",
@@ -122,7 +122,7 @@ class Life:
         "usage",
     )
 
-    def __init__(self, job: Job, index: int, key: WorkloadKey, queue: QueueName) -> None:
+    def __init__(self, job: TraceJob, index: int, key: WorkloadKey, queue: QueueName) -> None:
         self.job = job
         self.index = index
         self.key = key
@@ -132,7 +132,7 @@ class Life:
         self.pods_asked = 1
         self.pods_admitted = 1
         self.checkpoint_s: float | None = None  # None: an eviction loses everything
-        self.fate = Fate.TO_COME
+        self.outcome = JobOutcome.TO_COME
         self.attempt = 0  # what was planned for an earlier attempt no longer counts
         self.usage: dict[FlavorResource, int] | None = None  # quota held; None: none
         self.flavors: tuple[FlavorName, ...] = ()  # held
@@ -168,7 +168,7 @@ class NoRoom(NamedTuple):
     why: str
 
 
-PlacementOutcome = Placed | MadeWay | NoRoom
+PlacementResult = Placed | MadeWay | NoRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class Eviction:
     by: int  # index of the preemptor; -1 where there is none
 
 
-class Record:
+class SimulationRecord:
     def __init__(self) -> None:
-        self.lives: list[Life] = []  # in order of submission
+        self.runs: list[JobRun] = []  # in order of submission
         self.used: dict[tuple[QueueName, FlavorResource], Steps] = {}
         self.busy: dict[FlavorResource, Steps] = {}  # by jobs whose pods run
         self.waiting: dict[QueueName, Steps] = {}
@@ -217,10 +217,10 @@ class Record:
         for cell, amount in usage.items():
             self.used[queue, cell].add(at, -amount)
 
-    def stay(self, life: Life, start: float, end: float, ending: Ending, *, ran: bool) -> None:
+    def stay(self, run: JobRun, start: float, end: float, ending: StayEnding, *, ran: bool) -> None:
         if end > start or ran:
-            self.stay_job.append(life.index)
+            self.stay_job.append(run.index)
             self.stay_from.append(start)
             self.stay_to.append(end)
-            self.stay_ending.append(ENDINGS.index(ending))
+            self.stay_ending.append(STAY_ENDINGS.index(ending))
             self.stay_ran.append(ran)

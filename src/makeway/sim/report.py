@@ -18,9 +18,9 @@ from makeway.engine.decisions import Decision, Reason
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource
 from makeway.sim.cluster import nominal_of
-from makeway.sim.metrics import Waits, bin_means, jain_index
-from makeway.sim.record import Fate, Incident, Life, Moment, Record
+from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, SimulationRecord
 from makeway.sim.result import Result
+from makeway.sim.statistics import Waits, bin_means, jain_index
 
 SCHEMA = "makeway.dev/simulation-report/v1"
 BINS = 400
@@ -46,7 +46,7 @@ def as_data(
         "endSeconds": _round(result.end),
         "events": result.record.steps,
         "cycles": result.record.cycles,
-        "jobs": {_camel(fate.value): count for fate, count in result.fates.items()},
+        "jobs": {_camel(outcome.value): count for outcome, count in result.outcomes.items()},
         "makespan": {
             "seconds": _round(result.makespan.seconds),
             "workSeconds": _round(result.makespan.work_s),
@@ -85,7 +85,7 @@ def as_data(
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
-        "longestWaits": [_long_wait(result, life, say) for life in result.longest_waits()],
+        "longestWaits": [_long_wait(result, run, say) for run in result.longest_waits()],
         "neverFits": _never_fits(result, say),
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
@@ -93,7 +93,7 @@ def as_data(
         ],
         "series": series(result),
     }
-    stories = {life.key: _story(life, say_decision) for life in result.lives if life.story}
+    stories = {run.key: _story(run, say_decision) for run in result.runs if run.story}
     if stories:
         data["stories"] = stories
     return data
@@ -117,7 +117,7 @@ def queue_rows(result: Result) -> list[dict[str, Any]]:
         evicted[eviction.queue] += 1
         if eviction.by >= 0:
             preempted[eviction.queue] += 1
-            preempting[result.record.lives[eviction.by].queue] += 1
+            preempting[result.record.runs[eviction.by].queue] += 1
     rows = []
     quotas = _quotas_by_queue(result)
     for name, queue in result.cluster.queues.items():
@@ -239,7 +239,9 @@ def series(result: Result, bins: int = BINS) -> dict[str, Any]:
     }
 
 
-def _used_by_flavor(record: Record, cell: FlavorResource, end: float, bins: int) -> list[float]:
+def _used_by_flavor(
+    record: SimulationRecord, cell: FlavorResource, end: float, bins: int
+) -> list[float]:
     parts = [bin_means(s, end, bins) for (_, of), s in record.used.items() if of == cell]
     return _sum_bins(parts, bins)
 
@@ -272,7 +274,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "layout": trace.layout,
         "rows": trace.rows,
         "jobs": len(trace.jobs),
-        "simulated": len(result.demand.lives),
+        "simulated": len(result.demand.runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
         "oddities": [
             {
@@ -290,30 +292,30 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
-def _long_wait(result: Result, life: Life, say: Say | None) -> dict[str, Any]:
+def _long_wait(result: Result, run: JobRun, say: Say | None) -> dict[str, Any]:
     return {
-        "job": life.key,
-        "queue": life.queue,
-        "priority": life.priority,
-        "size": life.size,
-        "submitSeconds": _round(life.job.submit_s),
-        "waitSeconds": _round(result.wait_of(life)),
-        "runSeconds": _round(life.job.run_s),
-        "evictions": result.evictions_of(life),
-        "fate": life.fate.value,
-        "reasons": [reason_data(reason, say) for reason in life.reasons],
+        "job": run.key,
+        "queue": run.queue,
+        "priority": run.priority,
+        "size": run.size,
+        "submitSeconds": _round(run.job.submit_s),
+        "waitSeconds": _round(result.wait_of(run)),
+        "runSeconds": _round(run.job.run_s),
+        "evictions": result.evictions_of(run),
+        "fate": run.outcome.value,
+        "reasons": [reason_data(reason, say) for reason in run.reasons],
     }
 
 
 def _never_fits(result: Result, say: Say | None) -> list[dict[str, Any]]:
-    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     return [
         {
-            "job": life.key,
-            "queue": life.queue,
-            "reasons": [reason_data(reason, say) for reason in life.reasons],
+            "job": run.key,
+            "queue": run.queue,
+            "reasons": [reason_data(reason, say) for reason in run.reasons],
         }
-        for life in found[:LONGEST_SHOWN]
+        for run in found[:LONGEST_SHOWN]
     ]
 
 
@@ -337,9 +339,9 @@ def _plain(value: object) -> object:
             return value
 
 
-def _story(life: Life, say: SayDecision | None) -> list[dict[str, Any]]:
-    assert life.story is not None
-    return [_moment(moment, say) for moment in life.story]
+def _story(run: JobRun, say: SayDecision | None) -> list[dict[str, Any]]:
+    assert run.story is not None
+    return [_moment(moment, say) for moment in run.story]
 
 
 def _moment(moment: Moment, say: SayDecision | None) -> dict[str, Any]:

@@ -37,23 +37,23 @@ from makeway.engine.model import (
     EvictionReason,
     WorkloadKey,
 )
-from makeway.sim.chance import Chance
 from makeway.sim.clock import Agenda
-from makeway.sim.cluster import Cluster
+from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.demand import Demand
-from makeway.sim.jobs import Trace
+from makeway.sim.outages import NodeFailed, OutageEvent, Outages, StockoutBegan, StockoutEnded
 from makeway.sim.record import (
-    Ending,
     Eviction,
-    Fate,
     Incident,
-    Life,
+    JobOutcome,
+    JobRun,
     MadeWay,
     Moment,
     NoRoom,
     Placed,
-    Record,
+    SimulationRecord,
+    StayEnding,
 )
+from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import (
     EVERY,
     NO_DELAY,
@@ -63,7 +63,7 @@ from makeway.sim.settings import (
     for_flavor,
     for_queue,
 )
-from makeway.sim.weather import Change, MachinesBack, NodeFailed, RanDry, Weather
+from makeway.sim.trace_jobs import Trace
 
 if TYPE_CHECKING:
     from makeway.sim.machines import Machines
@@ -86,14 +86,14 @@ Watch = Callable[[Progress], bool]  # returns whether to go on
 class Planned(NamedTuple):
     """Something that will happen to a job, unless its attempt is over by then."""
 
-    act: Callable[[Life], None]
-    life: Life
+    act: Callable[[JobRun], None]
+    run: JobRun
     attempt: int
 
     @property
     def is_off(self) -> bool:
-        return self.life.ended_at is not None or self.attempt not in (
-            self.life.attempt,
+        return self.run.ended_at is not None or self.attempt not in (
+            self.run.attempt,
             ANY_ATTEMPT,
         )
 
@@ -101,7 +101,7 @@ class Planned(NamedTuple):
 class World:
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         trace: Trace,
         seed: int = 0,
         explained: Iterable[str] = (),
@@ -109,21 +109,21 @@ class World:
     ) -> None:
         self.cluster, self.settings = cluster, cluster.settings
         self.trace = trace
-        self.chance = Chance(seed)
+        self.random = SeededRandom(seed)
         self.engine = Engine(cluster.config)
-        self.record = Record()
+        self.record = SimulationRecord()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
-        self.weather = Weather(self.settings, self.chance)
+        self.outages = Outages(self.settings, self.random)
         self.demand = Demand(cluster, trace, tuple(explained), queue)
-        self._arrivals = iter(self.demand.lives)
+        self._arrivals = iter(self.demand.runs)
         self._coming = next(self._arrivals, None)  # the next one to be submitted
         self._deadline: float | None = None  # when the engine wants to be asked again
-        self.lives: dict[WorkloadKey, Life] = {}  # that have come and not ended
+        self.runs: dict[WorkloadKey, JobRun] = {}  # that have come and not ended
         self.jobs_ended = 0
         self.dry_until: dict[str, float] = {}  # by flavor
-        self.waiting_for_machines: dict[int, Life] = {}  # admitted onto a dry flavor
-        self.running: dict[int, Life] = {}  # whose pods run
+        self.waiting_for_machines: dict[int, JobRun] = {}  # admitted onto a dry flavor
+        self.running: dict[int, JobRun] = {}  # whose pods run
         self._startup = {
             cell.flavor: for_flavor(self.settings.startup, cell.flavor) or NO_DELAY
             for cell in cluster.cells()
@@ -154,7 +154,7 @@ class World:
 
     def _next_moment(self) -> float | None:
         """When something happens next; None when nothing will, or nobody is left to care."""
-        if self._coming is None and not self.lives:
+        if self._coming is None and not self.runs:
             return None
         agenda = self.agenda
         while (planned := agenda.first) is not None and planned.is_off:
@@ -164,19 +164,19 @@ class World:
             moments.append(self._coming.job.submit_s)
         if not moments and not self.waiting_for_machines:
             return None
-        if self.weather.next_at is not None:
-            moments.append(self.weather.next_at)
+        if self.outages.next_at is not None:
+            moments.append(self.outages.next_at)
         return min(moments, default=None)
 
     def _let_happen(self) -> None:
         """All that is due: machines first, then jobs that are there, then new ones."""
         now = self.now
-        while (change := self.weather.take(now)) is not None:
-            self._endure(change)
+        while (change := self.outages.take(now)) is not None:
+            self._apply_outage(change)
         while (planned := self.agenda.take(now)) is not None:
             if not planned.is_off:
                 self.record.steps += 1
-                planned.act(planned.life)
+                planned.act(planned.run)
         while (coming := self._coming) is not None and coming.job.submit_s <= now:
             self.record.steps += 1
             self._coming = next(self._arrivals, None)
@@ -184,9 +184,9 @@ class World:
 
     def explain_open(self) -> None:
         """End the stories of jobs that have not ended with where they stand, and why."""
-        for life in self.lives.values():
-            if life.story is not None:
-                life.story.append(Moment(self.now, self.engine.explain(life.key, self.now)))
+        for run in self.runs.values():
+            if run.story is not None:
+                run.story.append(Moment(self.now, self.engine.explain(run.key, self.now)))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
         if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
@@ -194,9 +194,9 @@ class World:
         return watch(self.progress())
 
     def progress(self) -> Progress:
-        lives = self.demand.lives
-        last = lives[-1].job.submit_s if lives else 0.0
-        return Progress(self.now, last, self.jobs_ended, len(lives), self.record.steps)
+        runs = self.demand.runs
+        last = runs[-1].job.submit_s if runs else 0.0
+        return Progress(self.now, last, self.jobs_ended, len(runs), self.record.steps)
 
     def _decide(self) -> float | None:
         self.record.cycles += 1
@@ -208,40 +208,40 @@ class World:
     def _carry_out(self, decision: Decision) -> None:
         match decision:
             case Preempt():
-                preemptor = self.lives[decision.preemptor]
+                preemptor = self.runs[decision.preemptor]
                 preemptor.reasons = decision.reasons
                 self._tell(preemptor, decision)
                 for victim in decision.victims:
                     if victim.is_new:
-                        life = self.lives[victim.workload]
-                        self._tell(life, decision)
-                        self._stop(life, victim.rule.value, Ending.PREEMPTED, preemptor.index)
+                        run = self.runs[victim.workload]
+                        self._tell(run, decision)
+                        self._stop(run, victim.rule.value, StayEnding.PREEMPTED, preemptor.index)
                 return
             case _:
-                life = self.lives[decision.workload]
-        self._tell(life, decision)
+                run = self.runs[decision.workload]
+        self._tell(run, decision)
         match decision:
             case Admit():
-                self._take_hold(life, decision)
-                self._start_pods(life)
+                self._take_hold(run, decision)
+                self._start_pods(run)
             case Reserve():
-                self._take_hold(life, decision)
+                self._take_hold(run, decision)
                 for check in decision.checks:
-                    self._ask(life, check)
+                    self._ask(run, check)
             case Wait():
-                life.reasons = decision.reasons
-                if can_never_run(decision.reasons) and self._can_never_run(life):
+                run.reasons = decision.reasons
+                if can_never_run(decision.reasons) and self._can_never_run(run):
                     self.record.count("jobs that can never fit")
-                    self._leave(life, Fate.NEVER_FITS)
+                    self._leave(run, JobOutcome.NEVER_FITS)
             case Evict():
-                self._evict(life, decision)
+                self._evict(run, decision)
             case Deactivate():
                 self.record.count(decision.reason.value)
-                if life.usage is not None:
-                    self._stop(life, decision.reason.value, Ending.EVICTED)
-                    life.fate = Fate.DEACTIVATED
+                if run.usage is not None:
+                    self._stop(run, decision.reason.value, StayEnding.EVICTED)
+                    run.outcome = JobOutcome.DEACTIVATED
                 else:
-                    self._leave(life, Fate.DEACTIVATED)
+                    self._leave(run, JobOutcome.DEACTIVATED)
             case Requeue():
                 self.record.count("requeues after a back-off")
             case StartOver():
@@ -249,205 +249,205 @@ class World:
             case _:
                 assert_never(decision)
 
-    def _can_never_run(self, life: Life) -> bool:
+    def _can_never_run(self, run: JobRun) -> bool:
         """A cycle may have looked at some flavors only; ask about all of them."""
-        obstacles = self.engine.explain(life.key, self.now).obstacles
+        obstacles = self.engine.explain(run.key, self.now).obstacles
         return can_never_run(obstacles)
 
-    def _evict(self, life: Life, decision: Evict) -> None:
+    def _evict(self, run: JobRun, decision: Evict) -> None:
         if decision.reason is EvictionReason.FLAVOR_FALLBACK:
             for failure in decision.flavors:
                 self.record.count(f"fallbacks from {failure.flavor}")
-        self._stop(life, decision.reason.value, Ending.EVICTED)
+        self._stop(run, decision.reason.value, StayEnding.EVICTED)
 
     # --- a job's way ---
 
-    def _submit(self, life: Life) -> None:
-        self.record.lives.append(life)
-        self.lives[life.key] = life
-        life.fate = Fate.WAITING
-        self.record.waiting[life.queue].add(self.now, 1)
-        self._tell(life, Incident("submitted", f"to queue {life.queue}"))
-        self.engine.apply(ev.WorkloadSeen(self.demand.workload(life)))
-        gives_up_at = self._gives_up_at(life)
+    def _submit(self, run: JobRun) -> None:
+        self.record.runs.append(run)
+        self.runs[run.key] = run
+        run.outcome = JobOutcome.WAITING
+        self.record.waiting[run.queue].add(self.now, 1)
+        self._tell(run, Incident("submitted", f"to queue {run.queue}"))
+        self.engine.apply(ev.WorkloadSeen(self.demand.workload(run)))
+        gives_up_at = self._gives_up_at(run)
         if gives_up_at is not None:
-            self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, life, ANY_ATTEMPT))
+            self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
 
-    def _gives_up_at(self, life: Life) -> float | None:
-        if life.job.cancel_s is not None:
-            return life.job.cancel_s
-        rule = for_queue(self.settings.cancellations, life.queue)
-        if rule is None or self.chance.named("cancels", life.key).random() >= rule.share:
+    def _gives_up_at(self, run: JobRun) -> float | None:
+        if run.job.cancel_s is not None:
+            return run.job.cancel_s
+        rule = for_queue(self.settings.cancellations, run.queue)
+        if rule is None or self.random.named("cancels", run.key).random() >= rule.share:
             return None
-        return self.now + self.chance.delay_s(rule.patience, "patience", life.key)
+        return self.now + self.random.delay_s(rule.patience, "patience", run.key)
 
-    def _take_hold(self, life: Life, decision: Admit | Reserve) -> None:
-        if life.usage is not None:
+    def _take_hold(self, run: JobRun, decision: Admit | Reserve) -> None:
+        if run.usage is not None:
             return  # it was reserved before, and is admitted now
-        life.usage = decision.assignment.usage()
-        life.flavors = decision.assignment.flavors()
-        life.held_from = self.now
-        life.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
-        self.record.charge(self.now, life.queue, life.usage)
-        self.record.waiting[life.queue].add(self.now, -1)
+        run.usage = decision.assignment.usage()
+        run.flavors = decision.assignment.flavors()
+        run.held_from = self.now
+        run.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
+        self.record.charge(self.now, run.queue, run.usage)
+        self.record.waiting[run.queue].add(self.now, -1)
 
-    def _ask(self, life: Life, check: CheckName) -> None:
+    def _ask(self, run: JobRun, check: CheckName) -> None:
         setting = self._checks.get(check) or self._checks.get(EVERY) or READY_AT_ONCE
-        name = ("check", check, life.key, life.attempt)
-        luck = self.chance.named(*name).random() if setting.rejects or setting.retries else 1.0
+        name = ("check", check, run.key, run.attempt)
+        luck = self.random.named(*name).random() if setting.rejects or setting.retries else 1.0
         state = CheckState.READY
         if luck < setting.rejects:
             state = CheckState.REJECTED
         elif luck < setting.rejects + setting.retries:
             state = CheckState.RETRY
-        answer = ev.CheckAnswered(life.key, check, state, setting.retry_after)
+        answer = ev.CheckAnswered(run.key, check, state, setting.retry_after)
 
-        def say(life: Life) -> None:
+        def say(run: JobRun) -> None:
             self.record.count(f"admission check {check} said {state.value}")
-            self._tell(life, Incident(f"check {check} says {state.value}"))
+            self._tell(run, Incident(f"check {check} says {state.value}"))
             self.engine.apply(answer)
 
-        delay_s = self.chance.delay_s(setting, *name, "latency")
-        self.agenda.plan(self.now + delay_s, Planned(say, life, life.attempt))
+        delay_s = self.random.delay_s(setting, *name, "latency")
+        self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
 
-    def _start_pods(self, life: Life) -> None:
-        if any(self.dry_until.get(flavor, 0.0) > self.now for flavor in life.flavors):
-            self.waiting_for_machines[life.index] = life
-            self._tell(life, Incident("no machines", f"of flavor {', '.join(life.flavors)}"))
-        elif self.machines is not None and self.machines.pool_of(life) is not None:
-            self.machines.ask(life, self.demand.pod_requests(life), self.now)
+    def _start_pods(self, run: JobRun) -> None:
+        if any(self.dry_until.get(flavor, 0.0) > self.now for flavor in run.flavors):
+            self.waiting_for_machines[run.index] = run
+            self._tell(run, Incident("no machines", f"of flavor {', '.join(run.flavors)}"))
+        elif self.machines is not None and self.machines.pool_of(run) is not None:
+            self.machines.ask(run, self.demand.pod_requests(run), self.now)
         else:
-            self._boot(life)
+            self._boot(run)
 
-    def _boot(self, life: Life) -> None:
+    def _boot(self, run: JobRun) -> None:
         """Its machines are there; pods take a while until they are ready."""
-        planned = Planned(self._pods_ready, life, life.attempt)
+        planned = Planned(self._pods_ready, run, run.attempt)
         delay_s = max(
             (
-                self.chance.delay_s(self._startup[f], "startup", f, life.key, life.attempt)
-                for f in life.flavors
+                self.random.delay_s(self._startup[f], "startup", f, run.key, run.attempt)
+                for f in run.flavors
             ),
             default=0.0,
         )
         if delay_s:
             self.agenda.plan(self.now + delay_s, planned)
         else:
-            self._pods_ready(life)
+            self._pods_ready(run)
 
-    def _pods_ready(self, life: Life) -> None:
-        life.run_from = self.now
-        if life.first_run_at is None:
-            life.first_run_at = self.now
-        life.fate = Fate.RUNNING
-        self.running[life.index] = life
-        self.record.running[life.queue].add(self.now, 1)
-        self._count_busy(life, 1)
-        self.record.stay(life, life.held_from, self.now, Ending.OPEN, ran=False)
-        self._tell(life, Incident("pods ready", f"on {', '.join(life.flavors)}"))
-        self.engine.apply(ev.PodsChanged(life.key, True, self.now))
-        left_s = (life.job.run_s - life.done_s) / speed_of(life)
-        self.agenda.plan(self.now + left_s, Planned(self._finish, life, life.attempt))
+    def _pods_ready(self, run: JobRun) -> None:
+        run.run_from = self.now
+        if run.first_run_at is None:
+            run.first_run_at = self.now
+        run.outcome = JobOutcome.RUNNING
+        self.running[run.index] = run
+        self.record.running[run.queue].add(self.now, 1)
+        self._count_busy(run, 1)
+        self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
+        self._tell(run, Incident("pods ready", f"on {', '.join(run.flavors)}"))
+        self.engine.apply(ev.PodsChanged(run.key, True, self.now))
+        left_s = (run.job.run_s - run.done_s) / speed_of(run)
+        self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
 
-    def _finish(self, life: Life) -> None:
-        self._end_stay(life, Ending.FINISHED)
-        life.done_s = life.job.run_s
-        self.engine.apply(ev.WorkloadFinished(life.key))
-        self._tell(life, Incident("finished"))
-        self._leave(life, Fate.FINISHED)
+    def _finish(self, run: JobRun) -> None:
+        self._end_stay(run, StayEnding.FINISHED)
+        run.done_s = run.job.run_s
+        self.engine.apply(ev.WorkloadFinished(run.key))
+        self._tell(run, Incident("finished"))
+        self._leave(run, JobOutcome.FINISHED)
 
-    def _cancel(self, life: Life) -> None:
-        if life.ended_at is not None:
+    def _cancel(self, run: JobRun) -> None:
+        if run.ended_at is not None:
             return
-        if life.run_from is not None:
-            life.done_s += (self.now - life.run_from) * speed_of(life)
-        self._end_stay(life, Ending.CANCELLED)
-        self._tell(life, Incident("cancelled", "by its user"))
-        self._leave(life, Fate.CANCELLED)
+        if run.run_from is not None:
+            run.done_s += (self.now - run.run_from) * speed_of(run)
+        self._end_stay(run, StayEnding.CANCELLED)
+        self._tell(run, Incident("cancelled", "by its user"))
+        self._leave(run, JobOutcome.CANCELLED)
 
-    def _stop(self, life: Life, cause: str, ending: Ending, by: int = -1) -> None:
+    def _stop(self, run: JobRun, cause: str, ending: StayEnding, by: int = -1) -> None:
         """Its pods are told to end; they are gone after a while."""
-        life.evictions += 1
-        self.record.evictions.append(Eviction(self.now, life.index, life.queue, cause, by))
-        self._lose_progress(life)
-        self._end_stay(life, ending)
-        life.held_from = self.now
+        run.evictions += 1
+        self.record.evictions.append(Eviction(self.now, run.index, run.queue, cause, by))
+        self._lose_progress(run)
+        self._end_stay(run, ending)
+        run.held_from = self.now
         if self.machines is not None:
-            self.machines.leave(life.key)
-        gone = Planned(self._pods_gone, life, life.attempt)
+            self.machines.leave(run.key)
+        gone = Planned(self._pods_gone, run, run.attempt)
         self.agenda.plan(self.now + self.settings.termination, gone)
 
-    def _pods_gone(self, life: Life) -> None:
-        self.record.stay(life, life.held_from, self.now, Ending.OPEN, ran=False)
-        self.engine.apply(ev.PodsGone(life.key))
-        self._tell(life, Incident("pods gone"))
-        if life.fate is Fate.DEACTIVATED:
-            self._leave(life, Fate.DEACTIVATED)
+    def _pods_gone(self, run: JobRun) -> None:
+        self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
+        self.engine.apply(ev.PodsGone(run.key))
+        self._tell(run, Incident("pods gone"))
+        if run.outcome is JobOutcome.DEACTIVATED:
+            self._leave(run, JobOutcome.DEACTIVATED)
             return
-        self._release(life)
-        life.fate = Fate.WAITING
-        self.record.waiting[life.queue].add(self.now, 1)
+        self._release(run)
+        run.outcome = JobOutcome.WAITING
+        self.record.waiting[run.queue].add(self.now, 1)
 
-    def _lose_progress(self, life: Life) -> None:
-        if life.run_from is None:
+    def _lose_progress(self, run: JobRun) -> None:
+        if run.run_from is None:
             return
-        progress_s = life.done_s + (self.now - life.run_from) * speed_of(life)
+        progress_s = run.done_s + (self.now - run.run_from) * speed_of(run)
         kept_s = 0.0
-        if life.checkpoint_s is not None:
-            kept_s = max(life.done_s, progress_s // life.checkpoint_s * life.checkpoint_s)
-        life.done_s = min(kept_s, life.job.run_s)
-        life.lost_s += progress_s - life.done_s
+        if run.checkpoint_s is not None:
+            kept_s = max(run.done_s, progress_s // run.checkpoint_s * run.checkpoint_s)
+        run.done_s = min(kept_s, run.job.run_s)
+        run.lost_s += progress_s - run.done_s
 
-    def _end_stay(self, life: Life, ending: Ending) -> None:
+    def _end_stay(self, run: JobRun, ending: StayEnding) -> None:
         """Its pods no longer run, and nothing that was planned for them happens."""
-        life.attempt += 1
-        self.waiting_for_machines.pop(life.index, None)
-        if life.run_from is not None:
-            self.record.stay(life, life.run_from, self.now, ending, ran=True)
-            self.record.running[life.queue].add(self.now, -1)
-            self._count_busy(life, -1)
-            del self.running[life.index]
-            life.run_from = None
-        elif life.usage is not None:
-            self.record.stay(life, life.held_from, self.now, ending, ran=False)
+        run.attempt += 1
+        self.waiting_for_machines.pop(run.index, None)
+        if run.run_from is not None:
+            self.record.stay(run, run.run_from, self.now, ending, ran=True)
+            self.record.running[run.queue].add(self.now, -1)
+            self._count_busy(run, -1)
+            del self.running[run.index]
+            run.run_from = None
+        elif run.usage is not None:
+            self.record.stay(run, run.held_from, self.now, ending, ran=False)
 
-    def _leave(self, life: Life, fate: Fate) -> None:
+    def _leave(self, run: JobRun, outcome: JobOutcome) -> None:
         """It is gone for good; the engine need not remember it."""
-        if life.usage is None:
-            self.record.waiting[life.queue].add(self.now, -1)
-        self._release(life)
-        life.fate, life.ended_at = fate, self.now
-        life.attempt += 1
+        if run.usage is None:
+            self.record.waiting[run.queue].add(self.now, -1)
+        self._release(run)
+        run.outcome, run.ended_at = outcome, self.now
+        run.attempt += 1
         self.jobs_ended += 1
-        del self.lives[life.key]
-        self.engine.apply(ev.WorkloadRemoved(life.key))
+        del self.runs[run.key]
+        self.engine.apply(ev.WorkloadRemoved(run.key))
 
-    def _release(self, life: Life) -> None:
+    def _release(self, run: JobRun) -> None:
         if self.machines is not None:
-            self.machines.release(life.key)
-        if life.usage is not None:
-            self.record.release(self.now, life.queue, life.usage)
-            life.usage = None
-            life.flavors = ()
+            self.machines.release(run.key)
+        if run.usage is not None:
+            self.record.release(self.now, run.queue, run.usage)
+            run.usage = None
+            run.flavors = ()
 
-    def _count_busy(self, life: Life, sign: int) -> None:
-        assert life.usage is not None
-        for cell, amount in life.usage.items():
+    def _count_busy(self, run: JobRun, sign: int) -> None:
+        assert run.usage is not None
+        for cell, amount in run.usage.items():
             self.record.busy[cell].add(self.now, sign * amount)
 
-    def _tell(self, life: Life, what: Decision | Incident) -> None:
-        if life.story is not None:
-            life.story.append(Moment(self.now, what))
+    def _tell(self, run: JobRun, what: Decision | Incident) -> None:
+        if run.story is not None:
+            run.story.append(Moment(self.now, what))
 
     # --- machines ---
 
-    def _endure(self, change: Change) -> None:
+    def _apply_outage(self, change: OutageEvent) -> None:
         match change:
-            case RanDry():
+            case StockoutBegan():
                 self._run_dry(change.stockout, change.until)
-            case MachinesBack():
+            case StockoutEnded():
                 waiting, self.waiting_for_machines = self.waiting_for_machines, {}
-                for life in waiting.values():
-                    self._start_pods(life)
+                for run in waiting.values():
+                    self._start_pods(run)
             case NodeFailed():
                 self._break(change.failure, change.draws)
             case _:
@@ -459,34 +459,34 @@ class World:
         self.record.dry.append((self.now, until, flavor))
         self.record.count(f"stockouts of {flavor}")
         if stockout.stops_running:
-            for life in [life for life in self.running.values() if flavor in life.flavors]:
-                self._fail(life, f"flavor {flavor} ran dry")
+            for run in [run for run in self.running.values() if flavor in run.flavors]:
+                self._fail(run, f"flavor {flavor} ran dry")
 
     def _place(self, machines: Machines) -> None:
         """Let placement decide about those who wait for nodes, and carry that out."""
-        for outcome in machines.place(self.now):
-            life = self.lives[outcome.workload]
-            match outcome:
+        for found in machines.place(self.now):
+            run = self.runs[found.workload]
+            match found:
                 case Placed():
-                    self._tell(life, Incident("placed", f"on {', '.join(outcome.nodes)}"))
-                    self._boot(life)
+                    self._tell(run, Incident("placed", f"on {', '.join(found.nodes)}"))
+                    self._boot(run)
                 case MadeWay():
-                    preemptor = self.lives[outcome.preemptor]
+                    preemptor = self.runs[found.preemptor]
                     detail = f"{preemptor.key} needs its nodes"
-                    self._tell(life, Incident("preempted in placement", detail))
+                    self._tell(run, Incident("preempted in placement", detail))
                     reason = EvictionReason.PREEMPTED_IN_PLACEMENT
-                    self.engine.apply(ev.Evicted(life.key, reason, self.now))
-                    self._stop(life, reason.value, Ending.PREEMPTED, preemptor.index)
+                    self.engine.apply(ev.Evicted(run.key, reason, self.now))
+                    self._stop(run, reason.value, StayEnding.PREEMPTED, preemptor.index)
                 case NoRoom():
-                    self._tell(life, Incident("waits for nodes", outcome.why))
+                    self._tell(run, Incident("waits for nodes", found.why))
                 case _:
-                    assert_never(outcome)
+                    assert_never(found)
 
     def _break(self, failure: Failure, draws: Random) -> None:
         """A node fails, and with it jobs that run on its flavor."""
         self.record.count(f"node failures of {failure.flavor}")
         for _ in range(failure.jobs):
-            hit = [life for life in self.running.values() if failure.flavor in life.flavors]
+            hit = [run for run in self.running.values() if failure.flavor in run.flavors]
             if not hit:
                 return
             chosen = draws.choice(hit)
@@ -494,23 +494,23 @@ class World:
                 (chosen.key,) if self.machines is None else self.machines.jobs_beside(chosen.key)
             )
             for key in beside:
-                if self.lives[key].run_from is not None:
-                    self._fail(self.lives[key], f"a node of {failure.flavor} failed")
+                if self.runs[key].run_from is not None:
+                    self._fail(self.runs[key], f"a node of {failure.flavor} failed")
 
-    def _fail(self, life: Life, why: str) -> None:
+    def _fail(self, run: JobRun, why: str) -> None:
         """Pods are lost and start again; the job keeps its quota unless the engine says else."""
         self.record.count("jobs hit by failures")
-        self._lose_progress(life)
-        self._end_stay(life, Ending.FAILED)
-        life.held_from = self.now
-        self._tell(life, Incident("pods failed", why))
-        self.engine.apply(ev.PodsChanged(life.key, False, self.now))
+        self._lose_progress(run)
+        self._end_stay(run, StayEnding.FAILED)
+        run.held_from = self.now
+        self._tell(run, Incident("pods failed", why))
+        self.engine.apply(ev.PodsChanged(run.key, False, self.now))
         if self.machines is not None:
-            self.machines.release(life.key)
-        self._start_pods(life)
+            self.machines.release(run.key)
+        self._start_pods(run)
 
 
-def machines_for(cluster: Cluster) -> Machines | None:
+def machines_for(cluster: SimulatedCluster) -> Machines | None:
     if not cluster.settings.nodes:
         return None
     # Here, because placement loads numpy, which takes longer than many a simulation.
@@ -519,9 +519,9 @@ def machines_for(cluster: Cluster) -> Machines | None:
     return Machines(cluster.settings.nodes)
 
 
-def speed_of(life: Life) -> float:
+def speed_of(run: JobRun) -> float:
     """With fewer pods than asked for, the work takes longer in proportion."""
-    return life.pods_admitted / life.pods_asked
+    return run.pods_admitted / run.pods_asked
 
 
 def can_never_run(reasons: Iterable[Obstacle]) -> bool:
