@@ -89,7 +89,7 @@ def as_data(
         "neverFits": _never_fits(result, say),
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
-            for start, end, flavor in result.record.dry
+            for start, end, flavor in result.record.stockouts
         ],
         "series": series(result),
     }
