@@ -76,7 +76,7 @@ class VictimReason(Enum):
     UNIT = "PreemptedWithItsGang"  # elsewhere, but of a gang that goes as a whole
 
 
-class Victim(NamedTuple):
+class VictimUnit(NamedTuple):
     unit: Unit
     pods: tuple[PodKey, ...]  # all of the unit that are not leaving already, sorted
     in_the_way: tuple[PodKey, ...]  # those on nodes that the preemptor gets; never empty
@@ -130,7 +130,7 @@ NOBODY_SPARED = SparedUnits((), (), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bind:
+class BindPods:
     """Bind these pods now: all that have to run together, and further ones that fit."""
 
     preemptor: Unit
@@ -138,12 +138,12 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preempt:
+class PreemptUnits:
     """Evict all of the victims and nominate all of the placement, or do nothing at all."""
 
     preemptor: Unit
     placement: Placement  # nominated; at least as many members as have to run together
-    victims: tuple[Victim, ...]  # empty when those that leave already make enough room
+    victims: tuple[VictimUnit, ...]  # empty when those that leave already make enough room
     level: int | None  # no victim has a preemption priority above it; None without victims
     violations: int  # victim pods beyond what budgets allow
     spared: SparedUnits
@@ -157,7 +157,7 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class WaitForNodes:
     preemptor: Unit
     reason: WaitReason
     nominated: Placement  # what is still nominated; empty unless VICTIMS_LEAVING
@@ -175,4 +175,4 @@ class Unwind:
     pods: tuple[PodKey, ...]
 
 
-Decision = Bind | Preempt | Wait | Unwind
+PlacementDecision = BindPods | PreemptUnits | WaitForNodes | Unwind

@@ -58,7 +58,7 @@ class EvictionFailed(NamedTuple):
     key: PodKey
 
 
-Event = (
+PlacementEvent = (
     NodeSeen
     | NodeGone
     | PodSeen

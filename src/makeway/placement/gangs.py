@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from makeway.placement.model import HOSTNAME, Apart, Pod, Shape, Spread
+from makeway.placement.model import HOSTNAME, Apart, Pod, PodShape, Spread
 from makeway.placement.nodes import Flags, Ints, NodeTable, Rows
 
 MANY = 2**31  # more members than any gang has
@@ -30,7 +30,7 @@ LineChoice = Callable[[Ints, int], list[tuple[int, int]]]
 class Alike(NamedTuple):
     """Members of one shape, in the lines of one room."""
 
-    shape: Shape
+    shape: PodShape
     pods: tuple[Pod, ...]  # sorted by key
     need: Ints  # of one member, by column
     suits: Flags  # by line
@@ -75,7 +75,7 @@ def kinds_of(
     members: Sequence[Pod], running: Sequence[Pod], nodes: NodeTable, rows: Rows
 ) -> tuple[Alike, ...]:
     """Sort members by shape, the largest first; `running` ones count where members keep apart."""
-    by_shape: dict[Shape, list[Pod]] = {}
+    by_shape: dict[PodShape, list[Pod]] = {}
     for member in members:
         by_shape.setdefault(member.shape, []).append(member)
     kinds = [
@@ -120,7 +120,7 @@ def _present(key: str, running: Sequence[Pod], nodes: NodeTable, rows: Rows) -> 
 
 
 def keeps_distance(
-    shape: Shape, more: Sequence[Pod], running: Sequence[Pod], nodes: NodeTable, rows: Rows
+    shape: PodShape, more: Sequence[Pod], running: Sequence[Pod], nodes: NodeTable, rows: Rows
 ) -> bool:
     """Do `more` members on some of `rows` stand as far apart, and as evenly, as a shape asks?"""
     everyone = (*running, *more)

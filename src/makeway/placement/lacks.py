@@ -22,7 +22,7 @@ from makeway.placement.decisions import (
     DomainLack,
     Lack,
     Placement,
-    Wait,
+    WaitForNodes,
     WaitReason,
 )
 from makeway.placement.gangs import Alike, fitting, kinds_of
@@ -36,9 +36,9 @@ def wait(
     cluster: Cluster | None = None,
     room: Room | None = None,
     nominated: Placement = (),
-) -> Wait:
+) -> WaitForNodes:
     if cluster is None or room is None:
-        return Wait(
+        return WaitForNodes(
             preemptor=ask.unit,
             reason=reason,
             nominated=(),
@@ -48,7 +48,7 @@ def wait(
         )
     blocked, fits = _tally(ask, cluster.nodes, room)
     domains = () if ask.topology_key is None else _domain_lacks(ask, cluster, room)
-    return Wait(
+    return WaitForNodes(
         preemptor=ask.unit,
         reason=reason,
         nominated=nominated,
@@ -59,10 +59,12 @@ def wait(
     )
 
 
-def without_gang(unit: Unit) -> Wait:
+def without_gang(unit: Unit) -> WaitForNodes:
     """The answer to pods whose gang is not known."""
     reason = WaitReason.GANG_MISSING
-    return Wait(preemptor=unit, reason=reason, nominated=(), blocked=(), needed=0, fitting=0)
+    return WaitForNodes(
+        preemptor=unit, reason=reason, nominated=(), blocked=(), needed=0, fitting=0
+    )
 
 
 def _tally(ask: Ask, nodes: NodeTable, room: Room) -> tuple[tuple[Blocked, ...], int]:

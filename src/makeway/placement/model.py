@@ -23,7 +23,7 @@ HOSTNAME = "kubernetes.io/hostname"  # the topology key that every node has by i
 NAME_FIELD = "field:metadata.name"  # in a requirement: the node's name; no label is called so
 
 
-class Mode(Enum):
+class DisruptionMode(Enum):
     """What is preempted together."""
 
     POD = "Pod"
@@ -66,7 +66,7 @@ class Spread(NamedTuple):
     min_domains: int = 1  # with fewer values, no value has more than `max_skew` members
 
 
-class Shape(NamedTuple):
+class PodShape(NamedTuple):
     """What makes two pods alike to placement."""
 
     requests: tuple[tuple[ResourceName, int], ...]  # sorted by resource, positive, without `pods`
@@ -79,7 +79,7 @@ class Shape(NamedTuple):
 class Pod:
     key: PodKey
     namespace: str
-    shape: Shape
+    shape: PodShape
     priority: int = 0  # of the pod itself; the gang's counts where it has one
     preemption_priority: int | None = None  # as a victim; None: its priority
     may_preempt: bool = True
@@ -97,7 +97,7 @@ class Pod:
 class Gang:
     key: GangKey
     min_count: int = 1  # 0: a group without gang policy, whose pods are placed one by one
-    mode: Mode = Mode.POD
+    mode: DisruptionMode = DisruptionMode.POD
     priority: int = 0
     preemption_priority: int | None = None  # as a victim; None: its priority
     may_preempt: bool = True

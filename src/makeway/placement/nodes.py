@@ -14,7 +14,7 @@ import numpy.typing as npt
 from makeway.engine.matching import Constraints, Taint, matches, untolerated_taint
 from makeway.engine.model import PODS, ResourceName
 from makeway.placement.decisions import Cause
-from makeway.placement.model import HOSTNAME, NAME_FIELD, Node, NodeName, Shape
+from makeway.placement.model import HOSTNAME, NAME_FIELD, Node, NodeName, PodShape
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -48,7 +48,7 @@ class Columns:
     def __init__(self) -> None:
         self.of: dict[ResourceName, int] = {PODS: 0}
         self.names: list[ResourceName] = [PODS]
-        self._amounts: dict[Shape, Ints] = {}
+        self._amounts: dict[PodShape, Ints] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -59,7 +59,7 @@ class Columns:
             self.names.append(resource)
         return self.of[resource]
 
-    def amounts(self, shape: Shape) -> Ints:
+    def amounts(self, shape: PodShape) -> Ints:
         """What one pod of this shape takes, by column."""
         known = self._amounts.get(shape)
         if known is not None and len(known) == len(self):

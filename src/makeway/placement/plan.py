@@ -16,14 +16,14 @@ from makeway.placement.asks import (
 from makeway.placement.candidates import Candidates, find_candidates
 from makeway.placement.decisions import (
     NOBODY_SPARED,
-    Bind,
+    BindPods,
     Place,
     Placement,
-    Preempt,
+    PreemptUnits,
     SparedUnits,
     SpareReason,
-    Victim,
-    Wait,
+    VictimUnit,
+    WaitForNodes,
     WaitReason,
 )
 from makeway.placement.gangs import Shares, kinds_of, place_gang, placed
@@ -35,14 +35,14 @@ from makeway.placement.single import choose_on_nodes
 from makeway.placement.units import UnitTable
 
 
-def decide(ask: Ask, cluster: Cluster) -> Bind | Preempt | Wait:
+def decide(ask: Ask, cluster: Cluster) -> BindPods | PreemptUnits | WaitForNodes:
     """Find a place without victims, else keep waiting for a nominated one, else preempt."""
     if len(ask.members) < ask.needed:
         return wait(ask, WaitReason.MEMBERS_MISSING)
     room = room_for(ask, cluster)
     placement = _place_now(ask, cluster, room)
     if placement:
-        return Bind(preemptor=ask.unit, placement=placement)
+        return BindPods(preemptor=ask.unit, placement=placement)
     room_later = without_leaving(room, cluster.units)
     nominated = nominated_that_fit(ask, cluster.nodes, room_later)
     if nominated and len(nominated) >= ask.needed:
@@ -52,7 +52,7 @@ def decide(ask: Ask, cluster: Cluster) -> Bind | Preempt | Wait:
     if not ask.may_preempt:
         return wait(ask, WaitReason.MAY_NOT_PREEMPT, cluster, room)
     plan = _preempt(ask, cluster, room_later)
-    return plan if isinstance(plan, Preempt) else wait(ask, plan, cluster, room)
+    return plan if isinstance(plan, PreemptUnits) else wait(ask, plan, cluster, room)
 
 
 def _place_now(ask: Ask, cluster: Cluster, room: Room) -> Placement:
@@ -84,7 +84,7 @@ def _placement(shares: Shares, domain: Domain, nodes: NodeTable) -> Placement:
     return tuple(sorted(places))
 
 
-def _preempt(ask: Ask, cluster: Cluster, room: Room) -> Preempt | WaitReason:
+def _preempt(ask: Ask, cluster: Cluster, room: Room) -> PreemptUnits | WaitReason:
     """The cheapest plan of all domains, in the room that is left when the leaving are gone."""
     best: tuple[tuple[Score, str], Domain, Choice, Candidates] | None = None
     any_candidates = False
@@ -127,10 +127,10 @@ def _choose(
     return choice_in_domain, domain.name
 
 
-def _wait_for_leaving(ask: Ask, cluster: Cluster, domain: Domain, shares: Shares) -> Preempt:
+def _wait_for_leaving(ask: Ask, cluster: Cluster, domain: Domain, shares: Shares) -> PreemptUnits:
     """Nobody has to go: those that leave already make enough room."""
     placement = _placement(shares, domain, cluster.nodes)
-    return Preempt(
+    return PreemptUnits(
         preemptor=ask.unit,
         placement=placement,
         victims=(),
@@ -143,20 +143,20 @@ def _wait_for_leaving(ask: Ask, cluster: Cluster, domain: Domain, shares: Shares
 
 def _as_decision(
     ask: Ask, cluster: Cluster, domain: Domain, choice: Choice, candidates: Candidates
-) -> Preempt:
+) -> PreemptUnits:
     units = cluster.units
     slots = candidates.units[choice.victims]
     pods_of = [units.staying(int(slot)) for slot in slots]
     beyond = cluster.budgets.violations(pods_of) if cluster.budgets else [0] * len(slots)
     rows = {int(domain.room.rows[share.line]) for share in choice.shares}
-    victims: list[Victim] = []
+    victims: list[VictimUnit] = []
     for slot, pods, number in zip(slots, pods_of, beyond, strict=True):
         key = units.keys[int(slot)]
         assert key is not None
         inside = tuple(pod.key for pod in pods if int(units.row[units.slot_of[pod.key]]) in rows)
         keys = tuple(pod.key for pod in pods)
-        victims.append(Victim(key, keys, inside, int(units.priority[slot]), number))
-    return Preempt(
+        victims.append(VictimUnit(key, keys, inside, int(units.priority[slot]), number))
+    return PreemptUnits(
         preemptor=ask.unit,
         placement=_placement(choice.shares, domain, cluster.nodes),
         victims=tuple(victims),

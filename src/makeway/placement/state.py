@@ -14,17 +14,25 @@ from typing import NamedTuple, TypeVar, assert_never
 from makeway.engine.model import WorkloadKey
 from makeway.placement.asks import Ask, Cluster, is_loose
 from makeway.placement.budgets import Budgets
-from makeway.placement.decisions import NO_ROOM, Bind, Decision, Lack, Preempt, Unwind, Wait
+from makeway.placement.decisions import (
+    NO_ROOM,
+    BindPods,
+    Lack,
+    PlacementDecision,
+    PreemptUnits,
+    Unwind,
+    WaitForNodes,
+)
 from makeway.placement.events import (
     BindFailed,
     BudgetGone,
     BudgetSeen,
-    Event,
     EvictionFailed,
     GangGone,
     GangSeen,
     NodeGone,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -36,7 +44,7 @@ from makeway.placement.model import (
     NodeName,
     Pod,
     PodKey,
-    Shape,
+    PodShape,
     Unit,
     gang_unit,
     pod_unit,
@@ -79,7 +87,7 @@ class PlacementState:
 
     # What happens.
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: PlacementEvent) -> None:
         match event:
             case NodeSeen(node):
                 self._see_node(node)
@@ -237,22 +245,22 @@ class PlacementState:
 
     # What we answer.
 
-    def place(self, now: float) -> list[Decision]:
+    def place(self, now: float) -> list[PlacementDecision]:
         """Decide about everybody who waits and for whom something may have changed.
 
         Whoever gives up a nomination may leave room for somebody who had his turn already: then
         there is another round. So a driver need not call again before something happens.
         """
-        decisions: list[Decision] = list(self._unwind())
+        decisions: list[PlacementDecision] = list(self._unwind())
         while True:
             given_up = self._given_up
             decisions.extend(self._decide_in_turn(now))
             if self._given_up == given_up:
                 return decisions
 
-    def _decide_in_turn(self, now: float) -> list[Decision]:
+    def _decide_in_turn(self, now: float) -> list[PlacementDecision]:
         """The first are those of the highest priority, then those created first."""
-        decisions: list[Decision] = []
+        decisions: list[PlacementDecision] = []
         asks: list[Ask] = []
         for unit in self._units_to_look_at():
             ask = self._ask(unit)
@@ -262,7 +270,7 @@ class PlacementState:
                 self._parked[unit] = self._changes
                 decisions.append(without_gang(unit))
         asks.sort(key=lambda ask: (-ask.priority, ask.created_at, ask.unit))
-        refused: dict[Shape, tuple[int, Wait]] = {}
+        refused: dict[PodShape, tuple[int, WaitForNodes]] = {}
         changes_asked = self._changes
         for first_ask in asks:
             # Somebody before it may have taken members of its own from it.
@@ -278,7 +286,7 @@ class PlacementState:
                 continue
             decision = self._settle(ask, now)
             decisions.append(decision)
-            if isinstance(decision, Wait) and is_loose(ask) and decision.reason in NO_ROOM:
+            if isinstance(decision, WaitForNodes) and is_loose(ask) and decision.reason in NO_ROOM:
                 refused[shape] = self._changes, decision
         return decisions
 
@@ -292,7 +300,7 @@ class PlacementState:
         self._changes_seen = self._changes
         return [unit for unit in units if self._parked.get(unit) != self._changes]
 
-    def place_one(self, unit: Unit, now: float) -> Bind | Preempt | Wait | None:
+    def place_one(self, unit: Unit, now: float) -> BindPods | PreemptUnits | WaitForNodes | None:
         """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
@@ -363,10 +371,10 @@ class PlacementState:
             created_at=gang.created_at,
         )
 
-    def _settle(self, ask: Ask, now: float) -> Bind | Preempt | Wait:
+    def _settle(self, ask: Ask, now: float) -> BindPods | PreemptUnits | WaitForNodes:
         decision = decide(ask, self._cluster())
         match decision:
-            case Bind():
+            case BindPods():
                 for member in ask.members:  # those left over wait for no place in particular
                     self._nominate(member.key, None)
                 together = tuple(place.pod for place in decision.placement)
@@ -375,14 +383,14 @@ class PlacementState:
                     pod = self._pods[place.pod]
                     started_at = now if pod.started_at is None else pod.started_at
                     self._put(replace(pod, node=place.node, started_at=started_at))
-            case Preempt():
+            case PreemptUnits():
                 decision = replace(decision, workloads=self._workloads_lost(decision.pods))
                 self._count_as_leaving(decision.pods)
                 places = dict(decision.placement)
                 for member in ask.members:
                     self._nominate(member.key, places.get(member.key))
                 self._parked[ask.unit] = self._changes
-            case Wait():
+            case WaitForNodes():
                 kept = dict(decision.nominated)
                 for member in ask.members:
                     self._nominate(member.key, kept.get(member.key))

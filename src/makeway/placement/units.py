@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from makeway.placement.model import (
+    DisruptionMode,
     Gang,
-    Mode,
     Pod,
     PodKey,
     Unit,
@@ -121,7 +121,7 @@ class UnitTable:
         return earliest
 
     def _unit_for(self, pod: Pod, gang: Gang | None) -> int:
-        if gang is not None and gang.mode is Mode.GANG:
+        if gang is not None and gang.mode is DisruptionMode.GANG:
             key = gang_unit(gang.key)
         else:
             key = pod_unit(pod.key)

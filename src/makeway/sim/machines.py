@@ -7,9 +7,18 @@ from dataclasses import replace
 
 from makeway.engine.matching import Constraints
 from makeway.engine.model import ResourceName, WorkloadKey
-from makeway.placement.decisions import Bind, Decision, Preempt, Wait
+from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits, WaitForNodes
 from makeway.placement.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
-from makeway.placement.model import Gang, GangKey, Mode, Node, NodeName, Pod, PodKey, Shape
+from makeway.placement.model import (
+    DisruptionMode,
+    Gang,
+    GangKey,
+    Node,
+    NodeName,
+    Pod,
+    PodKey,
+    PodShape,
+)
 from makeway.placement.state import PlacementState
 from makeway.sim.record import JobRun, MadeWay, NoRoom, Placed, PlacementResult
 from makeway.sim.settings import NodePool
@@ -45,12 +54,12 @@ class Machines:
         gang = Gang(
             key=key,
             min_count=run.pods_admitted,
-            mode=Mode.GANG,
+            mode=DisruptionMode.GANG,
             priority=run.priority,
             created_at=run.job.submit_s,
         )
         wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
-        shape = Shape(
+        shape = PodShape(
             requests=tuple(wanted),
             constraints=Constraints(selector=((FLAVOR_LABEL, pool.flavor),)),
         )
@@ -101,19 +110,19 @@ class Machines:
             results += self._results(decision)
         return results
 
-    def _results(self, decision: Decision) -> list[PlacementResult]:
+    def _results(self, decision: PlacementDecision) -> list[PlacementResult]:
         match decision:
-            case Bind():
+            case BindPods():
                 key = WorkloadKey(decision.preemptor.key)
                 nodes = {place.pod: place.node for place in decision.placement}
                 self._nodes_of[key] = nodes
                 for pod in self._pods[key]:
                     self.placement.apply(PodSeen(replace(pod, node=nodes[pod.key])))
                 return [Placed(key, tuple(sorted(set(nodes.values()))))]
-            case Preempt():
+            case PreemptUnits():
                 preemptor = WorkloadKey(decision.preemptor.key)
                 return [MadeWay(workload, preemptor) for workload in decision.workloads]
-            case Wait():
+            case WaitForNodes():
                 return [NoRoom(WorkloadKey(decision.preemptor.key), decision.reason.value)]
             case _:
                 raise AssertionError(f"no bind of ours ever fails, yet {decision}")

@@ -11,7 +11,14 @@ from typing import assert_never
 
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
-from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
+from makeway.placement.decisions import (
+    Blocked,
+    Cause,
+    DomainLack,
+    PreemptUnits,
+    WaitForNodes,
+    WaitReason,
+)
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
 
@@ -24,7 +31,7 @@ def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
-def wait_text(wait: Wait) -> str:
+def wait_text(wait: WaitForNodes) -> str:
     """Why a pod or gang has no place yet."""
     match wait.reason:
         case WaitReason.GANG_MISSING:
@@ -51,7 +58,7 @@ def wait_text(wait: Wait) -> str:
             assert_never(wait.reason)
 
 
-def _room_text(wait: Wait) -> str:
+def _room_text(wait: WaitForNodes) -> str:
     nodes = sum(blocked.nodes for blocked in wait.blocked)
     if nodes == 0:
         return "There are no nodes."
@@ -93,17 +100,17 @@ def _domains_text(domains: Sequence[DomainLack]) -> str:
     return f"All have to be in one domain: {best}."
 
 
-def preemptor_text(plan: Preempt) -> str:
+def preemptor_text(plan: PreemptUnits) -> str:
     """What the preemptor is told of those that make way for it."""
     where = f" on {plan.domain}" if plan.domain else ""
     return f"Preempts {len(plan.pods)} pods{where}: {_some(plan.pods)}"
 
 
-def victim_text(plan: Preempt, node: str) -> str:
+def victim_text(plan: PreemptUnits, node: str) -> str:
     return f"Preempted by {unit_text(plan.preemptor)} on node {node}"
 
 
-def workload_text(plan: Preempt) -> str:
+def workload_text(plan: PreemptUnits) -> str:
     """What a queue Workload is told when none of its pods is left."""
     return f"Every pod was preempted by {unit_text(plan.preemptor)} in placement"
 
