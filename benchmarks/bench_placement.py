@@ -20,7 +20,6 @@ from makeway.engine.model import ResourceName
 from makeway.placement.candidates import find_candidates, freed
 from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits
 from makeway.placement.events import BudgetSeen, GangSeen, NodeSeen, PodSeen
-from makeway.placement.gangs import find_place, kinds_of
 from makeway.placement.model import (
     Budget,
     BudgetKey,
@@ -36,6 +35,7 @@ from makeway.placement.model import (
     gang_unit,
     pod_unit,
 )
+from makeway.placement.packing import find_place, shapes_of
 from makeway.placement.state import PlacementState
 from makeway.placement.trials import PlacedTrial, put_back_all
 
@@ -155,13 +155,13 @@ def without_bound(case: Case) -> tuple[int, int, float]:
     cluster = build(case)._cluster()
     room = cluster.nodes.room()
     member = Pod(key=PodKey("top/member"), namespace="top", shape=PodShape(((CPU, 40_000),)))
-    kinds = kinds_of([member] * case.gang, (), cluster.nodes, room.rows)
-    candidates = find_candidates(cluster.units, HIGH, room, kinds[0].suits)
+    shapes = shapes_of([member] * case.gang, (), cluster.nodes, room.node_rows)
+    candidates = find_candidates(cluster.units, HIGH, room, shapes[0].suits)
     everyone = np.ones(len(candidates), dtype=np.bool_)
     free = freed(candidates, room.free, everyone)
-    shares = find_place(kinds, free, case.gang)
-    assert shares is not None
-    gone = put_back_all(PlacedTrial(kinds, shares, free, candidates), everyone)
+    packing = find_place(shapes, free, case.gang)
+    assert packing is not None
+    gone = put_back_all(PlacedTrial(shapes, packing, free, candidates), everyone)
     sizes = cluster.units.size[candidates.units[gone]]
     priorities = candidates.priority[gone]
     return int(sizes.sum()), int(priorities.max()), float(np.average(priorities, weights=sizes))

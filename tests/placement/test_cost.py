@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from makeway.placement import gangs, preempt, trials
+from makeway.placement import packing, preempt, trials
 from makeway.placement.decisions import BindPods, PreemptUnits
 from tests.placement.scenario import Cluster
 
@@ -27,7 +27,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, wrapper)
 
-    for module in (gangs, preempt, trials):
+    for module in (packing, preempt, trials):
         count(module, "fitting")
     count(trials.CountingTrial, "put_back")
     count(trials.PlacedTrial, "put_back")

@@ -1,4 +1,4 @@
-"""Our picture of the nodes and of who runs or waits; changes only in `apply` and by own decisions.
+"""Our picture of nodes and pods; it changes only in `apply` and by own decisions.
 
 A decision is counted at once (the pods stand on their nodes, the victims are leaving, the
 nominations hold), before the driver has written it. What the driver then sees confirms it;
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.engine.model import WorkloadKey
-from makeway.placement.asks import Ask, Cluster, is_loose
+from makeway.placement.asks import Ask, ClusterView, is_unnominated_pod
 from makeway.placement.budgets import Budgets
 from makeway.placement.decisions import (
     NO_ROOM,
@@ -58,7 +58,7 @@ _K = TypeVar("_K")
 
 class _Bound(NamedTuple):
     node: NodeName
-    together: tuple[PodKey, ...]  # who was bound by the same decision
+    together: tuple[PodKey, ...]  # the pods that the same decision bound
 
 
 class PlacementState:
@@ -70,20 +70,22 @@ class PlacementState:
         self._gangs: dict[GangKey, Gang] = {}
         self._pods: dict[PodKey, Pod] = {}  # as we count them: decisions included
         self._members: dict[GangKey, set[PodKey]] = {}
-        self._on_node: dict[NodeName, set[PodKey]] = {}  # bound, whether we know the node or not
-        self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound
+        self._on_node: dict[NodeName, set[PodKey]] = {}  # bound pods, also of unknown nodes
+        self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound pods
         self._waiting: set[PodKey] = set()  # exactly the pods without a node that aren't leaving
-        self._nominated: set[PodKey] = set()  # those of them with a nomination
-        self._assumed: dict[PodKey, _Bound] = {}  # bound by us, not confirmed yet
-        self._assumed_leaving: set[PodKey] = set()  # evicted by us, not gone yet
-        self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before those seen
-        # Who was bound together with one whose bind failed.
+        self._nominated: set[PodKey] = set()  # the waiting pods with a nomination
+        self._assumed: dict[PodKey, _Bound] = {}  # pods bound by us, not confirmed yet
+        self._assumed_leaving: set[PodKey] = set()  # pods evicted by us, not gone yet
+        self._nominations: dict[
+            PodKey, NodeName | None
+        ] = {}  # our nominations count before seen ones
+        # By gang: the pods that were bound together with a pod whose bind failed.
         self._short: dict[GangKey, set[PodKey]] = {}
-        self._given_up = 0  # nominations so far
-        self._changes = 0  # that could give a place to somebody who waits
-        self._parked: dict[Unit, int] = {}  # how many changes there had been when it had to wait
-        self._due: set[Unit] = set()  # something of their own changed since the last cycle
-        self._changes_seen = -1  # by the last cycle
+        self._given_up = 0  # nominations given up so far
+        self._changes = 0  # changes so far that could give a place to a waiting pod
+        self._parked: dict[Unit, int] = {}  # `_changes` when the unit had to wait
+        self._due: set[Unit] = set()  # units that changed themselves since the last cycle
+        self._changes_seen = -1  # `_changes` at the last cycle
 
     # What happens.
 
@@ -140,7 +142,7 @@ class PlacementState:
         self._nodes.charge(row, self._nodes.columns.amounts(self._pods[key].shape))
 
     def _see_pod(self, pod: Pod) -> None:
-        """Count a pod as it is seen, but for what we have decided and nobody has confirmed yet."""
+        """Count a pod as it is seen, but for our decisions that are not confirmed yet."""
         key = pod.key
         if pod.node is not None:
             self._assumed.pop(key, None)
@@ -191,7 +193,7 @@ class PlacementState:
         if key in self._pods:
             self._take_out(key)
         self._pods[key] = pod
-        self._nodes.columns.amounts(pod.shape)  # from now on there is a column for all it asks for
+        self._nodes.columns.amounts(pod.shape)  # from now on every resource of the pod has a column
         if pod.gang is not None:
             self._members.setdefault(pod.gang, set()).add(key)
         if pod.node is None:
@@ -221,7 +223,7 @@ class PlacementState:
         if pod.node is None:
             if key in self._nominated:
                 self._nominated.discard(key)
-                self._changes += 1  # its room is nobody's now
+                self._changes += 1  # the nominated room is free again
             return
         self._units.remove(key)
         _discard(self._on_node, pod.node, key)
@@ -237,7 +239,7 @@ class PlacementState:
         self._due.add(unit)
 
     def _unit_of(self, pod: Pod) -> Unit:
-        """What the pod is placed with: its gang, or nobody."""
+        """What the pod is placed with: its gang, or itself alone."""
         gang = None if pod.gang is None else self._gangs.get(pod.gang)
         if pod.gang is None or (gang is not None and gang.min_count == 0):
             return pod_unit(pod.key)
@@ -246,10 +248,10 @@ class PlacementState:
     # What we answer.
 
     def place(self, now: float) -> list[PlacementDecision]:
-        """Decide about everybody who waits and for whom something may have changed.
+        """Decide about every waiting unit for which something may have changed.
 
-        Whoever gives up a nomination may leave room for somebody who had his turn already: then
-        there is another round. So a driver need not call again before something happens.
+        A unit that gives up a nomination may leave room for a unit whose turn is over: then there
+        is another round. So a driver need not call again before something happens.
         """
         decisions: list[PlacementDecision] = list(self._unwind())
         while True:
@@ -259,7 +261,7 @@ class PlacementState:
                 return decisions
 
     def _decide_in_turn(self, now: float) -> list[PlacementDecision]:
-        """The first are those of the highest priority, then those created first."""
+        """Units of higher priority go first, then units created earlier."""
         decisions: list[PlacementDecision] = []
         asks: list[Ask] = []
         for unit in self._units_to_look_at():
@@ -273,25 +275,29 @@ class PlacementState:
         refused: dict[PodShape, tuple[int, WaitForNodes]] = {}
         changes_asked = self._changes
         for first_ask in asks:
-            # Somebody before it may have taken members of its own from it.
+            # A unit before this may have taken members from it.
             is_stale = self._changes != changes_asked
             ask = self._ask(first_ask.unit) if is_stale else first_ask
-            assert ask is not None, first_ask  # who waits goes on waiting until its own turn
+            assert ask is not None, first_ask  # a waiting unit waits until its turn
             shape = ask.members[0].shape
-            changes, refusal = refused.get(shape, (None, None))
-            if refusal is not None and changes == self._changes and is_loose(ask):
-                # Nobody of the same shape and higher priority found a place, so neither does this.
-                decisions.append(replace(refusal, preemptor=ask.unit))
+            changes, earlier = refused.get(shape, (None, None))
+            if earlier is not None and changes == self._changes and is_unnominated_pod(ask):
+                # A pod of the same shape and higher priority found no place, so neither does this.
+                decisions.append(replace(earlier, preemptor=ask.unit))
                 self._parked[ask.unit] = self._changes
                 continue
             decision = self._settle(ask, now)
             decisions.append(decision)
-            if isinstance(decision, WaitForNodes) and is_loose(ask) and decision.reason in NO_ROOM:
+            if (
+                isinstance(decision, WaitForNodes)
+                and is_unnominated_pod(ask)
+                and decision.reason in NO_ROOM
+            ):
                 refused[shape] = self._changes, decision
         return decisions
 
     def _units_to_look_at(self) -> list[Unit]:
-        """Those for whom something changed since the last cycle, for itself or for everybody."""
+        """Units for which something changed since the last cycle: of their own, or for all."""
         if self._changes == self._changes_seen:
             units = sorted(self._due)
         else:
@@ -322,7 +328,7 @@ class PlacementState:
         return tuple(m for m in members if gang and self._pods[m].priority != gang.priority)
 
     def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
-        """The pods of a unit that have no node, by key; also where we don't know their gang."""
+        """The pods of a unit that have no node, by key; also of an unknown gang."""
         members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]
         return tuple(key for key in sorted(members) if key in self._waiting)
 
@@ -330,11 +336,11 @@ class PlacementState:
         """A pod as we count it."""
         return self._pods.get(key)
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> ClusterView:
         self._nodes.fit_columns()
         self._units.fit_columns()
         nominated = tuple(self._pods[key] for key in sorted(self._nominated))
-        return Cluster(self._nodes, self._units, self._budgets, self._gangs, nominated)
+        return ClusterView(self._nodes, self._units, self._budgets, self._gangs, nominated)
 
     def _ask(self, unit: Unit) -> Ask | None:
         if not unit.is_gang:
@@ -375,7 +381,7 @@ class PlacementState:
         decision = decide(ask, self._cluster())
         match decision:
             case BindPods():
-                for member in ask.members:  # those left over wait for no place in particular
+                for member in ask.members:  # members left over lose their nomination
                     self._nominate(member.key, None)
                 together = tuple(place.pod for place in decision.placement)
                 for place in decision.placement:
@@ -431,7 +437,7 @@ class PlacementState:
         )
 
     def _unwind(self) -> Iterable[Unwind]:
-        """Gangs of which a bind failed and that now run with too few.
+        """Gangs of which a bind failed and that now run with too few members.
 
         Members that ran before go on: that others ended, or that more are asked for by now, is no
         reason to stop them.
