@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from makeway.api.labels import QUEUE_NAME
 from makeway.cli import connect
 from makeway.cli.command import Command
+from makeway.cli.job_state import check_texts, short_text, state_of, state_without_job
 from makeway.cli.reading import (
     Document,
     condition,
@@ -21,9 +22,8 @@ from makeway.cli.reading import (
     text_at,
     uid_of,
 )
-from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.cli.spans import span_text
-from makeway.cli.standing import check_texts, short_text, standing_of, standing_without_job
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client, NotFound
 from makeway.client.resources import EVENTS, JOBS, WORKLOADS
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story)
 
 
-async def explanation_of(client: Client, target: Target) -> Document:
+async def explanation_of(client: Client, target: JobTarget) -> Document:
     """The server's own explanation where it has one, else what the objects tell."""
     events = await _events(client, target)
     if target.workload is None:
@@ -68,7 +68,7 @@ async def explanation_of(client: Client, target: Target) -> Document:
         name = f"{name_of(target.workload)}/explanation"
         document = await client.get(WORKLOADS, name, target.namespace)
     except NotFound:
-        document = _document(target.workload, _standing_lines(target))
+        document = _document(target.workload, _state_lines(target))
     lines = [str(line) for line in document.get("lines") or ()]
     # What a check says of itself stands in the Workload alone.
     lines += [text for text in check_texts(target.workload) if ": " in text]
@@ -136,22 +136,22 @@ def _without_workload(job: Document) -> list[str]:
     return [f"{name_of(job)} shall go to LocalQueue {queue}; no Workload was made for it yet"]
 
 
-def _pod_lines(target: Target) -> list[str]:
+def _pod_lines(target: JobTarget) -> list[str]:
     """Pods that have no Workload yet."""
-    standing = standing_without_job(target.pods, None, time.time())
-    return [f"{target.text} shall go to LocalQueue {standing.queue}; {standing.reason}"]
+    state = state_without_job(target.pods, None, time.time())
+    return [f"{target.text} shall go to LocalQueue {state.queue}; {state.reason}"]
 
 
-def _standing_lines(target: Target) -> list[str]:
+def _state_lines(target: JobTarget) -> list[str]:
     """How it stands by its conditions, for servers that explain nothing themselves."""
     workload = target.workload or {}
     lines = []
     if target.job is not None:
-        standing = standing_of(target.job, workload, time.time())
+        state = state_of(target.job, workload, time.time())
     else:
-        standing = standing_without_job(target.pods, workload, time.time())
-    reason = f": {standing.reason}" if standing.reason else ""
-    lines.append(f"{standing.name} is {standing.status}{reason}")
+        state = state_without_job(target.pods, workload, time.time())
+    reason = f": {state.reason}" if state.reason else ""
+    lines.append(f"{state.name} is {state.status}{reason}")
     for type_ in _CONDITIONS:
         found = condition(workload, type_)
         if found is not None:
@@ -175,7 +175,7 @@ def _condition_line(found: Document) -> str:
     return f"{text_at(found, 'type')}={text_at(found, 'status')} ({reason}{ago}): {message}"
 
 
-async def _events(client: Client, target: Target) -> list[Document]:
+async def _events(client: Client, target: JobTarget) -> list[Document]:
     """The latest about the Job or pods and their Workload, oldest first."""
     found: list[Document] = []
     for document in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):

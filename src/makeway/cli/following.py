@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from makeway.cli.job_state import ENDED, JOB_NAME, is_of, job_text, state_of
 from makeway.cli.reading import (
     Document,
     at,
@@ -25,7 +26,6 @@ from makeway.cli.reading import (
     text_at,
     uid_of,
 )
-from makeway.cli.standing import ENDED, JOB_NAME, is_of, job_text, standing_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.client.transport import Unreachable
@@ -37,12 +37,12 @@ _AGAIN_S = 0.3
 _LAST_WORDS_S = 5.0  # how long the output of an ended job may still come
 
 
-class Ended(NamedTuple):
+class JobEnd(NamedTuple):
     code: int
     text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
 
 
-class Failure(NamedTuple):
+class ContainerFailure(NamedTuple):
     """How a container failed; the earliest sorts first."""
 
     finished_at: str
@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 # --- the end of a job ---
 
 
-async def wait_for_end(client: Client, job: Document) -> Ended:
+async def wait_for_end(client: Client, job: Document) -> JobEnd:
     """Return when the Job has succeeded, failed or gone; an eviction is not the end."""
     selector = f"metadata.name={name_of(job)}"
     reflector = Reflector(client, JOBS, namespace_of(job), field_selector=selector)
@@ -68,29 +68,29 @@ async def wait_for_end(client: Client, job: Document) -> Ended:
         else:
             current = None if change.type == "DELETED" else change.object
         if current is None or uid_of(current) != uid_of(job):
-            return Ended(EXIT_GONE, "was deleted")
+            return JobEnd(EXIT_GONE, "was deleted")
         if is_so(current, "Complete") or is_so(current, "Failed"):
             return end_of(current, await pods_of(client, current))
     raise AssertionError("a reflector never ends")
 
 
-def end_of(job: Document, pods: Iterable[Document]) -> Ended:
+def end_of(job: Document, pods: Iterable[Document]) -> JobEnd:
     """What became of a job that has ended."""
     if is_so(job, "Complete"):
-        return Ended(0, "succeeded")
+        return JobEnd(0, "succeeded")
     failed = condition(job, "Failed")
     why = text_at(failed, "message") or text_at(failed, "reason")
     if text_at(failed, "reason") == "DeadlineExceeded":
-        return Ended(EXIT_TIMED_OUT, f"ran out of time ({why})")
+        return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
     failure = first_failure(pods)
     if failure is None:
-        return Ended(EXIT_UNKNOWN, f"failed ({why})")
-    return Ended(failure.code, f"failed with {failure.text} ({why})")
+        return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
+    return JobEnd(failure.code, f"failed with {failure.text} ({why})")
 
 
-def first_failure(pods: Iterable[Document]) -> Failure | None:
+def first_failure(pods: Iterable[Document]) -> ContainerFailure | None:
     """That of the container that failed first; None if none did."""
-    failures: list[Failure] = []
+    failures: list[ContainerFailure] = []
     for pod in pods:
         for part in ("initContainerStatuses", "containerStatuses"):
             for status in items_at(pod, "status", part):
@@ -98,7 +98,7 @@ def first_failure(pods: Iterable[Document]) -> Failure | None:
                     ended = at(status, state, "terminated")
                     if count_at(ended, "exitCode"):
                         when, code = text_at(ended, "finishedAt"), ended["exitCode"]
-                        failures.append(Failure(when, code, text_at(ended, "message")))
+                        failures.append(ContainerFailure(when, code, text_at(ended, "message")))
     return min(failures) if failures else None
 
 
@@ -164,11 +164,11 @@ class Follower:
         containers = items_at(job, "spec", "template", "spec", "containers")
         self._printer = Printer(names_streams=pods > 1 or len(containers) > 1)
 
-    async def run(self, *, pod: str = "", tells_standing: bool = False) -> Ended:
+    async def run(self, *, pod: str = "", tells_state: bool = False) -> JobEnd:
         self._pod = pod
         watching = [asyncio.create_task(self._watch_pods())]
-        if tells_standing:
-            watching.append(asyncio.create_task(tell_standing(self._client, self._job)))
+        if tells_state:
+            watching.append(asyncio.create_task(tell_state(self._client, self._job)))
         try:
             ended = await wait_for_end(self._client, self._job)
             for found in await pods_of(self._client, self._job):
@@ -245,7 +245,7 @@ def _restarts(pod: Document | None, container: str) -> int:
     return 0
 
 
-async def tell_standing(client: Client, job: Document) -> None:
+async def tell_state(client: Client, job: Document) -> None:
     """Say on standard error whenever the job stands differently: it waits, runs, is evicted."""
     told = ""
     async for change in Reflector(client, WORKLOADS, namespace_of(job)).changes():
@@ -257,9 +257,9 @@ async def tell_standing(client: Client, job: Document) -> None:
                 current = await client.get(JOBS, name_of(job), namespace_of(job))
             except (ApiError, Unavailable):
                 continue
-            standing = standing_of(current, workload, time.time())
-            why = f": {standing.reason}" if standing.reason else ""
-            text = f"{job_text(job)} is {standing.status}{why}"
-            if text != told and standing.status not in ENDED:
+            state = state_of(current, workload, time.time())
+            why = f": {state.reason}" if state.reason else ""
+            text = f"{job_text(job)} is {state.status}{why}"
+            if text != told and state.status not in ENDED:
                 told = text
                 print(f"makeway: {text}", file=sys.stderr, flush=True)

@@ -7,9 +7,9 @@ import sys
 
 from makeway.api.labels import HOLD
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.reading import Document, annotation, is_so, name_of
-from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.client import ApiError, Client, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     queues = queues_meant(arguments.words)
     if arguments.drain and queues is None:
-        raise Trouble("--drain is for queues; a job that is held stops at once")
+        raise UsageError("--drain is for queues; a job that is held stops at once")
 
     async def story(client: Client, namespace: str) -> int:
         if queues is not None:
@@ -55,7 +55,7 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
     names = [name, *words[1:]] if slash else words[1:]
     names = [word.rpartition("/")[2] for word in names]
     if not names or not all(map(connect.is_name, names)):
-        raise Trouble(f"name a queue: makeway hold {kind} NAME")
+        raise UsageError(f"name a queue: makeway hold {kind} NAME")
     return resource, names
 
 
@@ -89,17 +89,17 @@ async def set_active(
                 lifted = {"metadata": {"annotations": {HOLD: None}}}
                 await client.patch(JOBS, name_of(target.job), where, patch=lifted)
             print(f"{target.text} {word}", flush=True)
-        except (ApiError, Refusal) as error:
+        except (ApiError, RequestRefused) as error:
             print(f"makeway: {error}", file=sys.stderr)
             code = connect.EXIT_REFUSED
     return code
 
 
-def _workload_in(target: Target) -> Document:
+def _workload_in(target: JobTarget) -> Document:
     if target.job is not None and (is_so(target.job, "Complete") or is_so(target.job, "Failed")):
-        raise Refusal(f"{target.text} has ended")
+        raise RequestRefused(f"{target.text} has ended")
     if target.workload is None:
-        raise Refusal(f"{target.text} has no Workload, so it is in no queue (yet)")
+        raise RequestRefused(f"{target.text} has no Workload, so it is in no queue (yet)")
     return target.workload
 
 

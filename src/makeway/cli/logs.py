@@ -6,12 +6,12 @@ import argparse
 import time
 
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.following import Follower, Printer, containers_of, pods_of
+from makeway.cli.job_state import state_of, state_without_job
 from makeway.cli.reading import Document, items_at, name_of, namespace_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_of
-from makeway.cli.standing import standing_of, standing_without_job
 from makeway.client import Client
 
 
@@ -34,31 +34,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     query = query_of(arguments)
     if arguments.follow and arguments.previous:
-        raise Trouble("--previous has ended and can't be followed")
+        raise UsageError("--previous has ended and can't be followed")
 
     async def story(client: Client, namespace: str) -> int:
         target = await find_target(client, namespace, arguments.job)
         if target.job is None and not target.pods:
-            raise Refusal(f"{target.text} belongs to no Job, and has no pods")
+            raise RequestRefused(f"{target.text} belongs to no Job, and has no pods")
         if arguments.follow and target.job is not None:
-            await Follower(client, target.job, query).run(pod=arguments.pod, tells_standing=True)
+            await Follower(client, target.job, query).run(pod=arguments.pod, tells_state=True)
             return 0
         if arguments.follow:
-            raise Trouble("only a Job is followed; leave -f out, or use `kubectl logs -f`")
+            raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
         pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
         chosen = [pod for pod in pods if arguments.pod in ("", name_of(pod))]
         if pods and not chosen:
             names = ", ".join(map(name_of, pods))
-            raise Refusal(f"{target.text} has no pod {arguments.pod}; it has {names}")
+            raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
         if not any(map(_has_begun, pods)):
             now = time.time()
             if target.job is not None:
-                standing = standing_of(target.job, target.workload, now)
+                state = state_of(target.job, target.workload, now)
             else:
-                standing = standing_without_job(target.pods, target.workload, now)
-            why = f": {standing.reason}" if standing.reason else ""
+                state = state_without_job(target.pods, target.workload, now)
+            why = f": {state.reason}" if state.reason else ""
             what = "has printed nothing" if pods else "has no pods"
-            raise Refusal(f"{target.text} {what}, it is {standing.status}{why}")
+            raise RequestRefused(f"{target.text} {what}, it is {state.status}{why}")
         await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
         return 0
 
@@ -92,7 +92,7 @@ def query_of(arguments: argparse.Namespace) -> dict[str, str]:
         query["container"] = arguments.container
     if arguments.tail is not None:
         if arguments.tail < 0:
-            raise Trouble(f"--tail {arguments.tail}: write 0 or more")
+            raise UsageError(f"--tail {arguments.tail}: write 0 or more")
         query["tailLines"] = str(arguments.tail)
     if arguments.previous:
         query["previous"] = "true"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 
+from makeway.cli.job_state import ID, id_of
 from makeway.cli.reading import Document, annotation
-from makeway.cli.standing import ID, id_of
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.resources import JOBS, NAMESPACES
 

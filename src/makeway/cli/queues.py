@@ -31,7 +31,7 @@ BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on
 BORROWED_MAX = 20
 
 
-class Tree(NamedTuple):
+class TreeLines(NamedTuple):
     """The lines that draw it: before a child, before the last child, and below each."""
 
     child: str
@@ -40,7 +40,7 @@ class Tree(NamedTuple):
     below_last: str = "   "
 
 
-LINES, ASCII_LINES = Tree("├─ ", "└─ ", "│  "), Tree("|- ", "`- ", "|  ")
+LINES, ASCII_LINES = TreeLines("├─ ", "└─ ", "│  "), TreeLines("|- ", "`- ", "|  ")
 
 
 @dataclass(slots=True)

@@ -10,8 +10,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
-from makeway.cli.command import Refusal
+from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
+from makeway.cli.job_state import (
+    ID,
+    SUBMITTED_BY,
+    group_of,
+    id_of,
+    is_group,
+    is_of,
+    job_text,
+    workloads_by_job,
+)
 from makeway.cli.reading import (
     Document,
     annotation,
@@ -21,16 +31,6 @@ from makeway.cli.reading import (
     namespace_of,
     text_at,
     uid_of,
-)
-from makeway.cli.standing import (
-    ID,
-    SUBMITTED_BY,
-    group_of,
-    id_of,
-    is_group,
-    is_of,
-    job_text,
-    workloads_by_job,
 )
 from makeway.client import Client, NotFound
 from makeway.client.resources import JOBS, PODS, WORKLOADS
@@ -46,7 +46,7 @@ _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
 
 
-class Target(NamedTuple):
+class JobTarget(NamedTuple):
     """A Job, its Workload, or both; or pods without a Job. Never nothing of it."""
 
     job: Document | None
@@ -85,18 +85,18 @@ def user_name() -> str:
 
 
 async def find_job(client: Client, namespace: str, word: str) -> Document:
-    """The Job that is meant; Refusal if there is none."""
+    """The Job that is meant; RequestRefused if there is none."""
     target = await _find(client, namespace, word)
     if target.job is None:
-        raise Refusal(f"{target.text} belongs to no Job")
+        raise RequestRefused(f"{target.text} belongs to no Job")
     return target.job
 
 
-async def find_target(client: Client, namespace: str, word: str) -> Target:
+async def find_target(client: Client, namespace: str, word: str) -> JobTarget:
     """The Job and the Workload, as far as there are both."""
     target = await _find(client, namespace, word)
     if target.workload is None and target.job is not None:
-        return Target(target.job, await workload_of(client, target.job))
+        return JobTarget(target.job, await workload_of(client, target.job))
     return target
 
 
@@ -115,12 +115,12 @@ async def managed_pods(client: Client, namespace: str) -> list[Document]:
     return (await client.list(PODS, namespace, label_selector=f"{MANAGED}=true")).items
 
 
-def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[Target]:
+def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[JobTarget]:
     """What stands in queues without a Job: pods, groups of pods, and Workloads for themselves."""
     members: dict[tuple[str, str], list[Document]] = {}
     for pod in sorted(pods, key=_when):
         members.setdefault((namespace_of(pod), group_of(pod) or uid_of(pod)), []).append(pod)
-    found: list[Target] = []
+    found: list[JobTarget] = []
     for workload in workloads:
         owner = _controller_of(workload)
         key = text_at(owner, "uid")
@@ -129,15 +129,15 @@ def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[Ta
         elif owner and text_at(owner, "kind") != "Pod":
             continue
         own = members.pop((namespace_of(workload), key), [])
-        found.append(Target(None, workload, tuple(own)))
-    return [*found, *(Target(None, None, tuple(own)) for own in members.values())]
+        found.append(JobTarget(None, workload, tuple(own)))
+    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
 
 
 def _when(document: Document) -> tuple[str, str]:
     return text_at(document, "metadata", "creationTimestamp"), name_of(document)
 
 
-async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Target:
+async def _by_pod(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     """What a pod stands in a queue with: its Job, its group, or itself."""
     if not is_name(name) or not is_name(namespace):
         raise _missing(word, namespace)
@@ -147,9 +147,9 @@ async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Targe
         raise _missing(word, namespace) from None
     owner = _controller_of(pod)
     if text_at(owner, "kind") == "Job":
-        return Target(await _by_name(client, namespace, text_at(owner, "name"), word), None)
+        return JobTarget(await _by_name(client, namespace, text_at(owner, "name"), word), None)
     if not label(pod, MANAGED) and not label(pod, QUEUE_NAME):
-        raise Refusal(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
+        raise RequestRefused(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
     if group_of(pod):
         group = await _by_group(client, namespace, group_of(pod), word)
         return group._replace(part=name)
@@ -158,7 +158,7 @@ async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Targe
     return found
 
 
-async def _by_group(client: Client, namespace: str, group: str, word: str) -> Target:
+async def _by_group(client: Client, namespace: str, group: str, word: str) -> JobTarget:
     if not is_name(group) or not is_name(namespace):
         raise _missing(word, namespace)
     pods = [p for p in await managed_pods(client, namespace) if group_of(p) == group]
@@ -180,14 +180,14 @@ def _controller_of(document: Document) -> Document:
 # --- words ---
 
 
-async def _find(client: Client, namespace: str, word: str) -> Target:
+async def _find(client: Client, namespace: str, word: str) -> JobTarget:
     if word in LATEST:
-        return Target(await _latest(client), None)
+        return JobTarget(await _latest(client), None)
     kind, slash, rest = word.partition("/")
     if slash and kind in _WORKLOAD_WORDS:
         return await _by_workload(client, namespace, rest, word)
     if slash and kind in _JOB_WORDS:
-        return Target(await _by_name(client, namespace, rest, word), None)
+        return JobTarget(await _by_name(client, namespace, rest, word), None)
     if slash and kind in _POD_WORDS:
         return await _by_pod(client, namespace, rest, word)
     if slash:
@@ -195,20 +195,20 @@ async def _find(client: Client, namespace: str, word: str) -> Target:
     if word.isdecimal() and word.isascii() and len(word) <= DIGITS_MAX:
         numbered = await client.list(JOBS, label_selector=f"{ID}={int(word)}")
         if numbered.items:
-            return Target(numbered.items[0], None)
+            return JobTarget(numbered.items[0], None)
     return await _named(client, namespace, word, word)
 
 
-async def _named(client: Client, namespace: str, name: str, word: str) -> Target:
+async def _named(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     """A Job of that name goes before a Workload, a group, or a pod of that name."""
     try:
-        return Target(await _by_name(client, namespace, name, word), None)
-    except Refusal:
+        return JobTarget(await _by_name(client, namespace, name, word), None)
+    except RequestRefused:
         pass
     for way in (_by_workload, _by_group):
         try:
             return await way(client, namespace, name, word)
-        except Refusal:
+        except RequestRefused:
             continue
     return await _by_pod(client, namespace, name, word)
 
@@ -222,7 +222,7 @@ async def _by_name(client: Client, namespace: str, name: str, word: str) -> Docu
         raise _missing(word, namespace) from None
 
 
-async def _by_workload(client: Client, namespace: str, name: str, word: str) -> Target:
+async def _by_workload(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     if not is_name(name) or not is_name(namespace):
         raise _missing(word, namespace)
     try:
@@ -232,16 +232,20 @@ async def _by_workload(client: Client, namespace: str, name: str, word: str) -> 
     for owner in items_at(workload, "metadata", "ownerReferences"):
         if owner.get("kind") == "Job":
             try:
-                return Target(await client.get(JOBS, text_at(owner, "name"), namespace), workload)
+                return JobTarget(
+                    await client.get(JOBS, text_at(owner, "name"), namespace), workload
+                )
             except NotFound:
                 break
     pods = await managed_pods(client, namespace)
     units = units_of(pods, [workload])
-    return next((u for u in units if u.workload is workload), Target(None, workload))
+    return next((u for u in units if u.workload is workload), JobTarget(None, workload))
 
 
-def _missing(word: str, namespace: str) -> Refusal:
-    return Refusal(f"there is no job {word!r} in namespace {namespace}; see `makeway status --all`")
+def _missing(word: str, namespace: str) -> RequestRefused:
+    return RequestRefused(
+        f"there is no job {word!r} in namespace {namespace}; see `makeway status --all`"
+    )
 
 
 async def _latest(client: Client) -> Document:
@@ -250,5 +254,5 @@ async def _latest(client: Client) -> Document:
     listing = await client.list(JOBS, label_selector=ID)
     mine = [job for job in listing.items if annotation(job, SUBMITTED_BY) == user]
     if not mine:
-        raise Refusal(f"{user or 'nobody'} has not submitted a job yet")
+        raise RequestRefused(f"{user or 'nobody'} has not submitted a job yet")
     return max(mine, key=lambda job: id_of(job) or 0)

@@ -12,7 +12,7 @@ from textwrap import wrap
 from types import FrameType
 
 from makeway.api.times import DurationError, format_time, parse_duration
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
     except SimulationError as error:
-        raise Trouble(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -164,11 +164,11 @@ def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Tra
     if arguments.example is not None:
         cluster, trace = load_example(arguments.example)
         if arguments.files or arguments.trace:
-            raise Trouble("--example brings its own queues and jobs: leave out -f and --trace")
+            raise UsageError("--example brings its own queues and jobs: leave out -f and --trace")
         return cluster, _first(trace, arguments)
     trace = _trace_of(arguments)
     if not arguments.files and not trace.manifests:
-        raise Trouble(
+        raise UsageError(
             "which queues? give them with -f queues.yaml, or let"
             f" `makeway simulate init --trace {arguments.trace}` propose some"
         )
@@ -184,7 +184,7 @@ def _other_queues(arguments: argparse.Namespace) -> SimulatedCluster | str:
 
 def _trace_of(arguments: argparse.Namespace) -> Trace:
     if not arguments.trace:
-        raise Trouble("which jobs? give a trace with --trace FILE, or try --example borrow")
+        raise UsageError("which jobs? give a trace with --trace FILE, or try --example borrow")
     return _first(read_trace(arguments.trace, parse_mapping(arguments.map)), arguments)
 
 
@@ -192,7 +192,7 @@ def _first(trace: Trace, arguments: argparse.Namespace) -> Trace:
     if arguments.first is None:
         return trace
     if arguments.first < 1:
-        raise Trouble(f"--first {arguments.first}: write how many jobs, one at least")
+        raise UsageError(f"--first {arguments.first}: write how many jobs, one at least")
     return trace.first(arguments.first)
 
 
@@ -204,14 +204,14 @@ def _until(text: str | None) -> float | None:
             return float(text[:-1]) * 86_400
         return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
     except (ValueError, DurationError):
-        raise Trouble(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
+        raise UsageError(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
 def _write(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Trouble(f"{name}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _list_examples() -> None:

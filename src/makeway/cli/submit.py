@@ -16,14 +16,9 @@ from typing import NoReturn
 from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
-from makeway.cli.numbers import take_number
-from makeway.cli.priority import look_up_class
-from makeway.cli.reading import Document, name_of
-from makeway.cli.references import user_name
-from makeway.cli.spans import span_of
-from makeway.cli.standing import (
+from makeway.cli.job_state import (
     GIT_REVISION,
     ID,
     SUBMITTED_BY,
@@ -31,6 +26,11 @@ from makeway.cli.standing import (
     job_text,
     short_text,
 )
+from makeway.cli.numbers import take_number
+from makeway.cli.priority import look_up_class
+from makeway.cli.reading import Document, name_of
+from makeway.cli.references import user_name
+from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
 from makeway.cli.tables import print_document
 from makeway.client import Client
@@ -152,7 +152,7 @@ async def _stay(client: Client, job: Document, arguments: argparse.Namespace) ->
     if not _stays(arguments):
         return 0
     if arguments.follow:
-        ended = await Follower(client, job, {}).run(tells_standing=True)
+        ended = await Follower(client, job, {}).run(tells_state=True)
     else:
         ended = await wait_for_end(client, job)
     print(f"makeway: {job_text(job)} {ended.text}", file=sys.stderr)
@@ -165,10 +165,10 @@ async def _queue(client: Client, namespace: str, named: str | None) -> str:
     choice = f"there are: {', '.join(found)}" if found else "there is none; see `makeway apply`"
     if named:
         if named not in found:
-            raise Refusal(f"no LocalQueue {named} in namespace {namespace}; {choice}")
+            raise RequestRefused(f"no LocalQueue {named} in namespace {namespace}; {choice}")
         return named
     if len(found) != 1:
-        raise Refusal(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
+        raise RequestRefused(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
     return found[0]
 
 
@@ -181,7 +181,7 @@ class _DirectiveParser(argparse.ArgumentParser):
     where = ""
 
     def error(self, message: str) -> NoReturn:
-        raise Trouble(f"{self.where}: {message}")
+        raise UsageError(f"{self.where}: {message}")
 
 
 def _complete(arguments: argparse.Namespace) -> list[str]:
@@ -192,7 +192,7 @@ def _complete(arguments: argparse.Namespace) -> list[str]:
     else:
         command = _script(words, arguments)
     if not command:
-        raise Trouble("say what to run: makeway submit -q QUEUE -- COMMAND")
+        raise UsageError("say what to run: makeway submit -q QUEUE -- COMMAND")
     return command
 
 
@@ -205,7 +205,7 @@ def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise Trouble(f"{path} can't be read: {error.strerror}") from None
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             break
@@ -222,7 +222,7 @@ def _refuse_missing_script(words: Sequence[str], arguments: argparse.Namespace) 
     """What looks like a script was meant as one that lies here; after `--` it is a command."""
     is_script = any("/" in word or Path(word).suffix in SCRIPTS for word in words[:1])
     if is_script and not arguments.image and shutil.which(words[0]) is None:
-        raise Trouble(f"there is no script {words[0]} here; for a command, write -- before it")
+        raise UsageError(f"there is no script {words[0]} here; for a command, write -- before it")
 
 
 def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> None:
@@ -233,9 +233,9 @@ def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> Non
     try:
         found = parser.parse_args(shlex.split(text, comments=True))
     except ValueError as error:
-        raise Trouble(f"{where}: {error}") from None
+        raise UsageError(f"{where}: {error}") from None
     if found.words:
-        raise Trouble(f"{where}: {found.words[0]!r} is no option")
+        raise UsageError(f"{where}: {found.words[0]!r} is no option")
     for name, value in vars(found).items():
         written = getattr(arguments, name)
         if written is None:
@@ -248,7 +248,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
     except FileNotFoundError:
-        raise Trouble("the current directory is gone; name another with --workdir") from None
+        raise UsageError("the current directory is gone; name another with --workdir") from None
     return Surroundings(
         directory=str(here),
         user=user_name(),
@@ -263,7 +263,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
 def job_of(
     arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
 ) -> Document:
-    """Build the Job; Trouble names the option that is wrong."""
+    """Build the Job; UsageError names the option that is wrong."""
     name = arguments.name or f"{_base_name(command)}-{_suffix()}"
     annotations = {
         SUBMITTED_FROM: surroundings.directory,
@@ -317,7 +317,7 @@ def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str
     """Where it runs; one that was named has to be there, but for a container's own."""
     found = os.path.join(surroundings.directory, arguments.workdir or "")
     if arguments.workdir and not arguments.image and not os.path.isdir(found):
-        raise Trouble(f"--workdir {arguments.workdir}: there is no such directory")
+        raise UsageError(f"--workdir {arguments.workdir}: there is no such directory")
     return str(Path(found))
 
 
@@ -326,7 +326,7 @@ def _plain(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Trouble(f"{text!r} is not text in UTF-8") from None
+        raise UsageError(f"{text!r} is not text in UTF-8") from None
     return _EXPANDED.sub("$$", text)
 
 
@@ -347,9 +347,9 @@ def _requests(arguments: argparse.Namespace) -> dict[str, str]:
         except QuantityError:
             is_positive = False
         if not is_positive:
-            raise Trouble(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
+            raise UsageError(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
         if is_extended(resource) and parse_nanos(text) % NANOS_PER_UNIT:
-            raise Trouble(f"{option} {text}: {resource} comes in whole numbers")
+            raise UsageError(f"{option} {text}: {resource} comes in whole numbers")
         requests[resource] = text
     return requests
 
@@ -359,7 +359,7 @@ def _pairs(option: str, texts: Sequence[str] | None) -> Mapping[str, str]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Trouble(f"{option} {text}: write NAME=VALUE")
+            raise UsageError(f"{option} {text}: write NAME=VALUE")
         pairs[name] = value
     return pairs
 
@@ -369,10 +369,10 @@ def _counts(arguments: argparse.Namespace) -> Document:
     completions = _at_least("--completions", arguments.completions, 1)
     if arguments.array is not None:
         if completions is not None:
-            raise Trouble("--array says how many there are; leave out --completions")
+            raise UsageError("--array says how many there are; leave out --completions")
         found = _ARRAY.fullmatch(arguments.array)
         if found is None or found[2] == "0":
-            raise Trouble(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
+            raise UsageError(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
         count = int(found[1]) + 1
         at_once = parallelism or (int(found[2]) if found[2] else count)
         return {"completionMode": "Indexed", "completions": count, "parallelism": at_once}
@@ -383,7 +383,7 @@ def _counts(arguments: argparse.Namespace) -> Document:
 
 def _at_least(option: str, number: int | None, least: int) -> int | None:
     if number is not None and number < least:
-        raise Trouble(f"{option} {number}: write {least} or more")
+        raise UsageError(f"{option} {number}: write {least} or more")
     return number
 
 
@@ -392,7 +392,7 @@ def _times(arguments: argparse.Namespace) -> Document:
     if arguments.time_limit is not None:
         times["activeDeadlineSeconds"] = int(span_of("--time-limit", arguments.time_limit))
         if not times["activeDeadlineSeconds"]:
-            raise Trouble(f"--time-limit {arguments.time_limit}: write at least 1s")
+            raise UsageError(f"--time-limit {arguments.time_limit}: write at least 1s")
     if arguments.ttl is not None:
         times["ttlSecondsAfterFinished"] = int(span_of("--ttl", arguments.ttl))
     return times

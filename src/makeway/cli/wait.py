@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from makeway.cli import connect
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
+from makeway.cli.job_state import job_text
 from makeway.cli.reading import items_at
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
-from makeway.cli.standing import job_text
 from makeway.client import Client, NotFound, Reflector, Resource, Synced
 
 Document = dict[str, Any]
@@ -72,7 +72,7 @@ def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
     async def story(client: Client, namespace: str) -> int:
         resource, names = await connect.find_target(client, arguments.words)
         if not names:
-            raise Trouble("name an object")
+            raise UsageError("name an object")
         # Only what is waited for to come may be missing at first.
         if arguments.condition not in ("create", "delete"):
             for name in names:
@@ -118,7 +118,7 @@ def test_of(text: str) -> Test:
         return lambda document: _condition(document, name) == (value or "True").lower()
     found = re.fullmatch(r"\{?\.?([\w.\[\]-]+)\}?(?:=(.*))?", rest) if kind == "jsonpath" else None
     if found is None:
-        raise Trouble(
+        raise UsageError(
             f"--for {text}: write create, delete, condition=NAME or jsonpath={{.path}}=VALUE"
         )
     path, wanted = found[1], found[2]

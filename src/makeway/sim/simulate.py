@@ -12,11 +12,11 @@ from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Watch, World
 
-Files = str | Path | Sequence[str | Path]
+FileNames = str | Path | Sequence[str | Path]
 
 
 def simulate(
-    queues: Files | SimulatedCluster = (),
+    queues: FileNames | SimulatedCluster = (),
     trace: str | Path | Trace = "",
     *,
     map: str = "",
@@ -59,7 +59,7 @@ def simulate(
 
 def compare(
     first: Result,
-    queues: Files | SimulatedCluster,
+    queues: FileNames | SimulatedCluster,
     *,
     queue: str | None = None,
     until: float | None = None,

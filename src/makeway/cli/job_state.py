@@ -63,7 +63,7 @@ STYLES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobState:
     job: Document  # the first of its pods, or else its Workload, where there is no Job
     workload: Document | None  # None: nobody has made one
     kind: str = JOB
@@ -124,9 +124,9 @@ class Standing:
         }
 
 
-def standing_of(job: Document, workload: Document | None, now: float) -> Standing:
+def state_of(job: Document, workload: Document | None, now: float) -> JobState:
     status = _status(job, workload)
-    bare = Standing(
+    bare = JobState(
         job=job,
         workload=workload,
         status=status,
@@ -137,15 +137,15 @@ def standing_of(job: Document, workload: Document | None, now: float) -> Standin
     return _with_spans(bare, now)
 
 
-def standing_without_job(
+def state_without_job(
     pods: tuple[Document, ...], workload: Document | None, now: float
-) -> Standing:
+) -> JobState:
     """Of what stands in a queue for itself; there are pods or there is a Workload."""
     lead = pods[0] if pods else workload
     assert lead is not None
     group = is_group(pods, workload)
     status = _status_without_job(pods, workload)
-    bare = Standing(
+    bare = JobState(
         job=lead,
         workload=workload,
         kind=POD_GROUP if group else POD if pods else WORKLOAD,
@@ -158,13 +158,13 @@ def standing_without_job(
     return _with_spans(bare, now)
 
 
-def _with_spans(standing: Standing, now: float) -> Standing:
-    admitted, ended = _admitted_at(standing.job, standing.workload), standing.ended_at
+def _with_spans(state: JobState, now: float) -> JobState:
+    admitted, ended = _admitted_at(state.job, state.workload), state.ended_at
     waited_until = admitted if admitted is not None else ended if ended is not None else now
-    waited = max(0.0, waited_until - standing.created_at)
-    started = None if standing.status in NOT_BEGUN else _started_at(standing, admitted)
+    waited = max(0.0, waited_until - state.created_at)
+    started = None if state.status in NOT_BEGUN else _started_at(state, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
-    return replace(standing, wait_s=waited if standing.queue else None, run_s=ran)
+    return replace(state, wait_s=waited if state.queue else None, run_s=ran)
 
 
 def _status(job: Document, workload: Document | None) -> str:
@@ -285,13 +285,13 @@ def _said(found: Document | None) -> str:
     return message or text_at(found, "reason")
 
 
-def _started_at(standing: Standing, admitted: float | None) -> float | None:
+def _started_at(state: JobState, admitted: float | None) -> float | None:
     """Since when its pods run, as far as anybody has noted it; None: they never have."""
-    ready = condition(standing.workload, "PodsReady")
+    ready = condition(state.workload, "PodsReady")
     # Later transitions tell of pods that were lost or have ended, not of the beginning.
-    if is_so(standing.workload, "PodsReady") and text_at(ready, "reason") == "Started":
+    if is_so(state.workload, "PodsReady") and text_at(ready, "reason") == "Started":
         return moment_at(ready, "lastTransitionTime")
-    started = moment_at(standing.job, "status", "startTime")
+    started = moment_at(state.job, "status", "startTime")
     return admitted if started is None else started
 
 
@@ -317,16 +317,16 @@ def _end_of(kind: str, job: Document, workload: Document | None) -> float | None
     return moment_at(finished, "lastTransitionTime")
 
 
-def with_pods(standing: Standing, pods: Iterable[Document]) -> Standing:
+def with_pods(state: JobState, pods: Iterable[Document]) -> JobState:
     """Why a job that may run does not: what its pods say of nodes and containers."""
-    if standing.status not in (ADMITTED, PENDING) or is_so(standing.workload, "Evicted"):
-        return standing
+    if state.status not in (ADMITTED, PENDING) or is_so(state.workload, "Evicted"):
+        return state
     for pod in pods:
         scheduled = condition(pod, "PodScheduled")
         is_held_back = text_at(scheduled, "reason") == "SchedulingGated"
         if scheduled is not None and not is_held_back and not is_so(pod, "PodScheduled"):
-            return replace(standing, reason=f"no node for its pods: {_said(scheduled)}")
-    return standing
+            return replace(state, reason=f"no node for its pods: {_said(scheduled)}")
+    return state
 
 
 # --- pods without a Job ---
