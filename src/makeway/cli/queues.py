@@ -22,7 +22,7 @@ from makeway.cli.reading import (
     namespace_of,
     text_at,
 )
-from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely
+from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
 from makeway.cli.terminal import Pen
 from makeway.client import Client
 from makeway.client.resources import COHORTS, LOCAL_QUEUES, QUEUES
@@ -153,6 +153,10 @@ class Row(NamedTuple):
     limits: str = ""  # of borrowing and lending, where there are any
 
     @property
+    def title(self) -> str:
+        return f"{self.flavor} {self.resource}"
+
+    @property
     def text(self) -> str:
         own, used = (format_amount(self.resource, n) for n in (self.nominal, self.used))
         borrowed = format_amount(self.resource, self.borrowed)
@@ -240,7 +244,7 @@ class Drawing:
             text = f"{row._replace(borrowed=0).text} used"
             if row.borrowed:
                 text += f", {format_amount(row.resource, row.borrowed)} of it lent"
-            yield f"{inner}{row.flavor} {row.resource}: {text}"
+            yield f"{inner}{row.title}: {text}"
         for index, child in enumerate(children):
             is_last = index == len(children) - 1
             start = below + (self._tree.last if is_last else self._tree.child)
@@ -264,11 +268,11 @@ class Drawing:
             self._state(queue)
         )
         rows = rows_of(queue)
-        width = max((len(f"{row.flavor} {row.resource}") for row in rows), default=0)
+        width = max((width_of(row.title) for row in rows), default=0)
         bars = [self._bar(row) for row in rows]
         longest = max((length for _, length in bars), default=0)
         for row, (bar, length) in zip(rows, bars, strict=True):
-            title = f"{row.flavor} {row.resource}".ljust(width)
+            title = row.title + " " * (width - width_of(row.title))
             limits = f" ({row.limits})" if self._is_wide and row.limits else ""
             yield f"{below}   {title}  {bar}{' ' * (longest - length)}  {row.text}{limits}"
         if self._is_wide:

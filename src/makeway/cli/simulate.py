@@ -13,6 +13,7 @@ from types import FrameType
 
 from makeway.api.times import DurationError, format_time, parse_duration
 from makeway.cli.command import Command, UsageError
+from makeway.cli.tables import aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
@@ -230,7 +231,9 @@ def _print_tables(first: Result, second: Result | None) -> None:
     found = tables(first) if second is None else comparison_tables(first, second)
     for table in found:
         print()
-        print("\n".join(table.lines()))
+        print(table.title)
+        for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
+            print(f"  {line}".rstrip())
     for result in filter(None, (first, second)):
         _print_longest(result, is_labelled=second is not None)
         _print_never_fits(result)

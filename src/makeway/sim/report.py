@@ -7,7 +7,7 @@ beside the data.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -379,19 +379,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
-
-    def lines(self) -> Iterator[str]:
-        widths = [
-            max(len(column), *(len(row[i]) for row in self.rows)) if self.rows else len(column)
-            for i, column in enumerate(self.columns)
-        ]
-        yield self.title
-        for row in (self.columns, *self.rows):
-            cells = [
-                f"{cell:<{width}}" if i == 0 else f"{cell:>{width}}"
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            yield ("  " + "  ".join(cells)).rstrip()
 
 
 WAIT_COLUMNS = ("jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran")
