@@ -7,9 +7,9 @@ whole set; none knows of another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from makeway.api.batch import Job, Namespace, Pod, PodSpec, all_containers
 from makeway.api.configuration import Configuration
@@ -28,7 +28,6 @@ from makeway.api.queueing import (
     Workload,
     WorkloadPriorityClass,
 )
-from makeway.cli.reading import at
 
 MEMORY_LEAST = 1024**2  # bytes; nobody means less
 CORES_MOST = 500  # per pod; nobody means more
@@ -82,9 +81,9 @@ def units_of_requests(files: ManifestSet) -> Iterator[Advice]:
                 for what in ("requests", "limits"):
                     amounts = getattr(container.resources, what)
                     path = f"{base}.{part}[{number}].resources.{what}"
-                    written = at(container.resources.document, what)
+                    document: Mapping[str, Any] = container.resources.document or {}
                     for resource, amount in amounts.items():
-                        text = at(written, resource)
+                        text = document[what][resource]
                         yield from _odd_amount(index, path, resource, amount, text)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
+from makeway.api.batch import Job
+from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
-from makeway.cli.reading import Document, is_so, name_of, namespace_of
+from makeway.cli.job_state import Lead, is_true
 from makeway.cli.references import HELP, JobTarget, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
-from makeway.client import Client, NotFound, Resource
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.cli.views import RESOURCES, fetch_all
+from makeway.client import Client, NotFound
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +49,8 @@ async def _targets(
     client: Client, namespace: str, arguments: argparse.Namespace
 ) -> tuple[list[JobTarget], int]:
     if arguments.all:
-        jobs = [JobTarget(job, None) for job in (await client.list(JOBS, namespace)).items]
-        workloads = (await client.list(WORKLOADS, namespace)).items
+        jobs = [JobTarget(job, None) for job in await fetch_all(client, Job, namespace)]
+        workloads = await fetch_all(client, Workload, namespace)
         units = units_of(await managed_pods(client, namespace), workloads)
         pods = [unit for unit in units if unit.pods or unit.group]
         return [target for target in (*jobs, *pods) if not _has_ended(target)], 0
@@ -74,8 +76,8 @@ async def _targets(
 
 def _has_ended(target: JobTarget) -> bool:
     if target.job is None:
-        return is_so(target.workload, "Finished")
-    return is_so(target.job, "Complete") or is_so(target.job, "Failed")
+        return is_true(target.workload, "Finished")
+    return is_true(target.job, "Complete") or is_true(target.job, "Failed")
 
 
 def _agrees(targets: list[JobTarget]) -> bool:
@@ -86,27 +88,24 @@ def _agrees(targets: list[JobTarget]) -> bool:
 
 
 async def _cancel(client: Client, target: JobTarget) -> None:
-    are_there = [
-        await _delete(client, resource, document) for resource, document in _parts_of(target)
-    ]
-    word = "cancelled" if any(are_there) else "is gone already"
+    were_there = [await _delete(client, part) for part in _parts_of(target)]
+    word = "cancelled" if any(were_there) else "is gone already"
     print(f"{target.text} {word}", flush=True)
 
 
-def _parts_of(target: JobTarget) -> list[tuple[Resource, Document]]:
+def _parts_of(target: JobTarget) -> list[Lead]:
     """What to delete. A pod's Workload goes with it; a group's would wait for other pods."""
     if target.job is not None:
-        return [(JOBS, target.job)]
-    pods = [(PODS, pod) for pod in target.pods]
-    if target.workload is not None and (target.group or not pods):
-        return [*pods, (WORKLOADS, target.workload)]
-    return pods
+        return [target.job]
+    if target.workload is not None and (target.group or not target.pods):
+        return [*target.pods, target.workload]
+    return [*target.pods]
 
 
-async def _delete(client: Client, resource: Resource, document: Document) -> bool:
-    """False if it is gone."""
+async def _delete(client: Client, part: Lead) -> bool:
+    """False if the object is gone already."""
     try:
-        await client.delete(resource, name_of(document), namespace_of(document))
+        await client.delete(RESOURCES[type(part)], part.metadata.name, part.metadata.namespace)
     except NotFound:
         return False
     return True

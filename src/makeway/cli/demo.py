@@ -23,7 +23,6 @@ from typing import Any
 
 from makeway.api.manifests import read_manifests, write_yaml
 from makeway.cli.command import Command, UsageError
-from makeway.cli.reading import items_at
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
@@ -81,7 +80,7 @@ class Story:
         before = self._seen.get(job, {})
         now = {
             c["type"]: (c["status"], c["reason"], c["message"])
-            for c in items_at(workload, "status", "conditions")
+            for c in (workload.get("status") or {}).get("conditions") or ()
         }
         self._seen[job] = now
         for verb, text in news(before, now):

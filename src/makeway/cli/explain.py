@@ -7,26 +7,21 @@ import re
 import time
 from collections.abc import Mapping
 
+from makeway.api.batch import Job, StatusCondition
 from makeway.api.labels import QUEUE_NAME
+from makeway.api.meta import Condition, ObjectMeta
+from makeway.api.queueing import Workload
+from makeway.api.times import parse_time
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.job_state import check_texts, short_text, state_of, state_without_job
-from makeway.cli.reading import (
-    Document,
-    condition,
-    is_so,
-    items_at,
-    label,
-    moment_at,
-    name_of,
-    text_at,
-    uid_of,
-)
+from makeway.cli.job_state import check_texts, condition, is_true, short_text, state_of
 from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.cli.views import fetch
 from makeway.client import Client, NotFound
-from makeway.client.resources import EVENTS, JOBS, WORKLOADS
+from makeway.client.client import Document
+from makeway.client.resources import EVENTS, WORKLOADS
 
 EVENTS_SHOWN = 5
 JOBS_ASKED_MAX = 30  # whose names are looked up
@@ -61,19 +56,18 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
     events = await _events(client, target)
     if target.workload is None:
         lines = _without_workload(target.job) if target.job is not None else _pod_lines(target)
-        about = target.job if target.job is not None else target.pods[0]
-        return _document(about, [*lines, *_event_lines(events)])
+        return _document(target.metadata, [*lines, *_event_lines(events)])
     try:
         # A subresource is addressed like a part of the name.
-        name = f"{name_of(target.workload)}/explanation"
+        name = f"{target.workload.metadata.name}/explanation"
         document = await client.get(WORKLOADS, name, target.namespace)
     except NotFound:
-        document = _document(target.workload, _state_lines(target))
+        document = _document(target.workload.metadata, _state_lines(target, target.workload))
     lines = [str(line) for line in document.get("lines") or ()]
     # What a check says of itself stands in the Workload alone.
     lines += [text for text in check_texts(target.workload) if ": " in text]
-    if target.job is not None and target.workload["spec"].get("active") is False:
-        lines.append(f"`makeway resume {short_text(target.job)}` lets it try again")
+    if target.job is not None and not target.workload.spec.active:
+        lines.append(f"`makeway resume {short_text(target.job.metadata)}` lets it try again")
     document["lines"] = [*lines, *_loss_lines(target.workload), *_event_lines(events)]
     return document
 
@@ -87,22 +81,22 @@ async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     for key in _workloads_in(document)[:JOBS_ASKED_MAX]:
         namespace, _, name = key.partition("/")
         try:
-            workload = await client.get(WORKLOADS, name, namespace)
-            for owner in items_at(workload, "metadata", "ownerReferences"):
-                if owner.get("kind") == "Job":
-                    job = await client.get(JOBS, text_at(owner, "name"), namespace)
-                    found[key] = " ".join(("job", *dict.fromkeys((short_text(job), name_of(job)))))
+            workload = await fetch(client, Workload, name, namespace)
+            for owner in workload.metadata.owner_references:
+                if owner.kind == "Job":
+                    job = (await fetch(client, Job, owner.name, namespace)).metadata
+                    found[key] = " ".join(("job", *dict.fromkeys((short_text(job), job.name))))
         except NotFound:
             continue  # it has gone meanwhile
     return found
 
 
 def _workloads_in(document: Document) -> list[str]:
-    helps = [key for help in items_at(document, "helps") for key in help.get("workloads") or ()]
-    holders = [text_at(holder, "workload") for holder in items_at(document, "holders")]
+    helps = [key for help in document.get("helps") or () for key in help.get("workloads") or ()]
+    holders = [holder["workload"] for holder in document.get("holders") or ()]
     others = [*(document.get("ahead") or ()), *(document.get("wouldPreempt") or ())]
-    keys = [text_at(document, "workload"), *holders, *helps, *others]
-    return [key for key in dict.fromkeys(keys) if any(key in line for line in document["lines"])]
+    keys = dict.fromkeys([document.get("workload"), *holders, *helps, *others])
+    return [key for key in keys if key and any(key in line for line in document["lines"])]
 
 
 def _with_jobs(line: str, names: Mapping[str, str]) -> str:
@@ -114,73 +108,63 @@ def _with_jobs(line: str, names: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda found: f"{names[found[1]]} ({found[1]})", line)
 
 
-def _document(about: Document, lines: list[str]) -> Document:
-    metadata = {key: about["metadata"].get(key) for key in ("name", "namespace")}
+def _document(about: ObjectMeta, lines: list[str]) -> Document:
     return {
         "apiVersion": "makeway.dev/v1",
         "kind": "Explanation",
-        "metadata": metadata,
+        "metadata": {"name": about.name, "namespace": about.namespace},
         "lines": lines,
     }
 
 
-def _without_workload(job: Document) -> list[str]:
-    queue = label(job, QUEUE_NAME)
+def _without_workload(job: Job) -> list[str]:
+    name, queue = job.metadata.name, job.metadata.labels.get(QUEUE_NAME)
     if not queue:
         return [
-            f"{name_of(job)} is in no queue: it has no label {QUEUE_NAME}",
+            f"{name} is in no queue: it has no label {QUEUE_NAME}",
             "Makeway leaves such Jobs alone",
         ]
-    if is_so(job, "Complete") or is_so(job, "Failed"):
-        return [f"{name_of(job)} has ended, and its Workload is gone"]
-    return [f"{name_of(job)} shall go to LocalQueue {queue}; no Workload was made for it yet"]
+    if is_true(job, "Complete") or is_true(job, "Failed"):
+        return [f"{name} has ended, and its Workload is gone"]
+    return [f"{name} shall go to LocalQueue {queue}; no Workload was made for it yet"]
 
 
 def _pod_lines(target: JobTarget) -> list[str]:
     """Pods that have no Workload yet."""
-    state = state_without_job(target.pods, None, time.time())
+    state = state_of(None, None, time.time(), target.pods)
     return [f"{target.text} shall go to LocalQueue {state.queue}; {state.reason}"]
 
 
-def _state_lines(target: JobTarget) -> list[str]:
-    """How it stands by its conditions, for servers that explain nothing themselves."""
-    workload = target.workload or {}
-    lines = []
-    if target.job is not None:
-        state = state_of(target.job, workload, time.time())
-    else:
-        state = state_without_job(target.pods, workload, time.time())
+def _state_lines(target: JobTarget, workload: Workload) -> list[str]:
+    """The state by its conditions, for servers that explain nothing themselves."""
+    state = state_of(target.job, workload, time.time(), target.pods)
     reason = f": {state.reason}" if state.reason else ""
-    lines.append(f"{state.name} is {state.status}{reason}")
-    for type_ in _CONDITIONS:
-        found = condition(workload, type_)
-        if found is not None:
-            lines.append(_condition_line(found))
-    return lines
+    found = (condition(workload, type_) for type_ in _CONDITIONS)
+    lines = (_condition_line(entry) for entry in found if entry is not None)
+    return [f"{state.name} is {state.status}{reason}", *lines]
 
 
-def _loss_lines(workload: Document) -> list[str]:
+def _loss_lines(workload: Workload) -> list[str]:
     """Who took its place: that it was stopped, and for whom."""
-    found = [condition(workload, type_) for type_ in _LOSSES if is_so(workload, type_)]
-    by_message = {text_at(entry, "message"): entry for entry in found if entry is not None}
+    found = [condition(workload, type_) for type_ in _LOSSES if is_true(workload, type_)]
+    by_message = {entry.message: entry for entry in found if entry is not None}
     lines = [_condition_line(entry) for entry in by_message.values()]
     return ["It was stopped before:", *(f"- {line}" for line in lines)] if lines else []
 
 
-def _condition_line(found: Document) -> str:
-    since = moment_at(found, "lastTransitionTime")
+def _condition_line(found: Condition | StatusCondition) -> str:
+    since = found.last_transition_time
     ago = "" if since is None else f", {span_text(time.time() - since)} ago"
-    message = " ".join(text_at(found, "message").split())
-    reason = text_at(found, "reason")
-    return f"{text_at(found, 'type')}={text_at(found, 'status')} ({reason}{ago}): {message}"
+    message = " ".join(found.message.split())
+    return f"{found.type}={found.status} ({found.reason}{ago}): {message}"
 
 
 async def _events(client: Client, target: JobTarget) -> list[Document]:
     """The latest about the Job or pods and their Workload, oldest first."""
     found: list[Document] = []
-    for document in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):
-        if document is not None:
-            selector = f"involvedObject.uid={uid_of(document)}"
+    for part in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):
+        if part is not None:
+            selector = f"involvedObject.uid={part.metadata.uid}"
             listing = await client.list(EVENTS, target.namespace, field_selector=selector)
             found += listing.items
     return sorted(found, key=_when)[-EVENTS_SHOWN:]
@@ -188,17 +172,17 @@ async def _events(client: Client, target: JobTarget) -> list[Document]:
 
 def _when(event: Document) -> tuple[str, int]:
     """Times are whole seconds; within one, the order of writing tells."""
-    revision = text_at(event, "metadata", "resourceVersion")
-    return text_at(event, "lastTimestamp"), int(revision) if revision.isdecimal() else 0
+    revision = event["metadata"].get("resourceVersion") or ""
+    return event.get("lastTimestamp") or "", int(revision) if revision.isdecimal() else 0
 
 
 def _event_lines(events: list[Document]) -> list[str]:
     lines = []
     for event in events:
-        at = moment_at(event, "lastTimestamp")
-        ago = "" if at is None else f"{span_text(time.time() - at)} ago, "
-        message = " ".join(text_at(event, "message").split())
-        lines.append(f"- {ago}{text_at(event, 'reason')}: {message}")
+        at = event.get("lastTimestamp")
+        ago = f"{span_text(time.time() - parse_time(at))} ago, " if at else ""
+        message = " ".join((event.get("message") or "").split())
+        lines.append(f"- {ago}{event.get('reason') or ''}: {message}")
     return ["What happened to it last:", *lines] if lines else []
 
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from makeway.api.batch import Job, Pod
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure, is_pod_of
+from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure
 from makeway.cli.job_state import (
     ENDED,
     FAILED,
@@ -20,16 +21,16 @@ from makeway.cli.job_state import (
     SUCCEEDED,
     JobState,
     id_of,
+    pods_by_job,
 )
-from makeway.cli.reading import Document, label, name_of, namespace_of
 from makeway.cli.spans import span_of, span_text
 from makeway.cli.status import add_filters, cut, job_states, listing, reference_of, with_namespaces
 from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.client.resources import PODS
 
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS", "REASON")
-Pods = dict[tuple[str, str], list[Document]]  # by namespace and name of the job
+Pods = dict[str, list[Pod]]  # by uid of the Job
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,17 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         shown = [state for _, state in sorted(ended, key=lambda pair: pair[0])]
         where = "" if arguments.all_namespaces else namespace
-        _print(shown, await _pods(client, where), now, arguments)
+        pods = pods_by_job(await fetch_all(client, Pod, where, label_selector=JOB_NAME))
+        _print(shown, pods, now, arguments)
         return 0
 
     return connect.converse(arguments, story)
-
-
-async def _pods(client: Client, namespace: str) -> Pods:
-    pods: Pods = {}
-    for pod in (await client.list(PODS, namespace, label_selector=JOB_NAME)).items:
-        pods.setdefault((namespace_of(pod), label(pod, JOB_NAME)), []).append(pod)
-    return pods
 
 
 def _print(shown: list[JobState], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
@@ -86,20 +81,16 @@ def _print(shown: list[JobState], pods: Pods, now: float, arguments: argparse.Na
 
 def exit_code(state: JobState, pods: Pods) -> int:
     own = _pods_of(state, pods)
-    if state.kind == JOB:
-        return end_of(state.job, own).code
+    if isinstance(state.lead, Job):
+        return end_of(state.lead, own).code
     if state.status == SUCCEEDED:
         return 0
     failure = first_failure(own)
     return EXIT_UNKNOWN if failure is None else failure.code
 
 
-def _pods_of(state: JobState, pods: Pods) -> Sequence[Document]:
-    job = state.job
-    if state.kind != JOB:
-        return state.pods
-    own = pods.get((namespace_of(job), name_of(job)), [])
-    return [pod for pod in own if is_pod_of(pod, job)]
+def _pods_of(state: JobState, pods: Pods) -> Sequence[Pod]:
+    return pods.get(state.metadata.uid, []) if state.kind == JOB else state.pods
 
 
 def _with_message(state: JobState, pods: Pods) -> JobState:
@@ -111,7 +102,7 @@ def _with_message(state: JobState, pods: Pods) -> JobState:
 
 
 def _row(state: JobState, code: int, now: float, is_wide: bool) -> list[Cell]:
-    number, ended = id_of(state.job), state.ended_at
+    number, ended = id_of(state.metadata), state.ended_at
     cells = [
         Cell("-" if number is None else str(number)),
         Cell(state.name),

@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from makeway.api.labels import HOLD
+from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
-from makeway.cli.reading import Document, annotation, is_so, name_of
+from makeway.cli.job_state import is_true
 from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.client import ApiError, Client, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
@@ -84,10 +85,10 @@ async def set_active(
             target = await find_target(client, namespace, name)
             workload = _workload_in(target)
             where, patch = target.namespace, {"spec": {"active": is_active}}
-            await client.patch(WORKLOADS, name_of(workload), where, patch=patch)
-            if is_active and target.job is not None and annotation(target.job, HOLD):
+            await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
+            if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
                 lifted = {"metadata": {"annotations": {HOLD: None}}}
-                await client.patch(JOBS, name_of(target.job), where, patch=lifted)
+                await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
             print(f"{target.text} {word}", flush=True)
         except (ApiError, RequestRefused) as error:
             print(f"makeway: {error}", file=sys.stderr)
@@ -95,8 +96,8 @@ async def set_active(
     return code
 
 
-def _workload_in(target: JobTarget) -> Document:
-    if target.job is not None and (is_so(target.job, "Complete") or is_so(target.job, "Failed")):
+def _workload_in(target: JobTarget) -> Workload:
+    if is_true(target.job, "Complete") or is_true(target.job, "Failed"):
         raise RequestRefused(f"{target.text} has ended")
     if target.workload is None:
         raise RequestRefused(f"{target.text} has no Workload, so it is in no queue (yet)")

@@ -1,6 +1,6 @@
-"""How a job stands: one word, since when, and why it waits; from the Job and its Workload.
+"""The state of a job: one word, since when, and why it waits; from the Job and its Workload.
 
-What stands in a queue without a Job stands alike: a pod, a group of pods, a Workload for itself.
+A pod, a group of pods or a Workload that is in a queue without a Job has a state as well.
 
     pending ──► reserved ──► admitted ──► running ──► succeeded, failed
        ▲  ▲                                  │
@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from makeway.api.batch import Job, Pod, StatusCondition
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
@@ -20,22 +22,9 @@ from makeway.api.labels import (
     PRIORITY_CLASS,
     QUEUE_NAME,
 )
+from makeway.api.meta import Condition, ObjectMeta
+from makeway.api.queueing import ClusterQueue, Workload
 from makeway.api.times import format_time
-from makeway.cli.reading import (
-    Document,
-    annotation,
-    at,
-    condition,
-    count_at,
-    is_so,
-    items_at,
-    label,
-    moment_at,
-    name_of,
-    namespace_of,
-    text_at,
-    uid_of,
-)
 
 ID = "makeway.dev/id"  # label of a Job: its short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
@@ -49,7 +38,7 @@ SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
 ENDED = frozenset((SUCCEEDED, FAILED))
 OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
-JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may stand in a queue
+JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
 STYLES: Mapping[str, str] = {
     HELD: "dim",
     PENDING: "yellow",
@@ -62,331 +51,329 @@ STYLES: Mapping[str, str] = {
 }
 
 
+Lead = Job | Pod | Workload
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    job: Document  # the first of its pods, or else its Workload, where there is no Job
-    workload: Document | None  # None: nobody has made one
+    lead: Lead  # the Job; without one, the first of the pods, or else the Workload
+    workload: Workload | None  # None: no Workload was made
     kind: str = JOB
-    pods: tuple[Document, ...] = ()  # where there is no Job
+    pods: tuple[Pod, ...] = ()  # where there is no Job
     status: str
     reason: str  # why it does not run; empty when it does, or has
-    wait_s: float | None  # until it was admitted, or until now; None: it is in no queue
-    run_s: float | None  # None: it has not begun
+    wait_s: float | None = None  # until it was admitted, or until now; None: it is in no queue
+    run_s: float | None = None  # None: it has not begun
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return self.lead.metadata
 
     @property
     def name(self) -> str:
-        return (group_of(self.job) if self.kind == POD_GROUP else "") or name_of(self.job)
+        return (group_of(self.metadata) if self.kind == POD_GROUP else "") or self.metadata.name
 
     @property
     def queue(self) -> str:
-        return label(self.job, QUEUE_NAME) or text_at(self.workload, "spec", "queueName")
+        named = "" if self.workload is None else self.workload.spec.queue_name
+        return self.metadata.labels.get(QUEUE_NAME) or named
 
     @property
     def created_at(self) -> float:
-        return moment_at(self.job, "metadata", "creationTimestamp") or 0.0
+        return self.metadata.creation_timestamp or 0.0
+
+    @property
+    def submitted_by(self) -> str:
+        return self.metadata.annotations.get(SUBMITTED_BY, "")
 
     @property
     def ended_at(self) -> float | None:
-        return _end_of(self.kind, self.job, self.workload)
+        if isinstance(self.lead, Job):
+            return ended_at(self.lead)
+        finished = _if_true(self.workload, "Finished")
+        return None if finished is None else finished.last_transition_time
 
     @property
     def priority(self) -> int | None:
-        found = at(self.workload, "spec", "priority")
-        return found if isinstance(found, int) else None
+        return None if self.workload is None else self.workload.spec.priority
 
     @property
     def evictions(self) -> int:
         """How often it was stopped, as far as its Workload remembers."""
-        stats = items_at(self.workload, "status", "schedulingStats", "evictions")
-        requeues = count_at(self.workload, "status", "requeueState", "count")
-        return sum(count_at(entry, "count") for entry in stats) or requeues
+        if self.workload is None:
+            return 0
+        stats, requeues = self.workload.status.scheduling_stats, self.workload.status.requeue_state
+        stopped = 0 if stats is None else sum(entry.count for entry in stats.evictions)
+        return stopped or (0 if requeues is None else requeues.count or 0)
 
-    def as_row(self) -> Document:
+    def as_row(self) -> dict[str, Any]:
         """For programs."""
-        ended = self.ended_at
+        metadata, ended = self.metadata, self.ended_at
         return {
-            "id": id_of(self.job),
+            "id": id_of(metadata),
             "name": self.name,
             "kind": self.kind,
-            "namespace": namespace_of(self.job),
+            "namespace": metadata.namespace,
             "queue": self.queue or None,
             "status": self.status,
             "reason": self.reason or None,
             "priority": self.priority,
-            "priorityClass": label(self.job, PRIORITY_CLASS) or None,
-            "submittedBy": annotation(self.job, SUBMITTED_BY) or None,
-            "createdAt": text_at(self.job, "metadata", "creationTimestamp"),
+            "priorityClass": metadata.labels.get(PRIORITY_CLASS) or None,
+            "submittedBy": self.submitted_by or None,
+            "createdAt": format_time(self.created_at),
             "endedAt": None if ended is None else format_time(ended),
             "waitSeconds": self.wait_s,
             "runSeconds": self.run_s,
             "evictions": self.evictions,
-            "workload": None if self.workload is None else name_of(self.workload),
+            "workload": None if self.workload is None else self.workload.metadata.name,
         }
 
 
-def state_of(job: Document, workload: Document | None, now: float) -> JobState:
-    status = _status(job, workload)
-    bare = JobState(
-        job=job,
-        workload=workload,
-        status=status,
-        reason=_reason(job, workload, status, now),
-        wait_s=None,
-        run_s=None,
-    )
-    return _with_spans(bare, now)
-
-
-def state_without_job(
-    pods: tuple[Document, ...], workload: Document | None, now: float
+def state_of(
+    job: Job | None, workload: Workload | None, now: float, pods: tuple[Pod, ...] = ()
 ) -> JobState:
-    """Of what stands in a queue for itself; there are pods or there is a Workload."""
-    lead = pods[0] if pods else workload
+    """Of a Job; or, where there is none, of pods or of a Workload for itself."""
+    lead = job or (pods[0] if pods else workload)
     assert lead is not None
-    group = is_group(pods, workload)
-    status = _status_without_job(pods, workload)
+    kind = JOB
+    if job is None:
+        kind = POD_GROUP if is_group(pods, workload) else POD if pods else WORKLOAD
+    status = _status_without_job(pods, workload) if job is None else _status(job, workload)
+    reason = _reason(job, pods, workload, status, now)
     bare = JobState(
-        job=lead,
-        workload=workload,
-        kind=POD_GROUP if group else POD if pods else WORKLOAD,
-        pods=pods,
-        status=status,
-        reason=_reason_without_job(pods, workload, status, now),
-        wait_s=None,
-        run_s=None,
+        lead=lead, workload=workload, kind=kind, pods=pods, status=status, reason=reason
     )
-    return _with_spans(bare, now)
-
-
-def _with_spans(state: JobState, now: float) -> JobState:
-    admitted, ended = _admitted_at(state.job, state.workload), state.ended_at
+    admitted, ended = _admitted_at(bare), bare.ended_at
     waited_until = admitted if admitted is not None else ended if ended is not None else now
-    waited = max(0.0, waited_until - state.created_at)
-    started = None if state.status in NOT_BEGUN else _started_at(state, admitted)
+    waited = max(0.0, waited_until - bare.created_at)
+    started = None if status in NOT_BEGUN else _started_at(bare, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
-    return replace(state, wait_s=waited if state.queue else None, run_s=ran)
+    return replace(bare, wait_s=waited if bare.queue else None, run_s=ran)
 
 
-def _status(job: Document, workload: Document | None) -> str:
-    if is_so(job, "Complete"):
+def _status(job: Job, workload: Workload | None) -> str:
+    if is_true(job, "Complete"):
         return SUCCEEDED
-    if is_so(job, "Failed"):
+    if is_true(job, "Failed"):
         return FAILED
-    if at(job, "metadata", "deletionTimestamp"):
+    if job.metadata.deletion_timestamp is not None:
         return ENDING
-    if workload is None:
-        return _without_workload(job)
-    return _by_workload(workload, is_ready=bool(count_at(job, "status", "ready")))
+    if workload is not None:
+        return _by_workload(workload, is_ready=bool(job.status.ready))
+    if not job.spec.suspend:
+        return RUNNING if job.status.ready else PENDING
+    return PENDING if job.metadata.labels.get(QUEUE_NAME) else SUSPENDED
 
 
-def _status_without_job(pods: tuple[Document, ...], workload: Document | None) -> str:
-    if is_so(workload, "Finished"):
-        is_well = text_at(condition(workload, "Finished"), "reason") == "Succeeded"
-        return SUCCEEDED if is_well else FAILED
+def _status_without_job(pods: tuple[Pod, ...], workload: Workload | None) -> str:
+    finished = _if_true(workload, "Finished")
+    if finished is not None:
+        return SUCCEEDED if finished.reason == "Succeeded" else FAILED
     if workload is not None and _is_evicting(workload):
         return EVICTING
-    if all(at(found, "metadata", "deletionTimestamp") for found in pods or (workload,)):
+    parts = pods or ((workload,) if workload is not None else ())
+    if all(part.metadata.deletion_timestamp is not None for part in parts):
         return ENDING
     if workload is None:
         return PENDING
-    are_ready = any(is_so(pod, "Ready") for pod in pods)
-    return _by_workload(workload, is_ready=are_ready or is_so(workload, "PodsReady"))
+    are_ready = any(is_true(pod, "Ready") for pod in pods)
+    return _by_workload(workload, is_ready=are_ready or is_true(workload, "PodsReady"))
 
 
-def _is_evicting(workload: Document) -> bool:
-    return is_so(workload, "QuotaReserved") and is_so(workload, "Evicted")
+def _is_evicting(workload: Workload) -> bool:
+    return is_true(workload, "QuotaReserved") and is_true(workload, "Evicted")
 
 
-def _by_workload(workload: Document, *, is_ready: bool) -> str:
+def _by_workload(workload: Workload, *, is_ready: bool) -> str:
     if _is_evicting(workload):
         return EVICTING
-    if is_so(workload, "Admitted"):
+    if is_true(workload, "Admitted"):
         return RUNNING if is_ready else ADMITTED
-    if at(workload, "spec", "active") is False:
+    if not workload.spec.active:
         return HELD
-    return RESERVED if is_so(workload, "QuotaReserved") else PENDING
+    return RESERVED if is_true(workload, "QuotaReserved") else PENDING
 
 
-def _without_workload(job: Document) -> str:
-    if not at(job, "spec", "suspend"):
-        return RUNNING if count_at(job, "status", "ready") else PENDING
-    return PENDING if label(job, QUEUE_NAME) else SUSPENDED
-
-
-def _reason(job: Document, workload: Document | None, status: str, now: float) -> str:
-    if status == FAILED:
-        return _said(condition(job, "Failed"))
-    if status in (RUNNING, SUCCEEDED, ENDING):
-        return ""
-    if workload is None:
-        return "no Workload was made for it yet" if label(job, QUEUE_NAME) else "in no queue"
-    return _why_it_waits(workload, status, now)
-
-
-def _reason_without_job(
-    pods: tuple[Document, ...], workload: Document | None, status: str, now: float
+def _reason(
+    job: Job | None, pods: tuple[Pod, ...], workload: Workload | None, status: str, now: float
 ) -> str:
     if status == FAILED:
-        return _said(condition(workload, "Finished"))
+        ended = condition(job, "Failed") if job is not None else condition(workload, "Finished")
+        return _text_of(ended)
     if status in (RUNNING, SUCCEEDED, ENDING):
         return ""
-    if workload is None:
-        total = annotation(pods[0], GROUP_TOTAL) or label(pods[0], GROUP_TOTAL)
-        if is_group(pods, workload) and total:
+    if workload is not None:
+        return _why_it_waits(workload, status, now)
+    if job is not None and not job.metadata.labels.get(QUEUE_NAME):
+        return "in no queue"
+    if job is None and is_group(pods, workload):
+        metadata = pods[0].metadata
+        total = metadata.annotations.get(GROUP_TOTAL) or metadata.labels.get(GROUP_TOTAL)
+        if total:
             return f"{len(pods)} of {total} pods of its group are there"
-        return "no Workload was made for it yet"
-    return _why_it_waits(workload, status, now)
+    return "no Workload was made for it yet"
 
 
-def _why_it_waits(workload: Document, status: str, now: float) -> str:
+def _why_it_waits(workload: Workload, status: str, now: float) -> str:
+    if status == ADMITTED:
+        return ""
+    if status == RESERVED:
+        return ", ".join(check_texts(workload)) or _text_of(condition(workload, "Admitted"))
+    evicted = _text_of(_if_true(workload, "Evicted"))
     if status == EVICTING:
-        return _said(condition(workload, "Evicted"))
+        return evicted
     if status == HELD:
-        rejected = check_texts(workload, ("Rejected",))
-        evicted = condition(workload, "Evicted")
-        said = _said(evicted) if is_so(workload, "Evicted") else ""
-        return ", ".join(rejected) or said or "held"
-    if status in (RESERVED, ADMITTED):
-        return "" if status == ADMITTED else _checks_text(workload)
-    return _why_pending(workload, now)
-
-
-def _why_pending(workload: Document, now: float) -> str:
-    again_at = moment_at(workload, "status", "requeueState", "requeueAt")
-    if again_at is not None and again_at > now:
-        return f"backs off until {format_time(int(again_at))}"
+        return ", ".join(check_texts(workload, ("Rejected",))) or evicted or "held"
+    requeue = workload.status.requeue_state
+    if requeue is not None and requeue.requeue_at is not None and requeue.requeue_at > now:
+        return f"backs off until {format_time(int(requeue.requeue_at))}"
     rejected = check_texts(workload, ("Rejected", "Retry"))
-    if rejected and is_so(workload, "Evicted"):
+    if rejected and is_true(workload, "Evicted"):
         return ", ".join(rejected)
-    reserved, evicted = condition(workload, "QuotaReserved"), condition(workload, "Evicted")
-    if _said(reserved):
-        return _said(reserved)
-    return _said(evicted) if is_so(workload, "Evicted") else "not looked at yet"
+    return _text_of(condition(workload, "QuotaReserved")) or evicted or "not looked at yet"
 
 
-def _checks_text(workload: Document) -> str:
-    """Which admission checks keep it from starting, and what they say themselves."""
-    return ", ".join(check_texts(workload)) or _said(condition(workload, "Admitted"))
-
-
-def check_texts(workload: Document, states: Collection[str] = OPEN) -> list[str]:
+def check_texts(workload: Workload, states: Collection[str] = OPEN) -> list[str]:
+    """What the admission checks in these states say."""
     texts = []
-    for check in items_at(workload, "status", "admissionChecks"):
-        if text_at(check, "state") in states:
-            message = " ".join(text_at(check, "message").split())
-            said = f": {message}" if message else ""
-            texts.append(f"admission check {text_at(check, 'name')} is {check['state']}{said}")
+    for check in workload.status.admission_checks:
+        if check.state in states:
+            message = " ".join(check.message.split())
+            texts.append(
+                f"admission check {check.name} is {check.state}" + (f": {message}" * bool(message))
+            )
     return texts
 
 
-def _said(found: Document | None) -> str:
+# --- conditions ---
+
+
+def condition(view: Lead | ClusterQueue | None, type_: str) -> Condition | StatusCondition | None:
+    conditions = () if view is None else view.status.conditions
+    return next((found for found in conditions if found.type == type_), None)
+
+
+def _if_true(view: Lead | None, type_: str) -> Condition | StatusCondition | None:
+    found = condition(view, type_)
+    return found if found is not None and found.status == "True" else None
+
+
+def is_true(view: Lead | None, type_: str) -> bool:
+    return _if_true(view, type_) is not None
+
+
+def _text_of(found: Condition | StatusCondition | None) -> str:
     """A condition in one line; its reason where it has no message."""
-    message = " ".join(text_at(found, "message").split())
-    return message or text_at(found, "reason")
+    return "" if found is None else " ".join(found.message.split()) or found.reason
+
+
+# --- times ---
 
 
 def _started_at(state: JobState, admitted: float | None) -> float | None:
     """Since when its pods run, as far as anybody has noted it; None: they never have."""
-    ready = condition(state.workload, "PodsReady")
+    ready = _if_true(state.workload, "PodsReady")
     # Later transitions tell of pods that were lost or have ended, not of the beginning.
-    if is_so(state.workload, "PodsReady") and text_at(ready, "reason") == "Started":
-        return moment_at(ready, "lastTransitionTime")
-    started = moment_at(state.job, "status", "startTime")
+    if ready is not None and ready.reason == "Started":
+        return ready.last_transition_time
+    started = _start_time(state.lead)
     return admitted if started is None else started
 
 
-def _admitted_at(job: Document, workload: Document | None) -> float | None:
+def _admitted_at(state: JobState) -> float | None:
     """Since when it has what it needs; None while it waits."""
-    if workload is not None and is_so(workload, "Admitted"):
-        return moment_at(condition(workload, "Admitted"), "lastTransitionTime")
-    return moment_at(job, "status", "startTime")
+    admitted = _if_true(state.workload, "Admitted")
+    return _start_time(state.lead) if admitted is None else admitted.last_transition_time
 
 
-def ended_at(job: Document) -> float | None:
-    for type_ in ("Complete", "Failed"):
-        if is_so(job, type_):
-            completed = moment_at(job, "status", "completionTime")
-            return completed or moment_at(condition(job, type_), "lastTransitionTime")
-    return None
+def _start_time(lead: Lead) -> float | None:
+    return None if isinstance(lead, Workload) else lead.status.start_time
 
 
-def _end_of(kind: str, job: Document, workload: Document | None) -> float | None:
-    if kind == JOB:
-        return ended_at(job)
-    finished = condition(workload, "Finished") if is_so(workload, "Finished") else None
-    return moment_at(finished, "lastTransitionTime")
+def ended_at(job: Job) -> float | None:
+    ended = _if_true(job, "Complete") or _if_true(job, "Failed")
+    if ended is None:
+        return None
+    return job.status.completion_time or ended.last_transition_time
 
 
-def with_pods(state: JobState, pods: Iterable[Document]) -> JobState:
+def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
     """Why a job that may run does not: what its pods say of nodes and containers."""
-    if state.status not in (ADMITTED, PENDING) or is_so(state.workload, "Evicted"):
+    if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
         return state
     for pod in pods:
         scheduled = condition(pod, "PodScheduled")
-        is_held_back = text_at(scheduled, "reason") == "SchedulingGated"
-        if scheduled is not None and not is_held_back and not is_so(pod, "PodScheduled"):
-            return replace(state, reason=f"no node for its pods: {_said(scheduled)}")
+        if (
+            scheduled is not None
+            and scheduled.status != "True"
+            and scheduled.reason != "SchedulingGated"
+        ):
+            return replace(state, reason=f"no node for its pods: {_text_of(scheduled)}")
     return state
 
 
 # --- pods without a Job ---
 
 
-def group_of(pod: Document) -> str:
+def group_of(pod: ObjectMeta) -> str:
     """The group that a pod is admitted with; empty: none."""
-    return label(pod, GROUP_NAME) or annotation(pod, GROUP_NAME)
+    return pod.labels.get(GROUP_NAME) or pod.annotations.get(GROUP_NAME, "")
 
 
-def is_group(pods: tuple[Document, ...], workload: Document | None) -> bool:
+def is_group(pods: tuple[Pod, ...], workload: Workload | None) -> bool:
     if pods:
-        return bool(group_of(pods[0]))
-    return workload is not None and annotation(workload, IS_GROUP) == "true"
+        return bool(group_of(pods[0].metadata))
+    return workload is not None and workload.metadata.annotations.get(IS_GROUP) == "true"
 
 
-# --- a Job and its Workload ---
+# --- a Job, its Workload and its pods ---
 
 
-def is_of(workload: Document, job: Document) -> bool:
-    uid = uid_of(job)
-    if not uid:
-        return False
-    owners = items_at(workload, "metadata", "ownerReferences")
-    return label(workload, JOB_UID) == uid or any(owner.get("uid") == uid for owner in owners)
+def owners_of(metadata: ObjectMeta) -> list[str]:
+    """The uids of the objects that own this one."""
+    return [owner.uid for owner in metadata.owner_references]
 
 
-def workloads_by_job(workloads: Iterable[Document]) -> dict[str, Document]:
-    """By the uid of the Job; of several, the one made last."""
-    found: dict[str, Document] = {}
-    for workload in sorted(workloads, key=lambda w: text_at(w, "metadata", "creationTimestamp")):
-        uids = [text_at(o, "uid") for o in items_at(workload, "metadata", "ownerReferences")]
-        for uid in (*uids, label(workload, JOB_UID)):
-            if uid:
-                found[uid] = workload
+def is_of(workload: Workload, job: Job) -> bool:
+    uid, metadata = job.metadata.uid, workload.metadata
+    return bool(uid) and uid in (metadata.labels.get(JOB_UID), *owners_of(metadata))
+
+
+def workloads_by_job(workloads: Iterable[Workload]) -> dict[str, Workload]:
+    """By the uid of the Job; of several, the Workload made last."""
+    found: dict[str, Workload] = {}
+    for workload in sorted(workloads, key=lambda w: w.metadata.creation_timestamp or 0.0):
+        metadata = workload.metadata
+        for uid in filter(None, (*owners_of(metadata), metadata.labels.get(JOB_UID))):
+            found[uid] = workload
     return found
 
 
-def pods_by_job(pods: Iterable[Document]) -> dict[str, list[Document]]:
+def pods_by_job(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """By the uid of the Job."""
-    found: dict[str, list[Document]] = {}
+    found: dict[str, list[Pod]] = {}
     for pod in pods:
-        for owner in items_at(pod, "metadata", "ownerReferences"):
-            found.setdefault(text_at(owner, "uid"), []).append(pod)
+        for uid in owners_of(pod.metadata):
+            found.setdefault(uid, []).append(pod)
     return found
 
 
-def id_of(job: Document) -> int | None:
-    """The short number of a job; None for one that was not submitted by `makeway submit`."""
-    text = label(job, ID)
+# --- what users call a job ---
+
+
+def id_of(job: ObjectMeta) -> int | None:
+    """The short number of a job; None for a job not submitted by `makeway submit`."""
+    text = job.labels.get(ID, "")
     return int(text) if text.isdecimal() and text.isascii() else None
 
 
-def job_text(job: Document) -> str:
+def job_text(job: ObjectMeta) -> str:
     """`job 12 (train-x7k2p)`, or `job train` where there is no number."""
     number = id_of(job)
-    return f"job {name_of(job)}" if number is None else f"job {number} ({name_of(job)})"
+    return f"job {job.name}" if number is None else f"job {number} ({job.name})"
 
 
-def short_text(job: Document) -> str:
-    """What a user types for it."""
+def short_text(job: ObjectMeta) -> str:
+    """What a user types for a job."""
     number = id_of(job)
-    return name_of(job) if number is None else str(number)
+    return job.name if number is None else str(number)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 
+from makeway.api.batch import Pod
 from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
-from makeway.cli.following import Follower, Printer, containers_of, pods_of
-from makeway.cli.job_state import state_of, state_without_job
-from makeway.cli.reading import Document, items_at, name_of, namespace_of
+from makeway.cli.following import Follower, Printer, pods_of, streams_of
+from makeway.cli.job_state import state_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_of
 from makeway.client import Client
@@ -46,16 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.follow:
             raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
         pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
-        chosen = [pod for pod in pods if arguments.pod in ("", name_of(pod))]
+        chosen = [pod for pod in pods if arguments.pod in ("", pod.metadata.name)]
         if pods and not chosen:
-            names = ", ".join(map(name_of, pods))
+            names = ", ".join(pod.metadata.name for pod in pods)
             raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
         if not any(map(_has_begun, pods)):
-            now = time.time()
-            if target.job is not None:
-                state = state_of(target.job, target.workload, now)
-            else:
-                state = state_without_job(target.pods, target.workload, now)
+            state = state_of(target.job, target.workload, time.time(), target.pods)
             why = f": {state.reason}" if state.reason else ""
             what = "has printed nothing" if pods else "has no pods"
             raise RequestRefused(f"{target.text} {what}, it is {state.status}{why}")
@@ -65,22 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story, stays=arguments.follow)
 
 
-def _has_begun(pod: Document) -> bool:
-    return not items_at(pod, "spec", "schedulingGates")
+def _has_begun(pod: Pod) -> bool:
+    return not pod.spec.scheduling_gates
 
 
-async def _print(client: Client, pods: list[Document], query: dict[str, str]) -> None:
-    streams = [
-        (pod, container)
-        for pod in pods
-        for container in ([query["container"]] if "container" in query else containers_of(pod))
-    ]
+async def _print(client: Client, pods: list[Pod], query: dict[str, str]) -> None:
+    named = query.get("container", "")
+    streams = [(pod.metadata, *stream) for pod in pods for stream in streams_of(pod, named)]
     printer = Printer(names_streams=len(streams) > 1)
-    for pod, container in streams:
-        several = len(containers_of(pod)) > 1
-        stream = f"{name_of(pod)}/{container}" if several else name_of(pod)
+    for pod, container, stream in streams:
         wanted = {**query, "container": container}
-        async for piece in client.logs(name_of(pod), namespace_of(pod), wanted):
+        async for piece in client.logs(pod.name, pod.namespace, wanted):
             printer.write(stream, piece)
         printer.finish(stream)
 

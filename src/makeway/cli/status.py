@@ -7,7 +7,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterable
+from typing import Any
 
+from makeway.api.batch import Job, Pod
+from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import Command
 from makeway.cli.job_state import (
@@ -16,21 +19,18 @@ from makeway.cli.job_state import (
     JOB,
     POD,
     STYLES,
-    SUBMITTED_BY,
     JobState,
     id_of,
     pods_by_job,
     state_of,
-    state_without_job,
     with_pods,
     workloads_by_job,
 )
-from makeway.cli.reading import Document, annotation, name_of, namespace_of, uid_of
 from makeway.cli.references import managed_pods, units_of, user_name
 from makeway.cli.spans import span_text
 from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.client.resources import JOBS, PODS, WORKLOADS
 
 REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide
@@ -74,29 +74,29 @@ async def job_states(
 ) -> list[JobState]:
     """All that pass the filters, in the order in which they came."""
     where = "" if arguments.all_namespaces else namespace
-    jobs = (await client.list(JOBS, where)).items
-    workloads = (await client.list(WORKLOADS, where)).items
+    jobs = await fetch_all(client, Job, where)
+    workloads = await fetch_all(client, Workload, where)
     by_job = workloads_by_job(workloads)
     now = time.time()
-    found = [state_of(job, by_job.get(uid_of(job)), now) for job in jobs]
+    found = [state_of(job, by_job.get(job.metadata.uid), now) for job in jobs]
     if any(state.status == ADMITTED for state in found):
-        pods = pods_by_job((await client.list(PODS, where)).items)
-        found = [with_pods(one, pods.get(uid_of(one.job), ())) for one in found]
-    taken = {uid_of(one.workload) for one in found if one.workload is not None}
-    free = [workload for workload in workloads if uid_of(workload) not in taken]
+        pods = pods_by_job(await fetch_all(client, Pod, where))
+        found = [with_pods(state, pods.get(state.metadata.uid, ())) for state in found]
+    taken = {state.workload.metadata.uid for state in found if state.workload is not None}
+    free = [workload for workload in workloads if workload.metadata.uid not in taken]
     units = units_of(await managed_pods(client, where), free)
-    alone = [state_without_job(unit.pods, unit.workload, now) for unit in units]
-    found += [with_pods(one, one.pods) for one in alone]
+    alone = [state_of(None, unit.workload, now, unit.pods) for unit in units]
+    found += [with_pods(state, state.pods) for state in alone]
     return sorted(
         (state for state in found if _passes(state, arguments)),
-        key=lambda s: (s.created_at, id_of(s.job) or 0, s.name),
+        key=lambda s: (s.created_at, id_of(s.metadata) or 0, s.name),
     )
 
 
 def _passes(state: JobState, arguments: argparse.Namespace) -> bool:
     if arguments.queue and state.queue != arguments.queue:
         return False
-    return not arguments.me or annotation(state.job, SUBMITTED_BY) == user_name()
+    return not arguments.me or state.submitted_by == user_name()
 
 
 def _print(shown: list[JobState], namespace: str, arguments: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ def reference_of(state: JobState) -> str:
     return f"{kinds.get(state.kind, 'workload.kueue.x-k8s.io')}/{state.name}"
 
 
-def listing(shown: Iterable[JobState]) -> Document:
+def listing(shown: Iterable[JobState]) -> dict[str, Any]:
     return {"kind": "JobList", "items": [state.as_row() for state in shown]}
 
 
@@ -133,7 +133,7 @@ def with_namespaces(
 ) -> tuple[list[str], list[list[Cell]]]:
     if not arguments.all_namespaces:
         return head, rows
-    namespaces = [Cell(namespace_of(state.job)) for state in shown]
+    namespaces = [Cell(state.metadata.namespace) for state in shown]
     return ["NAMESPACE", *head], [[n, *row] for n, row in zip(namespaces, rows, strict=True)]
 
 
@@ -142,7 +142,7 @@ def cut(reason: str) -> str:
 
 
 def _row(state: JobState, *, is_wide: bool) -> list[Cell]:
-    number, priority = id_of(state.job), state.priority
+    number, priority = id_of(state.metadata), state.priority
     cells = [
         Cell("-" if number is None else str(number)),
         Cell(state.name),
@@ -156,8 +156,8 @@ def _row(state: JobState, *, is_wide: bool) -> list[Cell]:
     ]
     if is_wide:
         workload = state.workload
-        cells.append(Cell(annotation(state.job, SUBMITTED_BY) or "-"))
-        cells.append(Cell("-" if workload is None else name_of(workload)))
+        cells.append(Cell(state.submitted_by or "-"))
+        cells.append(Cell("-" if workload is None else workload.metadata.name))
     return cells
 
 

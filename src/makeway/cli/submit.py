@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from makeway.api.batch import Job
 from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
+from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
@@ -28,13 +30,14 @@ from makeway.cli.job_state import (
 )
 from makeway.cli.numbers import take_number
 from makeway.cli.priority import look_up_class
-from makeway.cli.reading import Document, name_of
 from makeway.cli.references import user_name
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
 from makeway.cli.tables import print_document
+from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client
-from makeway.client.resources import JOBS, LOCAL_QUEUES
+from makeway.client.client import Document
+from makeway.client.resources import JOBS
 
 GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine there is nothing to pull
@@ -91,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
         print_document(arguments.output or "yaml", job)
         return 0
-    submitted: list[Document] = []
+    submitted: list[Job] = []
 
     async def story(client: Client, namespace: str) -> int:
         job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
@@ -105,20 +108,22 @@ def run(arguments: argparse.Namespace) -> int:
         if number is not None:
             job["metadata"]["labels"][ID] = str(number)
         made = await client.create(JOBS, job, namespace=namespace)
-        submitted.append(made)
-        _tell(made, arguments.output)
+        created = view_of(Job, made)
+        submitted.append(created)
+        _tell(made, created, arguments.output)
         connect.show_warnings(client)
         _warn_of_command(job)
-        return await _stay(client, made, arguments)
+        return await _stay(client, created, arguments)
 
     try:
         return connect.converse(arguments, story, stays=_stays(arguments))
     except KeyboardInterrupt:
         if not submitted:
             raise
-        word = short_text(submitted[0])
+        metadata = submitted[0].metadata
+        word = short_text(metadata)
         print(
-            f"\nmakeway: {job_text(submitted[0])} goes on without you; `makeway logs -f {word}`"
+            f"\nmakeway: {job_text(metadata)} goes on without you; `makeway logs -f {word}`"
             f" follows it, `makeway cancel {word}` ends it",
             file=sys.stderr,
         )
@@ -129,13 +134,13 @@ def _stays(arguments: argparse.Namespace) -> bool:
     return bool(arguments.wait or arguments.follow)
 
 
-def _tell(job: Document, output: str | None) -> None:
+def _tell(document: Document, job: Job, output: str | None) -> None:
     if output == "name":
-        print(f"job.batch/{name_of(job)}", flush=True)
+        print(f"job.batch/{job.metadata.name}", flush=True)
     elif output in ("json", "yaml"):
-        print_document(output, job)
+        print_document(output, document)
     else:
-        print(f"Submitted {job_text(job)}", flush=True)
+        print(f"Submitted {job_text(job.metadata)}", flush=True)
 
 
 def _warn_of_command(job: Document) -> None:
@@ -148,20 +153,21 @@ def _warn_of_command(job: Document) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-async def _stay(client: Client, job: Document, arguments: argparse.Namespace) -> int:
+async def _stay(client: Client, job: Job, arguments: argparse.Namespace) -> int:
     if not _stays(arguments):
         return 0
     if arguments.follow:
         ended = await Follower(client, job, {}).run(tells_state=True)
     else:
         ended = await wait_for_end(client, job)
-    print(f"makeway: {job_text(job)} {ended.text}", file=sys.stderr)
+    print(f"makeway: {job_text(job.metadata)} {ended.text}", file=sys.stderr)
     return ended.code
 
 
 async def _queue(client: Client, namespace: str, named: str | None) -> str:
     """The queue that was named, or the only one there is."""
-    found = sorted(map(name_of, (await client.list(LOCAL_QUEUES, namespace)).items))
+    queues = await fetch_all(client, LocalQueue, namespace)
+    found = sorted(queue.metadata.name for queue in queues)
     choice = f"there are: {', '.join(found)}" if found else "there is none; see `makeway apply`"
     if named:
         if named not in found:

@@ -13,7 +13,6 @@ from makeway.cli import connect
 from makeway.cli.command import Command, UsageError
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
 from makeway.cli.job_state import job_text
-from makeway.cli.reading import items_at
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
 from makeway.client import Client, NotFound, Reflector, Resource, Synced
@@ -56,7 +55,7 @@ def _wait_for_jobs(arguments: argparse.Namespace, timeout_s: float | None) -> in
             async with asyncio.timeout(timeout_s):
                 for job in jobs:
                     ended = await wait_for_end(client, job)
-                    print(f"{job_text(job)} {ended.text}", flush=True)
+                    print(f"{job_text(job.metadata)} {ended.text}", flush=True)
                     codes.append(ended.code)
         except TimeoutError:
             print("makeway: timed out; the jobs go on", file=sys.stderr)
@@ -126,7 +125,7 @@ def test_of(text: str) -> Test:
 
 
 def _condition(document: Document | None, name: str) -> str:
-    for condition in items_at(document, "status", "conditions"):
+    for condition in _at(document, "status.conditions") or ():
         if condition.get("type", "").lower() == name.lower():
             return str(condition.get("status", "")).lower()
     return ""
