@@ -17,9 +17,9 @@ from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.up import read_configuration
 from makeway.client import Client
-from makeway.deploy import moving_in
-from makeway.deploy.applying import Stuck, apply_all, policies_known, put_definitions
-from makeway.deploy.objects import Site, controller, crds, installation, namespace, policies
+from makeway.deploy.applying import InstallFailed, apply_all, policies_known, put_definitions
+from makeway.deploy.installation import Site, controller, crds, installation, namespace, policies
+from makeway.deploy.kueue_replacement import find_kueue, replace_kueue
 from makeway.deploy.policies import MUTATING_SINCE, VALIDATING_SINCE, KubeVersion
 
 Document = dict[str, Any]
@@ -154,7 +154,7 @@ def converse(arguments: argparse.Namespace, site: Site, part: Part) -> int:
         seen = arguments.kube_version or await policies_known(client)
         try:
             await part(client, replace(site, kube=seen), arguments)
-        except Stuck as stuck:
+        except InstallFailed as stuck:
             raise RequestRefused(
                 f"{stuck}; what was done so far stays, and it can be repeated"
             ) from None
@@ -165,7 +165,7 @@ def converse(arguments: argparse.Namespace, site: Site, part: Part) -> int:
 
 
 async def _install(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    if (await moving_in.look(client)).is_at_home:
+    if (await find_kueue(client)).is_installed:
         raise RequestRefused(
             "this cluster has Kueue in it;\n"
             "  `makeway install --replace-kueue` says how Makeway would take its place"
@@ -177,19 +177,19 @@ async def _install(client: Client, site: Site, arguments: argparse.Namespace) ->
 
 
 async def _replace(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    findings = await moving_in.look(client)
-    if not findings.definitions:
+    kueue = await find_kueue(client)
+    if not kueue.definitions:
         raise RequestRefused("there is nothing of Kueue's here; leave --replace-kueue out")
     _warn(site)
-    for number, words in enumerate(findings.words(), start=1):
-        tell(f"{number:2}. {words}")
-    for warning in findings.warnings():
+    for number, step in enumerate(kueue.steps(), start=1):
+        tell(f"{number:2}. {step}")
+    for warning in kueue.warnings():
         say(warning)
     if not arguments.apply:
         tell("Nothing was done. With --apply it is done, in this order; what runs goes on.")
         return
-    for afterword in await moving_in.move_in(client, findings, site, tell):
-        say(afterword)
+    for note in await replace_kueue(client, kueue, site, tell):
+        say(note)
 
 
 COMMAND = Command(
