@@ -17,13 +17,11 @@ from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
 from makeway.placement.decisions import BindPods, PreemptUnits
-from makeway.placement.events import GangSeen, NodeGone, PlacementEvent, PodGone, PodSeen
+from makeway.placement.events import GangSeen, NodeGone, PlacementEvent, PodGone
 from makeway.placement.model import (
     GangKey,
     NodeName,
-    Pod,
     PodKey,
-    PodShape,
     Unit,
     gang_unit,
     pod_unit,
@@ -429,11 +427,6 @@ def _admit(
 def _diverges(
     view: GangWorkload, classes: Sequence[batch.PriorityClass], pods: Iterable[int]
 ) -> bool:
-    state = PlacementState()
     (gang,) = gangs_of(view, classes)
-    state.apply(GangSeen(gang))
-    for index, priority in enumerate(pods):
-        key, shape = PodKey(f"default/pod-{index}"), PodShape(())
-        pod = Pod(key=key, namespace="default", shape=shape, priority=priority, gang=gang.key)
-        state.apply(PodSeen(pod))
-    return not_matching_condition(state.not_matching_priority(gang.key), NOW).status == "True"
+    others = [PodKey(f"default/pod-{i}") for i, own in enumerate(pods) if own != gang.priority]
+    return not_matching_condition(others, NOW).status == "True"

@@ -30,7 +30,7 @@ from makeway.placement.lacks import wait
 from makeway.placement.nodes import NodeTable, Room, Rows
 from makeway.placement.nominations import nominated_that_fit
 from makeway.placement.packing import Packing, place_gang, placed, shapes_of
-from makeway.placement.preempt import Score, VictimChoice, choose_victims, score
+from makeway.placement.preempt import Score, VictimChoice, VictimSearch, score
 from makeway.placement.single import choose_on_nodes
 from makeway.placement.units import UnitTable
 
@@ -121,10 +121,8 @@ def _choose(
             return None, ""
         room_row, choice = found
         return choice, cluster.nodes.name(int(domain.room.node_rows[room_row]))
-    choice_in_domain = choose_victims(
-        domain.shapes, ask.needed, domain.room.free, candidates, units, budgets
-    )
-    return choice_in_domain, domain.name
+    search = VictimSearch(domain.shapes, ask.needed, domain.room.free, candidates, units, budgets)
+    return search.choose(), domain.name
 
 
 def _wait_for_leaving(

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -68,211 +69,166 @@ class Score(NamedTuple):
     earliness: float  # how long ago the first of the highest victims started; later is better
 
 
-def choose_victims(
-    shapes: Sequence[SameShapePods],
-    needed: int,
-    free: Ints,
-    candidates: Candidates,
-    table: UnitTable,
-    budgets: Budgets,
-) -> VictimChoice | None:
-    """Return the victims that make room for `needed` members; None if all would not do."""
-    gone = np.ones(len(candidates), dtype=np.bool_)
-    first_trial = _try(shapes, needed, freed(candidates, free, gone), candidates)
-    if first_trial is None:
-        return None
-    spared: list[SpareReason | None] = [SpareReason.FITS] * len(candidates)
-    for unit in violating_units(candidates.units, table, budgets):
-        if first_trial.put_back(unit):
-            gone[unit] = False
-            spared[unit] = SpareReason.BUDGET
+@dataclass(frozen=True, slots=True)
+class VictimSearch:
+    """The question in one domain: which candidates go, so that `needed` members find room."""
 
-    level = _least_level(shapes, needed, free, candidates, gone)
-    for unit in np.flatnonzero(gone & (candidates.priority > level)).tolist():
-        spared[unit] = SpareReason.ABOVE_LEVEL
-    gone &= candidates.priority <= level
+    shapes: Sequence[SameShapePods]
+    needed: int
+    free: Ints  # what is free with every candidate in place
+    candidates: Candidates
+    table: UnitTable
+    budgets: Budgets
 
-    if isinstance(first_trial, CountingTrial):
-        packing, victims = _settle_counted(shapes, needed, free, candidates, gone, table, budgets)
-    else:
-        packing, victims = _settle_packed(shapes, needed, free, candidates, gone, first_trial)
-    assert sum(part.members for part in packing) >= needed, (needed, packing)
-    for unit in np.flatnonzero(victims).tolist():
-        spared[unit] = None
-    return VictimChoice(packing, np.flatnonzero(victims), spared)
+    def choose(self) -> VictimChoice | None:
+        """Return the victims that make room for the members; None if all would not do."""
+        candidates = self.candidates
+        gone = np.ones(len(candidates), dtype=np.bool_)
+        first_trial = self._try(gone)
+        if first_trial is None:
+            return None
+        spared: list[SpareReason | None] = [SpareReason.FITS] * len(candidates)
+        for unit in violating_units(candidates.units, self.table, self.budgets):
+            if first_trial.put_back(unit):
+                gone[unit] = False
+                spared[unit] = SpareReason.BUDGET
 
+        level = self._least_level(gone)
+        for unit in np.flatnonzero(gone & (candidates.priority > level)).tolist():
+            spared[unit] = SpareReason.ABOVE_LEVEL
+        gone &= candidates.priority <= level
 
-def _settle_counted(
-    shapes: Sequence[SameShapePods],
-    needed: int,
-    free: Ints,
-    candidates: Candidates,
-    gone: Flags,
-    table: UnitTable,
-    budgets: Budgets,
-) -> tuple[Packing, Flags]:
-    """Put units back wherever it goes, and from the cheapest place; the better outcome counts."""
-    victims = _spare_anywhere(shapes[0], needed, free, candidates, gone)
-    cheaper = _spare_from_cheapest(shapes[0], needed, free, candidates, gone, table)
-    by_importance, by_cost = (
-        score(candidates.units[left], table, budgets) for left in (victims, cheaper)
-    )
-    if by_cost < by_importance:
-        victims = cheaper
-    return place_gang(shapes, freed(candidates, free, victims), needed) or (), victims
+        if isinstance(first_trial, CountingTrial):
+            packing, victims = self._settle_counted(gone)
+        else:
+            packing, victims = self._settle_packed(gone, first_trial)
+        assert sum(part.members for part in packing) >= self.needed, (self.needed, packing)
+        for unit in np.flatnonzero(victims).tolist():
+            spared[unit] = None
+        return VictimChoice(packing, np.flatnonzero(victims), spared)
 
+    def _settle_counted(self, gone: Flags) -> tuple[Packing, Flags]:
+        """Put units back anywhere, and from the cheapest place; the better outcome counts."""
+        victims = self._spare_anywhere(gone)
+        cheaper = self._spare_from_cheapest(gone)
+        by_importance, by_cost = (
+            score(self.candidates.units[left], self.table, self.budgets)
+            for left in (victims, cheaper)
+        )
+        if by_cost < by_importance:
+            victims = cheaper
+        return place_gang(self.shapes, self._freed(victims), self.needed) or (), victims
 
-def _settle_packed(
-    shapes: Sequence[SameShapePods],
-    needed: int,
-    free: Ints,
-    candidates: Candidates,
-    gone: Flags,
-    first_trial: PlacedTrial,
-) -> tuple[Packing, Flags]:
-    """Put units back around one packing, then around others as far as that spares a unit."""
-    # A second packing may miss what the first one found.
-    again = _try(shapes, needed, freed(candidates, free, gone), candidates) or first_trial
-    assert isinstance(again, PlacedTrial)
-    victims = put_back_all(again, gone)
-    packing, victims = _spare_by_moving(shapes, needed, free, candidates, again.packing, victims)
-    return packing + place_more(shapes, freed(candidates, free, victims), packing), victims
+    def _settle_packed(self, gone: Flags, first_trial: PlacedTrial) -> tuple[Packing, Flags]:
+        """Put units back around one packing, then around others as far as that spares a unit."""
+        # A second packing may miss what the first one found.
+        again = self._try(gone) or first_trial
+        assert isinstance(again, PlacedTrial)
+        packing, victims = self._spare_by_moving(again.packing, put_back_all(again, gone))
+        return packing + place_more(self.shapes, self._freed(victims), packing), victims
 
+    def _spare_by_moving(self, packing: Packing, victims: Flags) -> tuple[Packing, Flags]:
+        """Spare units that need not go once members go elsewhere; return where, and the victims.
 
-def _spare_by_moving(
-    shapes: Sequence[SameShapePods],
-    needed: int,
-    free: Ints,
-    candidates: Candidates,
-    packing: Packing,
-    victims: Flags,
-) -> tuple[Packing, Flags]:
-    """Spare units that need not go once members go elsewhere; return where, and the victims.
-
-    Costs a packing per victim, so with many victims the first packing stands.
-    """
-    victims = victims.copy()
-    if np.count_nonzero(victims) > MOVES_MAX:
+        Costs a packing per victim, so with many victims the first packing stands.
+        """
+        victims = victims.copy()
+        if np.count_nonzero(victims) > MOVES_MAX:
+            return packing, victims
+        for unit in np.flatnonzero(victims).tolist():
+            victims[unit] = False
+            elsewhere = find_place(self.shapes, self._freed(victims), self.needed)
+            if elsewhere is None:
+                victims[unit] = True
+            else:
+                packing = elsewhere
         return packing, victims
-    for unit in np.flatnonzero(victims).tolist():
-        victims[unit] = False
-        elsewhere = find_place(shapes, freed(candidates, free, victims), needed)
-        if elsewhere is None:
-            victims[unit] = True
-        else:
-            packing = elsewhere
-    return packing, victims
 
+    def _freed(self, gone: Flags) -> Ints:
+        return freed(self.candidates, self.free, gone)
 
-def _can_be_counted(shapes: Sequence[SameShapePods]) -> bool:
-    return len(shapes) == 1 and shapes[0].has_independent_nodes
+    @property
+    def _can_be_counted(self) -> bool:
+        return len(self.shapes) == 1 and self.shapes[0].has_independent_nodes
 
+    def _try(self, gone: Flags) -> CountingTrial | PlacedTrial | None:
+        free = self._freed(gone)
+        if self._can_be_counted:
+            counting = CountingTrial(self.shapes[0], self.needed, free, self.candidates)
+            return counting if counting.fits else None
+        packing = find_place(self.shapes, free, self.needed)
+        return None if packing is None else PlacedTrial(self.shapes, packing, free, self.candidates)
 
-def _try(
-    shapes: Sequence[SameShapePods], needed: int, free: Ints, candidates: Candidates
-) -> CountingTrial | PlacedTrial | None:
-    if _can_be_counted(shapes):
-        counting = CountingTrial(shapes[0], needed, free, candidates)
-        return counting if counting.fits else None
-    packing = find_place(shapes, free, needed)
-    return None if packing is None else PlacedTrial(shapes, packing, free, candidates)
+    def _least_level(self, gone: Flags) -> int:
+        """The smallest priority N such that it suffices if the units of `gone` up to N go."""
+        levels = np.unique(self.candidates.priority[gone])
+        low, high = 0, len(levels) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits(gone & (self.candidates.priority <= levels[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        return int(levels[high])
 
+    def _fits(self, gone: Flags) -> bool:
+        free = self._freed(gone)
+        if self._can_be_counted:
+            return int(fitting(self.shapes[0], free, self.needed).sum()) >= self.needed
+        return find_place(self.shapes, free, self.needed) is not None
 
-def _least_level(
-    shapes: Sequence[SameShapePods], needed: int, free: Ints, candidates: Candidates, gone: Flags
-) -> int:
-    """The smallest priority N such that it suffices if the units of `gone` up to N go."""
-    levels = np.unique(candidates.priority[gone])
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high) // 2
-        below = gone & (candidates.priority <= levels[middle])
-        if _fits(shapes, needed, freed(candidates, free, below)):
-            high = middle
-        else:
-            low = middle + 1
-    return int(levels[high])
+    def _spare_anywhere(self, gone: Flags) -> Flags:
+        """Put units back by importance while enough members fit; return the units left gone."""
+        free = self._freed(gone)
+        trial = CountingTrial(self.shapes[0], self.needed, free, self.candidates)
+        return put_back_all(trial, gone)
 
+    def _spare_from_cheapest(self, gone: Flags) -> Flags:
+        """Place the members where they cost least, then put back; return the units left gone."""
+        free = self._freed(gone)
+        packing = self._cheapest_nodes(free, gone)
+        trial = PlacedTrial(self.shapes, packing, free, self.candidates)
+        return self._spare_anywhere(put_back_all(trial, gone))
 
-def _fits(shapes: Sequence[SameShapePods], needed: int, free: Ints) -> bool:
-    if _can_be_counted(shapes):
-        return int(fitting(shapes[0], free, needed).sum()) >= needed
-    return find_place(shapes, free, needed) is not None
+    def _cheapest_nodes(self, room_made: Ints, gone: Flags) -> Packing:
+        """Take nodes by what the units on them weigh per member, as long as members lack a place.
 
-
-def _spare_anywhere(
-    shape: SameShapePods, needed: int, free: Ints, candidates: Candidates, gone: Flags
-) -> Flags:
-    """Put units back by importance as long as enough members fit; return the units left gone."""
-    return put_back_all(
-        CountingTrial(shape, needed, freed(candidates, free, gone), candidates), gone
-    )
-
-
-def _spare_from_cheapest(
-    shape: SameShapePods,
-    needed: int,
-    free: Ints,
-    candidates: Candidates,
-    gone: Flags,
-    table: UnitTable,
-) -> Flags:
-    """Place the members where they cost least, then put back; return the units left gone."""
-    room_made = freed(candidates, free, gone)
-    packing = _cheapest_nodes(shape, needed, free, room_made, candidates, gone, table)
-    in_place = put_back_all(PlacedTrial([shape], packing, room_made, candidates), gone)
-    return _spare_anywhere(shape, needed, free, candidates, in_place)
-
-
-def _cheapest_nodes(
-    shape: SameShapePods,
-    needed: int,
-    free: Ints,
-    room_made: Ints,
-    candidates: Candidates,
-    gone: Flags,
-    table: UnitTable,
-) -> Packing:
-    """Take nodes by what the units on them weigh per member, as long as members lack a place.
-
-    A unit weighs with all its pods, and only once: where it has to go anyway, the other nodes that
-    it stands on become cheaper. Costs the entries of the nodes taken, not nodes times members.
-    """
-    fits_without_preemption = fitting(shape, free, needed)
-    more = fitting(shape, room_made, needed) - fits_without_preemption
-    weight = np.where(gone, weights(candidates.units, table), 0).astype(np.float64)
-    cost = np.zeros(len(free))
-    np.add.at(cost, candidates.room_row, weight[candidates.owner])
-    by_room_row = np.argsort(candidates.room_row, kind="stable")
-    starts = np.searchsorted(candidates.room_row[by_room_row], np.arange(len(free) + 1))
-    heap = [
-        (cost[room_row] / more[room_row], room_row)
-        for room_row in np.flatnonzero(more > 0).tolist()
-    ]
-    heapq.heapify(heap)
-    members = np.minimum(fits_without_preemption, needed)
-    left = needed - int(members.sum())
-    is_open = gone.copy()
-    while left > 0:
-        price, room_row = heapq.heappop(heap)
-        if more[room_row] == 0 or price != cost[room_row] / more[room_row]:
-            continue  # the node is taken already, or cheaper by now
-        count = min(left, int(more[room_row]))
-        members[room_row] += count
-        left -= count
-        more[room_row] = 0
-        here = candidates.owner[by_room_row[starts[room_row] : starts[room_row + 1]]]
-        for unit in here[is_open[here]].tolist():
-            is_open[unit] = False
-            entries = range(candidates.first_list[unit], candidates.first_list[unit + 1])
-            for other in (candidates.room_row_list[entry] for entry in entries):
-                if more[other] > 0:
-                    cost[other] -= weight[unit]
-                    heapq.heappush(heap, (cost[other] / more[other], other))
-    return tuple(
-        PodsOnNode(0, room_row, int(members[room_row]))
-        for room_row in np.flatnonzero(members).tolist()
-    )
+        A unit weighs with all its pods, and only once: where it has to go anyway, the other nodes
+        that it stands on become cheaper. Costs the entries of the nodes taken, not nodes times
+        members.
+        """
+        candidates = self.candidates
+        fits_without_preemption = fitting(self.shapes[0], self.free, self.needed)
+        more = fitting(self.shapes[0], room_made, self.needed) - fits_without_preemption
+        weight = np.where(gone, weights(candidates.units, self.table), 0).astype(np.float64)
+        cost = np.zeros(len(room_made))
+        np.add.at(cost, candidates.room_row, weight[candidates.owner])
+        by_row = np.argsort(candidates.room_row, kind="stable")
+        starts = np.searchsorted(candidates.room_row[by_row], np.arange(len(room_made) + 1))
+        heap = [(cost[row] / more[row], row) for row in np.flatnonzero(more > 0).tolist()]
+        heapq.heapify(heap)
+        members = np.minimum(fits_without_preemption, self.needed)
+        left = self.needed - int(members.sum())
+        is_open = gone.copy()
+        while left > 0:
+            price, row = heapq.heappop(heap)
+            if more[row] == 0 or price != cost[row] / more[row]:
+                continue  # the node is taken already, or cheaper by now
+            count = min(left, int(more[row]))
+            members[row] += count
+            left -= count
+            more[row] = 0
+            here = candidates.owner[by_row[starts[row] : starts[row + 1]]]
+            for unit in here[is_open[here]].tolist():
+                is_open[unit] = False
+                entries = range(candidates.first_list[unit], candidates.first_list[unit + 1])
+                for other in (candidates.room_row_list[entry] for entry in entries):
+                    if more[other] > 0:
+                        cost[other] -= weight[unit]
+                        heapq.heappush(heap, (cost[other] / more[other], other))
+        return tuple(
+            PodsOnNode(0, row, int(members[row])) for row in np.flatnonzero(members).tolist()
+        )
 
 
 def weights(units: Rows, table: UnitTable) -> Ints:
