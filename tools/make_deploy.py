@@ -9,7 +9,7 @@ tools/make_crds.py. The copy is what an installed wheel has.
 from pathlib import Path
 
 from makeway.api.manifests import write_yaml
-from makeway.deploy.objects import Site, controller, namespace, policies
+from makeway.deploy.installation import Site, controller, namespace, policies
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"

@@ -14,7 +14,7 @@ import yaml
 from tools import make_deploy
 
 from makeway.cli.main import main
-from makeway.deploy.objects import USER
+from makeway.deploy.installation import USER
 from tests.cli.desk import Capsys
 
 ROOT = Path(__file__).parents[2]

@@ -16,9 +16,16 @@ from makeway.api.intake import take_in
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
-from makeway.placement.decisions import Bind, Preempt
-from makeway.placement.events import Event, GangSeen, NodeGone, PodGone, PodSeen
-from makeway.placement.model import GangKey, NodeName, Pod, PodKey, Shape, Unit, gang_unit, pod_unit
+from makeway.placement.decisions import BindPods, PreemptUnits
+from makeway.placement.events import GangSeen, NodeGone, PlacementEvent, PodGone
+from makeway.placement.model import (
+    GangKey,
+    NodeName,
+    PodKey,
+    Unit,
+    gang_unit,
+    pod_unit,
+)
 from makeway.placement.state import PlacementState
 from makeway.translate.placement import gangs_of, not_matching_condition, seen_in_placement
 
@@ -217,7 +224,7 @@ class Stage:
         for budget in scenario["pdbs"]:
             self.tell(_budget_document(budget))
 
-    def tell(self, document: Json, replicas: Sequence[str] | None = None) -> list[Event]:
+    def tell(self, document: Json, replicas: Sequence[str] | None = None) -> list[PlacementEvent]:
         told = seen_in_placement(_decoded(document), self._classes, replicas=replicas)
         for event in told:
             self.state.apply(event)
@@ -249,10 +256,10 @@ class Stage:
         decision = self.state.place_one(unit, NOW)
         nominated = {_name(k): str(n) for k, n in self.state.nominations(unit).items()}
         match decision:
-            case Bind():
+            case BindPods():
                 bound = {_name(place.pod): str(place.node) for place in decision.placement}
                 return Outcome(True, (), None, 0, bound, nominated)
-            case Preempt():
+            case PreemptUnits():
                 victims = tuple(_name(key) for key in decision.pods)
                 return Outcome(False, victims, decision.level, decision.violations, {}, nominated)
             case _:
@@ -420,11 +427,6 @@ def _admit(
 def _diverges(
     view: GangWorkload, classes: Sequence[batch.PriorityClass], pods: Iterable[int]
 ) -> bool:
-    state = PlacementState()
     (gang,) = gangs_of(view, classes)
-    state.apply(GangSeen(gang))
-    for index, priority in enumerate(pods):
-        key, shape = PodKey(f"default/pod-{index}"), Shape(())
-        pod = Pod(key=key, namespace="default", shape=shape, priority=priority, gang=gang.key)
-        state.apply(PodSeen(pod))
-    return not_matching_condition(state.not_matching_priority(gang.key), NOW).status == "True"
+    others = [PodKey(f"default/pod-{i}") for i, own in enumerate(pods) if own != gang.priority]
+    return not_matching_condition(others, NOW).status == "True"

@@ -18,9 +18,9 @@ from makeway.engine.model import (
     Workload,
     WorkloadKey,
 )
-from makeway.placement.decisions import Bind, Preempt
+from makeway.placement.decisions import BindPods, PreemptUnits
 from makeway.placement.events import NodeSeen, PodGone, PodSeen
-from makeway.placement.model import Mode, Node, NodeName, Pod, PodKey, Shape
+from makeway.placement.model import DisruptionMode, Node, NodeName, Pod, PodKey, PodShape
 from makeway.placement.state import PlacementState
 from makeway.translate.placement import evictions, gangs_admitted, gangs_ended, pod_set_gang
 from tests.placement.scenario import CPU, PODS
@@ -37,7 +37,7 @@ class Lab:
         self.engine = Engine(Config(backoff=Backoff(base_s=BACKOFF_S)))
         self.placement = PlacementState()
         self.workloads: dict[WorkloadKey, Workload] = {}
-        self.modes: dict[WorkloadKey, Mode] = {}
+        self.modes: dict[WorkloadKey, DisruptionMode] = {}
         self.told: list[ev.Event] = []  # to the engine, by placement
         local_queue = LocalQueue(key=LocalQueueKey("default/q"), queue=QueueName("q"))
         for event in (
@@ -51,7 +51,9 @@ class Lab:
             node = Node(name=NodeName(name), capacity={CPU: cpu, PODS: 110})
             self.placement.apply(NodeSeen(node))
 
-    def submit(self, name: str, pods: int, *, priority: int, mode: Mode = Mode.GANG) -> None:
+    def submit(
+        self, name: str, pods: int, *, priority: int, mode: DisruptionMode = DisruptionMode.GANG
+    ) -> None:
         """A job whose every pod wants a node of 4 cpu."""
         pod_set = PodSet(name=PodSetName("main"), count=pods, requests=((ResourceName("cpu"), 4),))
         workload = Workload(
@@ -80,7 +82,7 @@ class Lab:
             answers = self.placement.place(now)
             for answer in answers:
                 story.extend(self._carry_out(answer))
-            if not any(isinstance(answer, Bind | Preempt) for answer in answers):
+            if not any(isinstance(answer, BindPods | PreemptUnits) for answer in answers):
                 return story
 
     def _start(self, admit: dec.Admit) -> None:
@@ -92,7 +94,7 @@ class Lab:
             pod = Pod(
                 key=PodKey(f"{workload.key}-{index}"),
                 namespace="default",
-                shape=Shape(((CPU, 4),)),
+                shape=PodShape(((CPU, 4),)),
                 priority=workload.priority,
                 gang=pod_set_gang(workload.key, assigned.name),
                 workload=workload.key,
@@ -101,10 +103,10 @@ class Lab:
 
     def _carry_out(self, answer: object) -> list[str]:
         match answer:
-            case Bind():
+            case BindPods():
                 pods = ", ".join(f"{_short(p.pod)} on {p.node}" for p in answer.placement)
                 return [f"bound {pods}"]
-            case Preempt():
+            case PreemptUnits():
                 told = evictions(answer, self.now)
                 for event in told:
                     self.told.append(event)
@@ -150,7 +152,7 @@ def test_a_job_preempted_on_its_nodes_comes_back_after_a_pause() -> None:
 
 def test_a_job_that_loses_only_a_pod_keeps_its_quota() -> None:
     lab = Lab(quota=100, n1=4, n2=4)
-    lab.submit("low", pods=2, priority=10, mode=Mode.POD)
+    lab.submit("low", pods=2, priority=10, mode=DisruptionMode.POD)
     lab.run(now=0)
     lab.submit("high", pods=1, priority=50)
     (admitted, preempted, _) = lab.run(now=10)

@@ -15,7 +15,7 @@ from makeway.api.kinds import View
 from makeway.api.manifests import Manifest, Position, read_manifests
 from makeway.api.schema import Document
 from makeway.api.validation import validate_set
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.sim.settings import Simulation, read_settings
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = check_texts(read_texts(arguments.files, troubles))
     print_report(report, arguments.output, troubles)
     if troubles:
-        raise Trouble("\nmakeway: ".join(troubles))
+        raise UsageError("\nmakeway: ".join(troubles))
     return 1 if report.errors else 0
 
 

@@ -7,12 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-class Trouble(Exception):
+class UsageError(Exception):
     """The command can't do what was asked; its text is for the user. Exit code 2."""
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
+
+
+def add_logging(parser: argparse.ArgumentParser, *, level: str) -> None:
+    """Options of the commands that stay and log."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default=level,
+        help=f"what to log on standard error (default: {level})",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,9 @@ from makeway.api.times import format_time
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource
 from makeway.sim.cluster import nominal_of
-from makeway.sim.metrics import Waits, bin_means, jain_index
-from makeway.sim.record import Fate, Incident, Life, Moment, Record
+from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, SimulationRecord
 from makeway.sim.result import Result
+from makeway.sim.statistics import Waits, bin_means, jain_index
 from makeway.translate.data import obstacle_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text
@@ -39,7 +39,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "endSeconds": _round(result.end),
         "events": result.record.steps,
         "cycles": result.record.cycles,
-        "jobs": {_camel(fate.value): count for fate, count in result.fates.items()},
+        "jobs": {_camel(outcome.value): count for outcome, count in result.outcomes.items()},
         "makespan": {
             "seconds": _round(result.makespan.seconds),
             "workSeconds": _round(result.makespan.work_s),
@@ -78,15 +78,15 @@ def as_data(result: Result) -> dict[str, Any]:
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
-        "longestWaits": [_long_wait(result, life) for life in result.longest_waits()],
+        "longestWaits": [_long_wait(result, run) for run in result.longest_waits()],
         "neverFits": _never_fits(result),
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
-            for start, end, flavor in result.record.dry
+            for start, end, flavor in result.record.stockouts
         ],
         "series": series(result),
     }
-    stories = {life.key: _story(life) for life in result.lives if life.story}
+    stories = {run.key: _story(run) for run in result.runs if run.story}
     if stories:
         data["stories"] = stories
     return data
@@ -110,7 +110,7 @@ def queue_rows(result: Result) -> list[dict[str, Any]]:
         evicted[eviction.queue] += 1
         if eviction.by >= 0:
             preempted[eviction.queue] += 1
-            preempting[result.record.lives[eviction.by].queue] += 1
+            preempting[result.record.runs[eviction.by].queue] += 1
     rows = []
     quotas = _quotas_by_queue(result)
     for name, queue in result.cluster.queues.items():
@@ -232,7 +232,9 @@ def series(result: Result, bins: int = BINS) -> dict[str, Any]:
     }
 
 
-def _used_by_flavor(record: Record, cell: FlavorResource, end: float, bins: int) -> list[float]:
+def _used_by_flavor(
+    record: SimulationRecord, cell: FlavorResource, end: float, bins: int
+) -> list[float]:
     parts = [bin_means(s, end, bins) for (_, of), s in record.used.items() if of == cell]
     return _sum_bins(parts, bins)
 
@@ -265,7 +267,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "layout": trace.layout,
         "rows": trace.rows,
         "jobs": len(trace.jobs),
-        "simulated": len(result.demand.lives),
+        "simulated": len(result.demand.runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
         "oddities": [
             {
@@ -283,36 +285,36 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
-def _long_wait(result: Result, life: Life) -> dict[str, Any]:
+def _long_wait(result: Result, run: JobRun) -> dict[str, Any]:
     return {
-        "job": life.key,
-        "queue": life.queue,
-        "priority": life.priority,
-        "size": life.size,
-        "submitSeconds": _round(life.job.submit_s),
-        "waitSeconds": _round(result.wait_of(life)),
-        "runSeconds": _round(life.job.run_s),
-        "evictions": result.evictions_of(life),
-        "fate": life.fate.value,
-        "reasons": [obstacle_data(reason) for reason in life.reasons],
+        "job": run.key,
+        "queue": run.queue,
+        "priority": run.priority,
+        "size": run.size,
+        "submitSeconds": _round(run.job.submit_s),
+        "waitSeconds": _round(result.wait_of(run)),
+        "runSeconds": _round(run.job.run_s),
+        "evictions": result.evictions_of(run),
+        "fate": run.outcome.value,
+        "reasons": [obstacle_data(reason) for reason in run.reasons],
     }
 
 
 def _never_fits(result: Result) -> list[dict[str, Any]]:
-    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     return [
         {
-            "job": life.key,
-            "queue": life.queue,
-            "reasons": [obstacle_data(reason) for reason in life.reasons],
+            "job": run.key,
+            "queue": run.queue,
+            "reasons": [obstacle_data(reason) for reason in run.reasons],
         }
-        for life in found[:LONGEST_SHOWN]
+        for run in found[:LONGEST_SHOWN]
     ]
 
 
-def _story(life: Life) -> list[dict[str, Any]]:
-    assert life.story is not None
-    return [_moment(moment) for moment in life.story]
+def _story(run: JobRun) -> list[dict[str, Any]]:
+    assert run.story is not None
+    return [_moment(moment) for moment in run.story]
 
 
 def _moment(moment: Moment) -> dict[str, Any]:
@@ -352,19 +354,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
-
-    def lines(self) -> Iterator[str]:
-        widths = [
-            max(len(column), *(len(row[i]) for row in self.rows)) if self.rows else len(column)
-            for i, column in enumerate(self.columns)
-        ]
-        yield self.title
-        for row in (self.columns, *self.rows):
-            cells = [
-                f"{cell:<{width}}" if i == 0 else f"{cell:>{width}}"
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            yield ("  " + "  ".join(cells)).rstrip()
 
 
 WAIT_COLUMNS = ("jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran")

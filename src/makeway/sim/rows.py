@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from makeway.sim import values
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Job, Oddities, Place, Trace, Trouble, in_order
 from makeway.sim.layouts import (
     CANCEL,
     CHECKPOINT,
@@ -23,6 +22,17 @@ from makeway.sim.layouts import (
     SUBMIT,
     TRES,
     Layout,
+)
+from makeway.sim.trace_jobs import (
+    CPUS,
+    GPUS,
+    MEMORY,
+    FilePosition,
+    Oddities,
+    SimulationError,
+    Trace,
+    TraceJob,
+    in_order,
 )
 from makeway.sim.values import Unreadable, is_absent
 
@@ -44,7 +54,7 @@ class Rows:
         self.source, self.layout, self.header = source, layout, header
         self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
         self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
-        self.jobs: list[Job] = []
+        self.jobs: list[TraceJob] = []
         self.oddities = Oddities()
         self.rows = 0
         self.first_unparsed = ""
@@ -59,13 +69,13 @@ class Rows:
         self.rows += 1
         if len(row) != len(self.header):
             problem = f"has {len(row)} fields, not {len(self.header)}"
-            self._leave_out_unparsed(f"{Place(self.source, line, 1)}: {problem}")
+            self._leave_out_unparsed(f"{FilePosition(self.source, line, 1)}: {problem}")
             return
         try:
             job = self._job(line, row, is_cancelled)
         except FieldTrouble as trouble:
             column = len(delimiter.join(row[: trouble.index])) + (2 if trouble.index else 1)
-            place = Place(self.source, line, column)
+            place = FilePosition(self.source, line, column)
             value = row[trouble.index][:40]
             text = f'{place}: {self.header[trouble.index]} "{value}" {trouble.problem}'
             self._leave_out_unparsed(text)
@@ -76,12 +86,12 @@ class Rows:
     def trace(self, origin: float | None, queue_names: dict[str, str] | None = None) -> Trace:
         """Count time from the first submission on."""
         if self.unparsed * 2 > self.rows:
-            raise Trouble(
+            raise SimulationError(
                 f"{self.first_unparsed} ({self.unparsed} of {self.rows} rows don't parse)"
             )
         if not self.jobs:
             reasons = "; ".join(f"{o.count} {o.what}" for o in self.oddities.all())
-            raise Trouble(f"{self.source}: no job to simulate ({reasons or 'no rows'})")
+            raise SimulationError(f"{self.source}: no job to simulate ({reasons or 'no rows'})")
         start = min(job.submit_s for job in self.jobs)
         names = queue_names or {}
         jobs = in_order(
@@ -113,9 +123,11 @@ class Rows:
         self.oddities.note("rows that don't parse", example, is_left_out=True)
 
     def _note(self, line: int, name: str, what: str, *, is_left_out: bool = False) -> None:
-        self.oddities.note(what, f"{Place(self.source, line)}: {name}", is_left_out=is_left_out)
+        self.oddities.note(
+            what, f"{FilePosition(self.source, line)}: {name}", is_left_out=is_left_out
+        )
 
-    def _job(self, line: int, row: Sequence[str], is_cancelled: bool) -> Job | None:
+    def _job(self, line: int, row: Sequence[str], is_cancelled: bool) -> TraceJob | None:
         name = self._text(row, NAME) or f"job-{self.rows}"
         if self.layout.name == "sacct" and "." in name:
             self.oddities.note("steps of jobs, which are no jobs", is_left_out=True)
@@ -137,7 +149,7 @@ class Rows:
         self.last_submit = max(self.last_submit, submit)
         if run == 0:
             self._note(line, name, "jobs with a run time of zero")
-        return Job(
+        return TraceJob(
             name=name,
             queue=self._share(self._text(row, QUEUE)),
             submit_s=submit,

@@ -29,15 +29,15 @@ from makeway.engine import events as ev
 from makeway.engine.decisions import Admit
 from makeway.engine.matching import Taint
 from makeway.engine.model import PODS, PodSetName, ResourceName, Workload, WorkloadKey
-from makeway.placement.decisions import Preempt
+from makeway.placement.decisions import PreemptUnits
 from makeway.placement.events import (
     BudgetGone,
     BudgetSeen,
-    Event,
     GangGone,
     GangSeen,
     NodeGone,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -46,15 +46,15 @@ from makeway.placement.model import (
     Apart,
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     Spread,
 )
 from makeway.translate.workloads import constraints_of, key_of
@@ -77,7 +77,7 @@ def seen_in_placement(
     schedulers: Collection[str] | None = None,
     replicas: Iterable[str] | None = None,
     distance_max: int | None = None,
-) -> tuple[Event, ...]:
+) -> tuple[PlacementEvent, ...]:
     """The events that tell of a new or edited object.
 
     `schedulers` are the names for which pods are placed; None: all are. `replicas` are the keys by
@@ -101,7 +101,7 @@ def seen_in_placement(
 
 def gone_from_placement(
     view: PlacementObject, *, replicas: Iterable[str] | None = None
-) -> tuple[Event, ...]:
+) -> tuple[PlacementEvent, ...]:
     match view:
         case batch.Node():
             return (NodeGone(NodeName(view.metadata.name)),)
@@ -169,9 +169,9 @@ def pod_key_of(view: batch.Pod) -> PodKey:
     return PodKey(_key(view.metadata))
 
 
-def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Shape:
+def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> PodShape:
     requests = batch.pod_requests(spec)
-    return Shape(
+    return PodShape(
         requests=tuple(
             sorted(
                 (ResourceName(name), amount)
@@ -256,7 +256,9 @@ def gangs_of(
         Gang(
             key=_replica(metadata.namespace, metadata.name, group.name, replica),
             min_count=0 if group.policy.gang is None else group.policy.gang.min_count,
-            mode=Mode.POD if group.policy.gang is None else Mode(group.policy.gang.preemption_mode),
+            mode=DisruptionMode.POD
+            if group.policy.gang is None
+            else DisruptionMode(group.policy.gang.preemption_mode),
             priority=priorities.scheduling,
             preemption_priority=priorities.preemption,
             may_preempt=priorities.preemption_policy != "Never",
@@ -295,7 +297,7 @@ def gang_of(
     return Gang(
         key=_gang_key(view),
         min_count=0 if gang is None else gang.min_count,
-        mode=Mode.GANG if goes_together else Mode.POD,
+        mode=DisruptionMode.GANG if goes_together else DisruptionMode.POD,
         priority=priorities.scheduling,
         preemption_priority=priorities.preemption,
         may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
@@ -387,13 +389,21 @@ def pod_set_gang(workload: WorkloadKey, pod_set: PodSetName) -> GangKey:
     return GangKey(f"{workload}/pod-sets/{pod_set}")
 
 
-def mode_of(annotations: Mapping[str, str]) -> Mode:
+def mode_of(annotations: Mapping[str, str]) -> DisruptionMode:
     """How a Job wants its pods to be preempted; one by one unless it says otherwise."""
-    return Mode.GANG if annotations.get(PREEMPTION_MODE) == Mode.GANG.value else Mode.POD
+    return (
+        DisruptionMode.GANG
+        if annotations.get(PREEMPTION_MODE) == DisruptionMode.GANG.value
+        else DisruptionMode.POD
+    )
 
 
 def gangs_admitted(
-    admit: Admit, workload: Workload, mode: Mode = Mode.POD, *, may_preempt: bool = True
+    admit: Admit,
+    workload: Workload,
+    mode: DisruptionMode = DisruptionMode.POD,
+    *,
+    may_preempt: bool = True,
 ) -> tuple[GangSeen, ...]:
     """Each pod set of an admitted workload is a gang of as many pods as were admitted.
 
@@ -465,6 +475,6 @@ def gangs_ended(workload: Workload) -> tuple[GangGone, ...]:
     return tuple(GangGone(pod_set_gang(workload.key, pods.name)) for pods in workload.pod_sets)
 
 
-def evictions(decision: Preempt, at: float) -> tuple[ev.Evicted, ...]:
+def evictions(decision: PreemptUnits, at: float) -> tuple[ev.Evicted, ...]:
     """The queue Workloads of which no pod is left; one that only loses pods keeps its quota."""
     return tuple(ev.Evicted(workload, decision.reason, at) for workload in decision.workloads)

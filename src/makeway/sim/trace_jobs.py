@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 
-class Trouble(Exception):
+class SimulationError(Exception):
     """The simulation can't be run as asked; the text names the place and what would be right."""
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Where in a file; lines and columns count from 1, 0 is unknown."""
 
     source: str
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 GPUS, CPUS, MEMORY = "gpus", "cpus", "memory"
 
 
-class Job(NamedTuple):
+class TraceJob(NamedTuple):
     """One job of a trace. Times are seconds from the start of the trace."""
 
     name: str
@@ -75,7 +75,7 @@ class Oddities:
 class Trace:
     source: str
     layout: str  # how it was read: "SWF", "Philly", "CSV (submit=timestamp, …)"
-    jobs: tuple[Job, ...]  # sorted by time of submission
+    jobs: tuple[TraceJob, ...]  # sorted by time of submission
     rows: int  # that hold a job, or should
     origin: float | None = None  # seconds since 1970 of the start; None where only spans are known
     oddities: tuple[Oddity, ...] = ()
@@ -85,5 +85,5 @@ class Trace:
         return replace(self, jobs=self.jobs[:count])
 
 
-def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     return tuple(sorted(jobs, key=lambda job: job.submit_s))
