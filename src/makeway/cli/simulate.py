@@ -11,9 +11,10 @@ from pathlib import Path
 from textwrap import wrap
 from types import FrameType
 
+from makeway.api.errors import in_words
 from makeway.api.times import DurationError, format_span, format_time, parse_duration
 from makeway.cli.command import Command, UsageError
-from makeway.cli.tables import aligned
+from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
@@ -87,13 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.95,
         help="init: the share of the time for which the quota is to suffice (default: 0.95)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json"),
-        default="table",
-        help="how to print the results (default: table)",
-    )
+    add_output(parser, ("table", "json"))
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
@@ -206,7 +201,7 @@ def _write(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{name}: {in_words(error)}") from None
 
 
 def _list_examples() -> None:

@@ -36,7 +36,7 @@ from makeway.engine.model import (
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
 from makeway.sim.settings import Simulation, SimulationSpec, read_settings
-from makeway.sim.trace_jobs import FilePosition, SimulationError
+from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
 
 NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
@@ -182,7 +182,7 @@ def parse_cluster(text: str, source: str) -> SimulatedCluster:
 def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
     found = read_manifests(text, source)
     for trouble in found.troubles:
-        raise SimulationError(f"{_place(trouble.position)}: {trouble.error}")
+        raise SimulationError(f"{position_of(trouble.position)}: {trouble.error}")
     return found.manifests
 
 
@@ -218,7 +218,7 @@ def _views(
             _refuse(manifest, error)
         assert taken.object is not None
         for part in taken.unsupported:
-            cluster.notes.append(f"{_place(manifest.locate(part.path))}: {part}")
+            cluster.notes.append(f"{position_of(manifest.locate(part.path))}: {part}")
         yield manifest, taken.object
 
 
@@ -230,11 +230,7 @@ def _settings_of(manifest: Manifest) -> SimulationSpec:
 
 
 def _refuse(manifest: Manifest, error: FieldError) -> None:
-    raise SimulationError(f"{_place(manifest.locate(error.path))}: {error}")
-
-
-def _place(position: Position) -> FilePosition:
-    return FilePosition(position.source, position.line, position.column)
+    raise SimulationError(f"{position_of(manifest.locate(error.path))}: {error}")
 
 
 def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
@@ -243,7 +239,7 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             queue = translate.queue_of(view)
             if queue.name in cluster.queues:
                 problem = f"ClusterQueue {queue.name} is there twice"
-                raise SimulationError(f"{_place(manifest.locate('metadata.name'))}: {problem}")
+                raise SimulationError(f"{position_of(manifest.locate('metadata.name'))}: {problem}")
             cluster.queues[queue.name] = queue
             cluster.events.append(ev.QueueChanged(queue))
         case Cohort():
@@ -269,4 +265,6 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             cluster.config = translate.config_of(view)
         case _:
             kind, name = manifest.document.get("kind"), view.metadata.name
-            cluster.notes.append(f"{_place(manifest.position)}: {kind}/{name} is not simulated")
+            cluster.notes.append(
+                f"{position_of(manifest.position)}: {kind}/{name} is not simulated"
+            )

@@ -21,12 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from makeway.api import quantity
 from makeway.api.codec import decode_own
-from makeway.api.manifests import Manifest, read_manifests
-from makeway.sim.trace_jobs import CPUS, FilePosition, SimulationError, Trace, TraceJob, in_order
+from makeway.api.manifests import read_manifests
+from makeway.sim.trace_jobs import (
+    CPUS,
+    FilePosition,
+    SimulationError,
+    Trace,
+    TraceJob,
+    in_order,
+    position_of,
+)
 
 FLAVOR = "rf"
 RESOURCE = "cpu"
@@ -80,7 +88,7 @@ def read_generator(text: str, source: str) -> Trace:
         text = "cohorts:\n" + text
     found = read_manifests(text, source)
     for trouble in found.troubles:
-        raise SimulationError(str(_with_column(trouble.position, str(trouble.error))))
+        raise SimulationError(f"{position_of(trouble.position)}: {trouble.error}")
     if len(found.manifests) != 1 or "cohorts" not in found.manifests[0].document:
         raise SimulationError(
             f"{FilePosition(source, 1, 1)}: this is no generator file; it begins with cohorts:"
@@ -89,15 +97,17 @@ def read_generator(text: str, source: str) -> Trace:
     manifest = found.manifests[0]
     decoded = decode_own(Generator, manifest.document)
     for error in decoded.errors:
-        raise SimulationError(_with_column(manifest.locate(error.path), str(error)))
+        raise SimulationError(f"{position_of(manifest.locate(error.path))}: {error}")
     assert decoded.object is not None
     try:
         jobs = in_order(_jobs(decoded.object))
         manifests = tuple(_manifests(decoded.object))
     except quantity.QuantityError as error:
-        raise SimulationError(f"{_place(manifest)}: {error} is not a quantity") from None
+        raise SimulationError(
+            f"{position_of(manifest.position)}: {error} is not a quantity"
+        ) from None
     if not jobs:
-        raise SimulationError(f"{_place(manifest)}: this file makes no jobs")
+        raise SimulationError(f"{position_of(manifest.position)}: this file makes no jobs")
     return Trace(
         source=source,
         layout="generator",
@@ -105,15 +115,6 @@ def read_generator(text: str, source: str) -> Trace:
         rows=len(jobs),
         manifests=manifests,
     )
-
-
-def _place(manifest: Manifest) -> FilePosition:
-    position = manifest.position
-    return FilePosition(position.source, position.line, position.column)
-
-
-def _with_column(position: Any, problem: str) -> str:
-    return f"{FilePosition(position.source, position.line, position.column)}: {problem}"
 
 
 def _queues(generator: Generator) -> Iterator[tuple[str, str, QueuesSet]]:

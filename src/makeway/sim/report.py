@@ -10,9 +10,9 @@ from typing import Any
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.engine.explain import Explanation
-from makeway.engine.model import FlavorResource
+from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import nominal_of
-from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, SimulationRecord
+from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
 from makeway.sim.statistics import Waits, bin_means, jain_index
 from makeway.translate.data import obstacle_data
@@ -155,6 +155,7 @@ def _quotas_by_queue(result: Result) -> dict[str, list[dict[str, Any]]]:
 
 
 Bins = dict[str, list[float]]
+Held = tuple[QueueName, FlavorResource]  # what a queue uses of a cell
 
 
 def _cell_bins(result: Result, cell: FlavorResource) -> tuple[Bins, Bins, Bins]:
@@ -195,64 +196,45 @@ def _mean(values: Sequence[float]) -> float:
 
 def series(result: Result, bins: int = BINS) -> dict[str, Any]:
     """Means over equal spans of time, for pictures."""
-    record, end = result.record, result.end
-    main = [cell for cell in result.cluster.cells() if cell.resource == result.main_resource]
-    used: dict[str, list[float]] = {}
-    borrowed: dict[str, list[float]] = {}
-    for name, queue in result.cluster.queues.items():
-        nominal = nominal_of(queue)
-        used[name] = _sum_bins(
-            [bin_means(record.used[name, cell], end, bins) for cell in main], bins
-        )
-        borrowed[name] = _sum_bins(
-            [
-                bin_means(record.used[name, cell], end, bins, _above(nominal.get(cell, 0)))
-                for cell in main
-            ],
-            bins,
-        )
+    record, end, cells = result.record, result.end, result.cluster.cells()
+    main = [cell for cell in cells if cell.resource == result.main_resource]
+    queues = list(result.cluster.queues)
+    by_queue = {str(name): [(name, cell) for cell in main] for name in queues}
+    titles = {cell: f"{cell.flavor}/{cell.resource}" for cell in cells}
+    by_flavor = {title: [(name, cell) for name in queues] for cell, title in titles.items()}
+
+    def used(groups: Mapping[str, Sequence[Held]], *, is_borrowed: bool = False) -> Bins:
+        return {
+            name: _used_bins(result, held, bins, is_borrowed=is_borrowed)
+            for name, held in groups.items()
+        }
+
+    def means(steps: Mapping[QueueName, Steps]) -> Bins:
+        return {str(name): _rounded(bin_means(s, end, bins)) for name, s in steps.items()}
+
     return {
         "binSeconds": _round(end / bins),
-        "waiting": {n: _rounded(bin_means(s, end, bins)) for n, s in record.waiting.items()},
-        "running": {n: _rounded(bin_means(s, end, bins)) for n, s in record.running.items()},
-        "usedByQueue": used,
-        "borrowedByQueue": borrowed,
-        "usedByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _used_by_flavor(record, cell, end, bins)
-            for cell in result.cluster.cells()
-        },
-        "borrowedByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _borrowed_by_flavor(result, cell, bins)
-            for cell in result.cluster.cells()
-        },
+        "waiting": means(record.waiting),
+        "running": means(record.running),
+        "usedByQueue": used(by_queue),
+        "borrowedByQueue": used(by_queue, is_borrowed=True),
+        "usedByFlavor": used(by_flavor),
+        "borrowedByFlavor": used(by_flavor, is_borrowed=True),
         "busyByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _rounded(bin_means(record.busy[cell], end, bins))
-            for cell in result.cluster.cells()
+            title: _rounded(bin_means(record.busy[cell], end, bins))
+            for cell, title in titles.items()
         },
     }
 
 
-def _used_by_flavor(
-    record: SimulationRecord, cell: FlavorResource, end: float, bins: int
+def _used_bins(
+    result: Result, held: Sequence[Held], bins: int, *, is_borrowed: bool
 ) -> list[float]:
-    parts = [bin_means(s, end, bins) for (_, of), s in record.used.items() if of == cell]
-    return _sum_bins(parts, bins)
-
-
-def _borrowed_by_flavor(result: Result, cell: FlavorResource, bins: int) -> list[float]:
-    parts = [
-        bin_means(
-            result.record.used[name, cell],
-            result.end,
-            bins,
-            _above(nominal_of(queue).get(cell, 0)),
-        )
-        for name, queue in result.cluster.queues.items()
-    ]
-    return _sum_bins(parts, bins)
-
-
-def _sum_bins(parts: Sequence[Sequence[float]], bins: int) -> list[float]:
+    """What queues use of cells altogether, or what of it is beyond their own quota."""
+    parts = []
+    for name, cell in held:
+        own = nominal_of(result.cluster.queues[name]).get(cell, 0) if is_borrowed else 0
+        parts.append(bin_means(result.record.used[name, cell], result.end, bins, _above(own)))
     return _rounded(_column_sums(parts) if parts else [0.0] * bins)
 
 

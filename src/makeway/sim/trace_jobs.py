@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from makeway.api.manifests import Position
+
 
 class SimulationError(Exception):
     """The simulation can't be run as asked; the text names the place and what would be right."""
@@ -20,6 +22,10 @@ class FilePosition(NamedTuple):
 
     def __str__(self) -> str:
         return ":".join(str(part) for part in self if part)
+
+
+def position_of(position: Position) -> FilePosition:
+    return FilePosition(position.source, position.line, position.column)
 
 
 GPUS, CPUS, MEMORY = "gpus", "cpus", "memory"

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from makeway.api.errors import in_words
 from makeway.sim.generator import read_generator
 from makeway.sim.layouts import (
     END,
@@ -75,7 +76,7 @@ def read_text(path: Path) -> str:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SimulationError(f"{path}: the gzip file is damaged ({str(error).lower()})") from None
     except OSError as error:
-        raise SimulationError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise SimulationError(f"{path}: {in_words(error)}") from None
 
 
 # --- Standard Workload Format ---
