@@ -1,6 +1,6 @@
 """Gives Jobs their pods and follows them to their end, as Kubernetes' job controller does.
 
-`job_verdict` says what a Job needs, `job_tally` why no end of a pod is missed or counted twice.
+`job_actions` says what a Job needs, `job_tally` why no end of a pod is missed or counted twice.
 Here that becomes writes. Nothing is remembered that the objects don't tell, but for one thing: a
 pod whose creation had no answer, or whose name was taken by a pod that no watch has shown yet, may
 exist unseen. Its name is kept until it is seen or the server answers, and is used before any other,
@@ -20,6 +20,7 @@ from makeway.client.resources import JOBS, PODS
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
+from makeway.runner.job_actions import JobActions, JobFacts, decide
 from makeway.runner.job_pods import (
     INDEX,
     JOB_NAME,
@@ -29,7 +30,6 @@ from makeway.runner.job_pods import (
     job_pod_of,
     pod_document,
 )
-from makeway.runner.job_verdict import Case, Verdict, decide
 
 BACKOFF_S = 10.0
 MANAGER = "kubernetes.io/job-controller"  # who manages jobs that name it or nobody
@@ -81,10 +81,10 @@ class JobPods(Reconciler):
         known = [pod for pod in pods if pod is not None]
         if len(known) < len(pods):
             return Plan(strays)  # one that can't be understood may be running all the same
-        verdict = decide(self._case(key, job, known, now))
-        return Plan([*strays, *self._writes(key, job, verdict)], verdict.next_at)
+        actions = decide(self._facts(key, job, known, now))
+        return Plan([*strays, *self._writes(key, job, actions)], actions.next_at)
 
-    def _case(self, key: Key, job: Job, pods: Sequence[JobPod], now: float) -> Case:
+    def _facts(self, key: Key, job: Job, pods: Sequence[JobPod], now: float) -> JobFacts:
         namespace = key.namespace
 
         def is_taken(name: str) -> bool:
@@ -95,7 +95,7 @@ class JobPods(Reconciler):
             for name, found in self._unseen.get(key, {}).items()
             if found.job_uid == job.metadata.uid and not is_taken(name)
         }
-        return Case(
+        return JobFacts(
             job=job,
             pods=pods,
             now=now,
@@ -105,27 +105,27 @@ class JobPods(Reconciler):
             was_refused=key in self._refused,
         )
 
-    def _writes(self, key: Key, job: Job, verdict: Verdict) -> list[Write]:
+    def _writes(self, key: Key, job: Job, actions: JobActions) -> list[Write]:
         writes: list[Write] = []
-        if verdict.status:
-            news = [_say(job, told.reason, told.message, told.type) for told in verdict.news]
+        if actions.status:
+            events = [_say(job, told.reason, told.message, told.type) for told in actions.events]
             write = Patch(
                 resource=JOBS,
                 key=key,
-                patch={"metadata": _as_seen(job.metadata), "status": dict(verdict.status)},
+                patch={"metadata": _as_seen(job.metadata), "status": dict(actions.status)},
                 subresource="status",
-                then=tuple(news),
+                then=tuple(events),
             )
             writes.append(write)
-        for new in verdict.create:
+        for new in actions.create:
             said = _say(job, "SuccessfulCreate", f"Created pod: {new.name}")
             writes.append(Create(resource=PODS, document=pod_document(job, new), then=(said,)))
-        for pod in verdict.delete:
+        for pod in actions.delete:
             said = _say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
             whom = Key(key.namespace, pod.name)
             writes.append(Delete(resource=PODS, key=whom, uid=pod.uid, then=(said,)))
-        writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in verdict.release]
-        if verdict.delete_job:
+        writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in actions.release]
+        if actions.delete_job:
             uid = job.metadata.uid
             writes.append(Delete(resource=JOBS, key=key, uid=uid, propagation="Foreground"))
         return writes

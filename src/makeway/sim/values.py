@@ -7,7 +7,7 @@ from math import ceil, isfinite
 
 from makeway.api.quantity import QuantityError, parse_nanos
 from makeway.api.times import DurationError, parse_duration
-from makeway.sim.jobs import CPUS, MEMORY
+from makeway.sim.trace_jobs import CPUS, MEMORY
 
 ABSENT_WORDS = frozenset({"", "-1", "unknown", "none", "null", "nan", "n/a", "na"})
 

@@ -11,7 +11,7 @@ from random import Random
 from makeway.sim.settings import Delay
 
 
-class Chance:
+class SeededRandom:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from makeway.api.manifests import Position
 
-class Trouble(Exception):
+
+class SimulationError(Exception):
     """The simulation can't be run as asked; the text names the place and what would be right."""
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Where in a file; lines and columns count from 1, 0 is unknown."""
 
     source: str
@@ -22,10 +24,14 @@ class Place(NamedTuple):
         return ":".join(str(part) for part in self if part)
 
 
+def position_of(position: Position) -> FilePosition:
+    return FilePosition(position.source, position.line, position.column)
+
+
 GPUS, CPUS, MEMORY = "gpus", "cpus", "memory"
 
 
-class Job(NamedTuple):
+class TraceJob(NamedTuple):
     """One job of a trace. Times are seconds from the start of the trace."""
 
     name: str
@@ -75,7 +81,7 @@ class Oddities:
 class Trace:
     source: str
     layout: str  # how it was read: "SWF", "Philly", "CSV (submit=timestamp, …)"
-    jobs: tuple[Job, ...]  # sorted by time of submission
+    jobs: tuple[TraceJob, ...]  # sorted by time of submission
     rows: int  # that hold a job, or should
     origin: float | None = None  # seconds since 1970 of the start; None where only spans are known
     oddities: tuple[Oddity, ...] = ()
@@ -85,5 +91,5 @@ class Trace:
         return replace(self, jobs=self.jobs[:count])
 
 
-def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     return tuple(sorted(jobs, key=lambda job: job.submit_s))
