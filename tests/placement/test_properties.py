@@ -9,7 +9,6 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.engine.matching import Requirement
 from makeway.placement.decisions import (
     BindPods,
     PlacementDecision,
@@ -43,6 +42,7 @@ from makeway.placement.model import (
     pod_unit,
 )
 from makeway.placement.state import PlacementState
+from makeway.selectors import Requirement
 from tests.placement import oracle
 from tests.placement.scenario import CPU, GPU, PODS
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Mapping
 
@@ -19,9 +18,10 @@ from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.cli.views import fetch
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
-from makeway.client.resources import EVENTS, WORKLOADS
+from makeway.client.resources import EVENTS, LEASES, PODS, WORKLOADS
+from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
 JOBS_ASKED_MAX = 30  # whose names are looked up
@@ -44,32 +44,52 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(arguments.output, document)
         else:
             names = await _jobs_in(client, document)
-            for line in document["lines"]:
-                print_safely(_with_jobs(str(line), names))
+            for pieces in document["pieces"]:
+                print_safely("".join(_shown(piece, names) for piece in pieces))
         return 0
 
     return connect.converse(arguments, story)
 
 
 async def explanation_of(client: Client, target: JobTarget) -> Document:
-    """The server's own explanation where it has one, else what the objects tell."""
+    """The engine's own explanation where there is one, else what the objects tell."""
     events = await _events(client, target)
     if target.workload is None:
         lines = _without_workload(target.job) if target.job is not None else _pod_lines(target)
         return _document(target.metadata, [*lines, *_event_lines(events)])
+    name = target.workload.metadata.name
     try:
-        # A subresource is addressed like a part of the name.
-        name = f"{target.workload.metadata.name}/explanation"
-        document = await client.get(WORKLOADS, name, target.namespace)
+        document = await client.get(WORKLOADS, name, target.namespace, subresource="explanation")
     except NotFound:
-        document = _document(target.workload.metadata, _state_lines(target, target.workload))
-    lines = [str(line) for line in document.get("lines") or ()]
+        document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
-    lines += [text for text in check_texts(target.workload) if ": " in text]
+    checks = target.workload.status.admission_checks
+    lines = check_texts(check for check in checks if check.message)
     if target.job is not None and not target.workload.spec.active:
         lines.append(f"`makeway resume {short_text(target.job.metadata)}` lets it try again")
-    document["lines"] = [*lines, *_loss_lines(target.workload), *_event_lines(events)]
+    lines += [*_loss_lines(target.workload), *_event_lines(events)]
+    document["lines"] += lines
+    document["pieces"] += [[line] for line in lines]
     return document
+
+
+async def _from_controller(client: Client, target: JobTarget, workload: Workload) -> Document:
+    """What the leading controller of a cluster says, or at least the state of the Workload.
+
+    The API server hands the question on to a pod, for users who may use its proxy.
+    """
+    home, path = Site().namespace, f"explain/{target.namespace}/{workload.metadata.name}"
+    lines = _state_lines(target, workload)
+    try:
+        lease = await client.get(LEASES, LEASE, home)
+        pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
+        return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
+    except NotFound:
+        pass  # no controller lives there
+    except (ApiError, Unavailable):
+        where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
+        lines.append(f"The controller knows more, but could not be asked: {where}")
+    return _document(workload.metadata, lines)
 
 
 # --- whose job a Workload is ---
@@ -77,8 +97,10 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
 
 async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     """What users call the Workloads that an explanation speaks of, by key of the Workload."""
+    pieces = [piece for line in document["pieces"] for piece in line if isinstance(piece, dict)]
+    keys = dict.fromkeys(p["key"] for p in pieces if p.get("kind") == "Workload")
     found: dict[str, str] = {}
-    for key in _workloads_in(document)[:JOBS_ASKED_MAX]:
+    for key in list(keys)[:JOBS_ASKED_MAX]:
         namespace, _, name = key.partition("/")
         try:
             workload = await fetch(client, Workload, name, namespace)
@@ -91,21 +113,13 @@ async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     return found
 
 
-def _workloads_in(document: Document) -> list[str]:
-    helps = [key for help in document.get("helps") or () for key in help.get("workloads") or ()]
-    holders = [holder["workload"] for holder in document.get("holders") or ()]
-    others = [*(document.get("ahead") or ()), *(document.get("wouldPreempt") or ())]
-    keys = dict.fromkeys([document.get("workload"), *holders, *helps, *others])
-    return [key for key in keys if key and any(key in line for line in document["lines"])]
-
-
-def _with_jobs(line: str, names: Mapping[str, str]) -> str:
+def _shown(piece: str | Document, names: Mapping[str, str]) -> str:
     """`default/job-train-57820` becomes `job 12 train (default/job-train-57820)`."""
-    if not names:
-        return line
-    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    pattern = rf"(?<![\w./(-])({keys})(?![\w./-])"
-    return re.sub(pattern, lambda found: f"{names[found[1]]} ({found[1]})", line)
+    if isinstance(piece, str):
+        return piece
+    key = str(piece["key"])
+    is_job = piece.get("kind") == "Workload" and key in names
+    return f"{names[key]} ({key})" if is_job else key
 
 
 def _document(about: ObjectMeta, lines: list[str]) -> Document:
@@ -114,6 +128,7 @@ def _document(about: ObjectMeta, lines: list[str]) -> Document:
         "kind": "Explanation",
         "metadata": {"name": about.name, "namespace": about.namespace},
         "lines": lines,
+        "pieces": [[line] for line in lines],
     }
 
 
@@ -193,7 +208,8 @@ COMMAND = Command(
 Tell why a job waits: what is missing in which flavor, who holds it and whether it
 could be taken back, who is ahead, and what would help. Of a job that was stopped,
 tell for whom and by which rule. Works for pods, groups of pods and Workloads without
-a Job as well.
+a Job as well. As JSON, `pieces` has the same as `lines`, with a {kind, key} wherever an
+object is spoken of.
 """,
     examples="""\
 examples:

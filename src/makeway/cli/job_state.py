@@ -23,7 +23,7 @@ from makeway.api.labels import (
     QUEUE_NAME,
 )
 from makeway.api.meta import Condition, ObjectMeta
-from makeway.api.queueing import ClusterQueue, Workload
+from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time
 
 ID = "makeway.dev/id"  # label of a Job: its short number
@@ -215,28 +215,29 @@ def _reason(
 
 
 def _why_it_waits(workload: Workload, status: str, now: float) -> str:
+    checks = workload.status.admission_checks
     if status == ADMITTED:
         return ""
     if status == RESERVED:
-        return ", ".join(check_texts(workload)) or _text_of(condition(workload, "Admitted"))
+        return ", ".join(check_texts(checks)) or _text_of(condition(workload, "Admitted"))
     evicted = _text_of(_if_true(workload, "Evicted"))
     if status == EVICTING:
         return evicted
     if status == HELD:
-        return ", ".join(check_texts(workload, ("Rejected",))) or evicted or "held"
+        return ", ".join(check_texts(checks, ("Rejected",))) or evicted or "held"
     requeue = workload.status.requeue_state
     if requeue is not None and requeue.requeue_at is not None and requeue.requeue_at > now:
         return f"backs off until {format_time(int(requeue.requeue_at))}"
-    rejected = check_texts(workload, ("Rejected", "Retry"))
+    rejected = check_texts(checks, ("Rejected", "Retry"))
     if rejected and is_true(workload, "Evicted"):
         return ", ".join(rejected)
     return _text_of(condition(workload, "QuotaReserved")) or evicted or "not looked at yet"
 
 
-def check_texts(workload: Workload, states: Collection[str] = OPEN) -> list[str]:
+def check_texts(checks: Iterable[AdmissionCheckState], states: Collection[str] = OPEN) -> list[str]:
     """What the admission checks in these states say."""
     texts = []
-    for check in workload.status.admission_checks:
+    for check in checks:
         if check.state in states:
             message = " ".join(check.message.split())
             texts.append(

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT, decode_as
-from makeway.api.kinds import Kind
-from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue, Workload
+from makeway.api.kinds import RESOURCES, Kind, Resource
 from makeway.cli.command import RequestRefused
-from makeway.client import Client, Resource
+from makeway.client import Client
 from makeway.client.client import Document
-from makeway.client.resources import COHORTS, JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
 
-RESOURCES: Mapping[type[Kind], Resource] = {
-    ClusterQueue: QUEUES,
-    Cohort: COHORTS,
-    Job: JOBS,
-    LocalQueue: LOCAL_QUEUES,
-    Pod: PODS,
-    Workload: WORKLOADS,
+RESOURCE_OF: Mapping[type[Kind], Resource] = {
+    resource.view: resource for resource in RESOURCES if resource.view is not None
 }
 
 
@@ -32,11 +24,11 @@ def view_of(kind: type[KindT], document: Document) -> KindT:
 
 
 async def fetch(client: Client, kind: type[KindT], name: str, namespace: str) -> KindT:
-    return view_of(kind, await client.get(RESOURCES[kind], name, namespace))
+    return view_of(kind, await client.get(RESOURCE_OF[kind], name, namespace))
 
 
 async def fetch_all(
     client: Client, kind: type[KindT], namespace: str = "", label_selector: str = ""
 ) -> list[KindT]:
-    found = await client.list(RESOURCES[kind], namespace, label_selector=label_selector)
+    found = await client.list(RESOURCE_OF[kind], namespace, label_selector=label_selector)
     return [view_of(kind, document) for document in found.items]

@@ -12,7 +12,6 @@ from makeway.placement.asks import (
     ClusterView,
     domains_of,
     room_after_leaving,
-    room_for,
     usable_rows,
 )
 from makeway.placement.candidates import find_candidates, freed
@@ -20,7 +19,6 @@ from makeway.placement.decisions import (
     Blocked,
     Cause,
     DomainLack,
-    Lack,
     Placement,
     WaitForNodes,
     WaitReason,
@@ -138,24 +136,3 @@ def _with_candidates_gone(ask: Ask, cluster: ClusterView, room: Room) -> Ints:
     usable = usable_rows(shapes_of(ask.members, ask.running, cluster.nodes, room.node_rows))
     candidates = find_candidates(cluster.units, ask.priority, later, usable)
     return freed(candidates, later.free, np.ones(len(candidates), dtype=np.bool_))
-
-
-def explain(ask: Ask, cluster: ClusterView) -> tuple[Lack, ...]:
-    """For every node, by name: what it lacks for the largest shape of members."""
-    nodes = cluster.nodes
-    room = room_for(ask, cluster)
-    shape = shapes_of(ask.members, ask.running, nodes, room.node_rows)[0]
-    counts = fitting(shape, room.free, len(ask.members))
-    after = fitting(shape, _with_candidates_gone(ask, cluster, room), len(ask.members))
-    names = nodes.columns.names
-    return tuple(
-        Lack(
-            node=nodes.name(int(room.node_rows[room_row])),
-            cause=cause,
-            resource=names[column] if column >= 0 else None,
-            missing=int(shape.need[column] - room.free[room_row, column]) if column >= 0 else 0,
-            fitting=int(counts[room_row]),
-            fitting_after_preemption=int(after[room_row]),
-        )
-        for room_row, cause, column in _causes(shape, room, counts, nodes)
-    )

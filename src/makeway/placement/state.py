@@ -17,7 +17,6 @@ from makeway.placement.budgets import Budgets
 from makeway.placement.decisions import (
     NO_ROOM,
     BindPods,
-    Lack,
     PlacementDecision,
     PreemptUnits,
     Unwind,
@@ -36,7 +35,7 @@ from makeway.placement.events import (
     PodGone,
     PodSeen,
 )
-from makeway.placement.lacks import explain, without_gang
+from makeway.placement.lacks import without_gang
 from makeway.placement.model import (
     Gang,
     GangKey,
@@ -310,11 +309,6 @@ class PlacementState:
         """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
-
-    def explain(self, unit: Unit) -> tuple[Lack, ...]:
-        """For every node, by name: what it lacks for (more) members of this pod or gang."""
-        ask = self._ask(unit)
-        return () if ask is None else explain(ask, self._cluster())
 
     def nominations(self, unit: Unit) -> dict[PodKey, NodeName]:
         ask = self._ask(unit)

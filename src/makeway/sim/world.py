@@ -17,13 +17,7 @@ from makeway.engine.decisions import (
     Admit,
     Deactivate,
     Decision,
-    Defective,
     Evict,
-    ExceedsCapacity,
-    FlavorMismatch,
-    MismatchKind,
-    NamespaceNotAdmitted,
-    NotCovered,
     Preempt,
     Requeue,
     Reserve,
@@ -31,7 +25,6 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.explain import Obstacle
 from makeway.engine.model import (
     CheckName,
     CheckState,
@@ -66,6 +59,7 @@ from makeway.sim.settings import (
     for_queue,
 )
 from makeway.sim.trace_jobs import Trace
+from makeway.translate.categories import can_never_run
 
 if TYPE_CHECKING:
     from makeway.sim.machines import Machines
@@ -180,7 +174,7 @@ class World:
         """End the stories of jobs that have not ended with where they stand, and why."""
         for run in self.runs.values():
             if run.story is not None:
-                run.tell(self.now, self.engine.explain(run.key, self.now))
+                run.tell(self.now, self.engine.explain(run.key))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
         if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
@@ -247,7 +241,7 @@ class World:
 
     def _can_never_run(self, run: JobRun) -> bool:
         """A cycle may have looked at some flavors only; ask about all of them."""
-        obstacles = self.engine.explain(run.key, self.now).obstacles
+        obstacles = self.engine.explain(run.key).obstacles
         return can_never_run(obstacles)
 
     def _evict(self, run: JobRun, decision: Evict) -> None:
@@ -510,16 +504,3 @@ def machines_for(cluster: SimulatedCluster) -> Machines | None:
 def speed_of(run: JobRun) -> float:
     """With fewer pods than asked for, the work takes longer in proportion."""
     return run.pods_admitted / run.pods_asked
-
-
-def can_never_run(reasons: Iterable[Obstacle]) -> bool:
-    """Nothing that could happen in this world would make it fit."""
-    for reason in reasons:
-        match reason:
-            case NotCovered() | ExceedsCapacity() | NamespaceNotAdmitted() | Defective():
-                continue
-            case FlavorMismatch() if reason.kind is not MismatchKind.EXHAUSTED:
-                continue
-            case _:
-                return False
-    return True
