@@ -215,9 +215,9 @@ def _reason(
 
 
 def _why_it_waits(workload: Workload, status: str, now: float) -> str:
+    checks = workload.status.admission_checks
     if status == ADMITTED:
         return ""
-    checks = workload.status.admission_checks
     if status == RESERVED:
         return ", ".join(check_texts(checks)) or _text_of(condition(workload, "Admitted"))
     evicted = _text_of(_if_true(workload, "Evicted"))
