@@ -24,8 +24,8 @@ from makeway.client.resources import EVENTS, LEASES, PODS, WORKLOADS
 from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
-JOBS_ASKED_MAX = 30  # whose names are looked up
-PODS_ASKED_MAX = 8  # of a group; what is said about all is said about its first pods
+JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
+PODS_ASKED_MAX = 8  # events of so many pods of a group; the rest have the same
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
 
@@ -85,14 +85,14 @@ async def _from_controller(client: Client, target: JobTarget, workload: Workload
         pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
         return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
     except NotFound:
-        pass  # no controller lives there
+        pass  # there is no controller
     except (ApiError, Unavailable):
         where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
         lines.append(f"The controller knows more, but could not be asked: {where}")
     return _document(workload.metadata, lines)
 
 
-# --- whose job a Workload is ---
+# --- the job of a Workload ---
 
 
 async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
@@ -109,7 +109,7 @@ async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
                     job = (await fetch(client, Job, owner.name, namespace)).metadata
                     found[key] = " ".join(("job", *dict.fromkeys((short_text(job), job.name))))
         except NotFound:
-            continue  # it has gone meanwhile
+            continue  # the Workload or Job has gone meanwhile
     return found
 
 

@@ -310,11 +310,6 @@ class PlacementState:
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
 
-    def nominations(self, unit: Unit) -> dict[PodKey, NodeName]:
-        ask = self._ask(unit)
-        members = () if ask is None else ask.members
-        return {pod.key: pod.nominated for pod in members if pod.nominated is not None}
-
     def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
         """The pods of a unit that have no node, by key; also of an unknown gang."""
         members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]
