@@ -8,15 +8,13 @@ from typing import Any
 import orjson
 
 from makeway.api.meta import ObjectMeta
-from makeway.api.queueing import Workload, WorkloadSpec
+from makeway.api.queueing import Workload
 from makeway.cli.explain import explanation_of
 from makeway.cli.references import JobTarget
 from makeway.client import Client
 from makeway.client.transport import Answer, Call
 
-WORKLOAD = Workload(
-    metadata=ObjectMeta(name="job-train", namespace="lab", uid="1"), spec=WorkloadSpec()
-)
+WORKLOAD = Workload(metadata=ObjectMeta(name="job-train", namespace="lab", uid="1"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/makeway-system/leases/makeway-controller"
 LEADER = {"spec": {"holderIdentity": "makeway-controller-7f-x_0b1c"}}
 PROXY = (

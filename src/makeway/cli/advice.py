@@ -29,8 +29,8 @@ from makeway.api.queueing import (
     WorkloadPriorityClass,
 )
 
-MEMORY_LEAST = 1024**2  # bytes; nobody means less
-CORES_MOST = 500  # per pod; nobody means more
+MEMORY_LEAST = 1024**2  # bytes; less is a mistake
+CORES_MOST = 500  # per pod; more is a mistake
 MILLI = 1000
 DEFAULT_NAMESPACE = "default"
 
@@ -299,7 +299,7 @@ def lonely_policies(files: ManifestSet) -> Iterator[Advice]:
             yield advice(index, "metadata.name", name, problem, hint)
 
 
-# --- policies that circle, or that another one overrides ---
+# --- policies that circle, or that another policy overrides ---
 
 
 def circling_policies(files: ManifestSet) -> Iterator[Advice]:

@@ -12,7 +12,7 @@ from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.job_state import Lead, is_true
 from makeway.cli.references import HELP, JobTarget, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
-from makeway.cli.views import BY_VIEW, fetch_all
+from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound
 
 
@@ -105,7 +105,7 @@ def _parts_of(target: JobTarget) -> list[Lead]:
 async def _delete(client: Client, part: Lead) -> bool:
     """False if the object is gone already."""
     try:
-        await client.delete(BY_VIEW[type(part)], part.metadata.name, part.metadata.namespace)
+        await client.delete(RESOURCE_OF[type(part)], part.metadata.name, part.metadata.namespace)
     except NotFound:
         return False
     return True

@@ -24,7 +24,7 @@ from makeway.client.kubeconfig import (
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
 EXIT_REFUSED = 1
-ATTEMPTS = 3  # somebody sits and waits
+ATTEMPTS = 3  # few, since a user sits and waits
 NAME_MAX = 253
 
 Story = Callable[[Client, str], Awaitable[int]]  # the text is the namespace
@@ -74,8 +74,8 @@ class StayingTransport:
     def __init__(self, arguments: argparse.Namespace, access: Access) -> None:
         self._arguments, self._access = arguments, access
         self._current = access.transport()
-        self._left: list[Transport] = []  # of earlier addresses
-        self._has_answered = False  # since the last time that it went away
+        self._left: list[Transport] = []  # transports to earlier addresses
+        self._has_answered = False  # the server has, since it last went away
 
     @contextlib.asynccontextmanager
     async def send(self, call: Call) -> AsyncIterator[Answer]:
@@ -99,7 +99,7 @@ class StayingTransport:
         try:
             found = find_access(self._arguments)
         except UsageError:
-            return  # it is written when the server is back
+            return  # a kubeconfig is written when the server is back
         known = self._access
         if (found.address, found.ca, found.token) != (known.address, known.ca, known.token):
             self._left.append(self._current)
@@ -115,7 +115,7 @@ def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False
     namespace = getattr(arguments, "namespace", None) or access.namespace
     if not is_name(namespace):
         raise UsageError(f"{namespace!r} can't be the name of a namespace")
-    # What the client logs about its attempts is for servers; a user gets a sentence in the end.
+    # What the client logs about attempts is for servers; a user gets a sentence in the end.
     logging.getLogger("makeway").addHandler(logging.NullHandler())
 
     async def run() -> int:

@@ -24,8 +24,8 @@ from makeway.client.resources import EVENTS, LEASES, PODS, WORKLOADS
 from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
-JOBS_ASKED_MAX = 30  # whose names are looked up
-PODS_ASKED_MAX = 8  # of a group; what is said about all is said about its first pods
+JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
+PODS_ASKED_MAX = 8  # events of so many pods of a group; the rest have the same
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
 
@@ -63,8 +63,8 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
     except NotFound:
         document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
-    told = [check for check in target.workload.status.admission_checks if check.message]
-    lines = check_texts(told)
+    checks = target.workload.status.admission_checks
+    lines = check_texts(check for check in checks if check.message)
     if target.job is not None and not target.workload.spec.active:
         lines.append(f"`makeway resume {short_text(target.job.metadata)}` lets it try again")
     lines += [*_loss_lines(target.workload), *_event_lines(events)]
@@ -76,29 +76,29 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
 async def _from_controller(client: Client, target: JobTarget, workload: Workload) -> Document:
     """What the leading controller of a cluster says, or at least the state of the Workload.
 
-    The API server hands the question on to a pod, for those who may use its proxy.
+    The API server hands the question on to a pod, for users who may use its proxy.
     """
     home, path = Site().namespace, f"explain/{target.namespace}/{workload.metadata.name}"
     lines = _state_lines(target, workload)
     try:
         lease = await client.get(LEASES, LEASE, home)
-        pod, _, _ = (lease["spec"].get("holderIdentity") or "").partition("_")
+        pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
         return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
     except NotFound:
-        pass  # no controller lives there
+        pass  # there is no controller
     except (ApiError, Unavailable):
         where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
         lines.append(f"The controller knows more, but could not be asked: {where}")
     return _document(workload.metadata, lines)
 
 
-# --- whose job a Workload is ---
+# --- the job of a Workload ---
 
 
 async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     """What users call the Workloads that an explanation speaks of, by key of the Workload."""
     pieces = [piece for line in document["pieces"] for piece in line if isinstance(piece, dict)]
-    keys = dict.fromkeys(piece["key"] for piece in pieces if piece["kind"] == "Workload")
+    keys = dict.fromkeys(p["key"] for p in pieces if p.get("kind") == "Workload")
     found: dict[str, str] = {}
     for key in list(keys)[:JOBS_ASKED_MAX]:
         namespace, _, name = key.partition("/")
@@ -109,7 +109,7 @@ async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
                     job = (await fetch(client, Job, owner.name, namespace)).metadata
                     found[key] = " ".join(("job", *dict.fromkeys((short_text(job), job.name))))
         except NotFound:
-            continue  # it has gone meanwhile
+            continue  # the Workload or Job has gone meanwhile
     return found
 
 
@@ -118,7 +118,7 @@ def _shown(piece: str | Document, names: Mapping[str, str]) -> str:
     if isinstance(piece, str):
         return piece
     key = str(piece["key"])
-    is_job = piece["kind"] == "Workload" and key in names
+    is_job = piece.get("kind") == "Workload" and key in names
     return f"{names[key]} ({key})" if is_job else key
 
 

@@ -33,7 +33,7 @@ from makeway.client.transport import Unreachable
 
 EXIT_GONE = 1  # the job was deleted before its end
 EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
-EXIT_TIMED_OUT = 124  # as `timeout` has it
+EXIT_TIMED_OUT = 124  # the exit code of `timeout`
 _AGAIN_S = 0.3
 _LAST_WORDS_S = 5.0  # how long the output of an ended job may still come
 
@@ -120,7 +120,7 @@ def _is_pod_of(pod: Pod, job: Job) -> bool:
     return not owners or job.metadata.uid in owners
 
 
-# --- what it prints ---
+# --- what a job prints ---
 
 
 class Printer:

@@ -106,7 +106,7 @@ def _configuration(arguments: argparse.Namespace) -> str:
     path: Path | None = arguments.config
     if path is None:
         return ""
-    read_configuration(path.parent, path)  # UsageError if there is any with it
+    read_configuration(path.parent, path)  # UsageError if the file has errors
     return path.read_text(encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time
 
-ID = "makeway.dev/id"  # label of a Job: its short number
+ID = "makeway.dev/id"  # label of a Job: the short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
@@ -61,9 +61,9 @@ class JobState:
     kind: str = JOB
     pods: tuple[Pod, ...] = ()  # where there is no Job
     status: str
-    reason: str  # why it does not run; empty when it does, or has
-    wait_s: float | None = None  # until it was admitted, or until now; None: it is in no queue
-    run_s: float | None = None  # None: it has not begun
+    reason: str  # why the job does not run; empty when it runs or has run
+    wait_s: float | None = None  # until admission, or until now; None: not in a queue
+    run_s: float | None = None  # None: the job has not begun
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -99,7 +99,7 @@ class JobState:
 
     @property
     def evictions(self) -> int:
-        """How often it was stopped, as far as its Workload remembers."""
+        """How often the job was stopped, as far as its Workload remembers."""
         if self.workload is None:
             return 0
         stats, requeues = self.workload.status.scheduling_stats, self.workload.status.requeue_state
@@ -215,9 +215,9 @@ def _reason(
 
 
 def _why_it_waits(workload: Workload, status: str, now: float) -> str:
+    checks = workload.status.admission_checks
     if status == ADMITTED:
         return ""
-    checks = workload.status.admission_checks
     if status == RESERVED:
         return ", ".join(check_texts(checks)) or _text_of(condition(workload, "Admitted"))
     evicted = _text_of(_if_true(workload, "Evicted"))
@@ -272,7 +272,7 @@ def _text_of(found: Condition | StatusCondition | None) -> str:
 
 
 def _started_at(state: JobState, admitted: float | None) -> float | None:
-    """Since when its pods run, as far as anybody has noted it; None: they never have."""
+    """Since when the pods run, as far as the objects tell; None: they never have."""
     ready = _if_true(state.workload, "PodsReady")
     # Later transitions tell of pods that were lost or have ended, not of the beginning.
     if ready is not None and ready.reason == "Started":
@@ -282,7 +282,7 @@ def _started_at(state: JobState, admitted: float | None) -> float | None:
 
 
 def _admitted_at(state: JobState) -> float | None:
-    """Since when it has what it needs; None while it waits."""
+    """Since when the job has what it needs; None while it waits."""
     admitted = _if_true(state.workload, "Admitted")
     return _start_time(state.lead) if admitted is None else admitted.last_transition_time
 

@@ -16,7 +16,7 @@ from importlib import import_module
 
 from makeway.cli.command import Command, RequestRefused, UsageError
 
-# Each is a module; only the one that is asked for is loaded, which is most of the time it takes.
+# Each command is a module; only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "controller", "kubeconfig"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
@@ -52,7 +52,7 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-_OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # what writing to it may meet
+_OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writing to the output
 
 
 def load(name: str) -> Command:

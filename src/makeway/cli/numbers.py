@@ -1,8 +1,8 @@
 """Short numbers for jobs: small, per server, none given twice.
 
 The last number given is an annotation of the namespace `default`, which every server has and
-nobody can delete. A number is taken by writing the next one there; whoever is second gets a
-conflict and tries again. A number whose job was never created is lost, which hurts nobody.
+cannot be deleted. A number is taken by writing the next number there; a second writer gets a
+conflict and tries again. A number whose job was never created is lost, which does no harm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def _take(client: Client) -> int:
     before = await client.get(NAMESPACES, KEEPER)
     least = 0
     if not _last_id(before).isdecimal():
-        # Nobody has counted yet, or somebody has removed the count: go on after what there is.
+        # There is no count yet, or a user has removed it: go on after the jobs that are there.
         jobs = await fetch_all(client, Job, label_selector=ID)
         least = max((id_of(job.metadata) or 0 for job in jobs), default=0)
     taken = 0

@@ -327,7 +327,7 @@ def _story_text(
     return text.verb, text.details
 
 
-# --- how far it is ---
+# --- progress ---
 
 
 class Bar:

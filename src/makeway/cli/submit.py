@@ -40,11 +40,11 @@ from makeway.client.client import Document
 from makeway.client.resources import JOBS
 
 GPU = "nvidia.com/gpu"
-IMAGE = "makeway.dev/local"  # a name only: on one machine there is nothing to pull
+IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
-NAME_MAX = 40  # of what is made from a command; a suffix, and the pods' own, come behind it
+NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _ARRAY = re.compile(r"0-([0-9]{1,6})(?:%([0-9]{1,6}))?", re.ASCII)
 # `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
@@ -286,7 +286,7 @@ def job_of(
             "annotations": {key: value for key, value in annotations.items() if value},
         },
         "spec": {
-            "suspend": True,  # whoever admits it starts it
+            "suspend": True,  # the controller starts the job when its Workload is admitted
             "backoffLimit": _at_least("--retries", arguments.retries, 0) or 0,
             **_counts(arguments),
             **_times(arguments),

@@ -19,7 +19,7 @@ from makeway.api.errors import in_words
 from makeway.cli.command import Command, UsageError, add_log_options
 from makeway.client.kubeconfig import default_folder
 
-DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same
+DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
 # Requests leave little garbage in cycles; the default of 700 walks young objects far too often.
 GC_THRESHOLDS = (20_000, 20, 50)
 CONFIG_NAME = "config.yaml"  # in the data folder, used when --config names no other
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.data_dir or default_folder()
     if arguments.detach:
         return detach(folder, arguments)
-    # The server takes a third of a second to import; no other command should pay for it.
+    # Importing the server takes a third of a second; no other command should pay for that.
     from makeway.embedded import CannotServe, Settings
     from makeway.logs import set_up
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
     )
     gc.set_threshold(*GC_THRESHOLDS)
-    # A watch is an open file; most systems allow more of them than they give at first.
+    # A watch is an open file; most systems allow more open files than they give at first.
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     try:
@@ -108,7 +108,7 @@ async def _serve(folder: Path, settings: Any) -> None:
         stopped = loop.create_task(stop.wait())
         await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
         if running.ended.done():
-            running.ended.result()  # a bug of ours; whoever keeps us running starts us again
+            running.ended.result()  # raises a bug of ours; a service manager starts us again
     print("makeway has stopped; jobs that run go on", flush=True)
 
 

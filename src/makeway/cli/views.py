@@ -10,7 +10,7 @@ from makeway.cli.command import RequestRefused
 from makeway.client import Client
 from makeway.client.client import Document
 
-BY_VIEW: Mapping[type[Kind], Resource] = {
+RESOURCE_OF: Mapping[type[Kind], Resource] = {
     resource.view: resource for resource in RESOURCES if resource.view is not None
 }
 
@@ -24,11 +24,11 @@ def view_of(kind: type[KindT], document: Document) -> KindT:
 
 
 async def fetch(client: Client, kind: type[KindT], name: str, namespace: str) -> KindT:
-    return view_of(kind, await client.get(BY_VIEW[kind], name, namespace))
+    return view_of(kind, await client.get(RESOURCE_OF[kind], name, namespace))
 
 
 async def fetch_all(
     client: Client, kind: type[KindT], namespace: str = "", label_selector: str = ""
 ) -> list[KindT]:
-    found = await client.list(BY_VIEW[kind], namespace, label_selector=label_selector)
+    found = await client.list(RESOURCE_OF[kind], namespace, label_selector=label_selector)
     return [view_of(kind, document) for document in found.items]

@@ -18,7 +18,7 @@ from makeway.cli.spans import span_of
 from makeway.client import Client, NotFound, Reflector, Resource, Synced
 
 Document = dict[str, Any]
-TIMEOUT_S = 30.0  # for conditions, as kubectl has it
+TIMEOUT_S = 30.0  # kubectl's default for conditions
 Test = Callable[[Document | None], bool]  # None: there is no such object
 
 

@@ -253,7 +253,7 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
         case Namespace():
             cluster.add_namespace(view.metadata.name, view.metadata.labels)
         case AdmissionCheck():
-            # Somebody answers: the simulation itself, as its settings say.
+            # The simulation itself answers checks, as its settings say.
             cluster.events.append(ev.CheckChanged(CheckName(view.metadata.name), True))
         case WorkloadPriorityClass():
             cluster.priorities[view.metadata.name] = view.value

@@ -19,7 +19,7 @@ FIELDS = (
 
 class TraceColumn(NamedTuple):
     name: str  # as in the header
-    factor: float = 1.0  # what a number in it is multiplied by
+    factor: float = 1.0  # what numbers of the column are multiplied by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ SACCT = _layout(
     tres="AllocTRES",
     run="Elapsed",
 )
-# The columns by which a layout is told apart from others; the rest of it may be missing.
+# The columns by which a layout is told apart from others; its other columns may be missing.
 SIGNATURES: tuple[tuple[frozenset[str], Layout], ...] = (
     (frozenset({"timestamp", "duration", "num_gpus", "cluster"}), PHILLY),
     (frozenset({"vc", "gpu_num", "submit_time", "duration"}), HELIOS),

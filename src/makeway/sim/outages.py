@@ -1,6 +1,6 @@
-"""What befalls machines: stockouts and failing nodes, by schedule or at random with a seed.
+"""Outages of machines: stockouts and failing nodes, by schedule or at random with a seed.
 
-It goes on for ever, with or without jobs, so the world does not wait for it to end.
+Outages go on for ever, with or without jobs, so the world does not wait for their end.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class StockoutEnded(NamedTuple):
 
 class NodeFailed(NamedTuple):
     failure: Failure
-    draws: Random  # which jobs it hits
+    draws: Random  # draws the jobs that the failure hits
 
 
 OutageEvent = StockoutBegan | StockoutEnded | NodeFailed
-Stream = Iterator[tuple[float, OutageEvent]]  # in order of time
+Stream = Iterator[tuple[float, OutageEvent]]  # outage events in order of time
 
 
 class Outages:

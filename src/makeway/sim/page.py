@@ -21,7 +21,7 @@ from makeway.sim.report import as_data
 from makeway.sim.result import Result
 
 CURVE_POINTS = 101
-RAN = 16  # flag in the kind of a stay; the low bits say how it ended
+RAN = 16  # flag in the kind of a stay; the low bits hold its StayEnding
 
 
 def render_page(first: Result, second: Result | None = None) -> str:

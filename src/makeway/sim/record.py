@@ -118,7 +118,7 @@ class JobRun:
     done_s: float = 0.0  # progress that an eviction does not take
     lost_s: float = 0.0  # progress taken by evictions
     evictions: int = 0
-    reasons: tuple[Reason, ...] = ()  # the reasons given last for its waiting
+    reasons: tuple[Reason, ...] = ()  # the reasons given last for waiting
     story: list[Moment] | None = None  # None: nobody asked for the story
 
     def tell(self, at: float, what: Decision | Incident | Explanation) -> None:

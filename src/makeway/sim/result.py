@@ -29,8 +29,8 @@ class Use:
 
     cell: FlavorResource
     quota: int
-    used: float  # on average: charged to somebody
-    busy: float  # on average: of it, with pods running
+    used: float  # on average: quota charged to jobs
+    busy: float  # on average: quota charged to jobs whose pods run
     peak: int
     borrowed: float  # on average: used by queues beyond what they own
 
@@ -43,9 +43,9 @@ class Use:
 class Work:
     """In seconds of the main resource, smallest unit."""
 
-    useful: float  # of jobs that finished
+    useful: float  # work of jobs that finished
     lost: float  # progress that evictions and failures took
-    kept: float  # of jobs that have not finished, or were cancelled
+    kept: float  # work of jobs that have not finished, or were cancelled
     idle: float  # quota held while no pods ran: starting, stopping, checks
 
 

@@ -39,7 +39,7 @@ def moment(text: str) -> tuple[float, bool]:
     else:
         if not isfinite(value):
             raise Unreadable("is not a time")
-        return value, value >= 1e8  # later than 1973: nobody has a trace in seconds this long
+        return value, value >= 1e8  # later than 1973: no trace in seconds is this long
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
