@@ -17,7 +17,8 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.controller.admission import EXPLAINED_AFTER_S, PODS_TRUSTED_AFTER_S, Admission
+from makeway.controller.admission import PODS_TRUSTED_AFTER_S, Admission
+from makeway.controller.telling import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName, WorkloadKey
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, Patch

@@ -29,12 +29,14 @@ class Outbox(Generic[K]):
         self._due_at: dict[K, float] = {}  # the next timer of each key that counts
 
     @property
+    def wanted(self) -> int:
+        """How many keys wait for their turn, those in a pause not counted."""
+        return len(self._wanted)
+
+    @property
     def in_flight(self) -> int:
         """How many keys have a write on its way."""
         return len(self._in_flight)
-
-    def is_sent(self, key: K) -> bool:
-        return key in self._in_flight
 
     def want(self, key: K) -> None:
         """There is something to write; in a pause after a failure, when that is over."""
