@@ -7,7 +7,7 @@ begins with an empty engine and the documents: there is no other memory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -58,7 +58,15 @@ log = logging.getLogger("makeway.admission")
 
 PODS_TRUSTED_AFTER_S = 5.0  # after a start, what documents say of pods may be out of date
 
-QUEUE_KINDS = (FLAVORS, QUEUES, COHORTS, LOCAL_QUEUES, CHECKS, NAMESPACES)
+# What the engine is told when an object of a kind is gone.
+_REMOVED: dict[Resource, Callable[[Key], ev.Event]] = {
+    FLAVORS: lambda key: ev.FlavorRemoved(FlavorName(key.name)),
+    QUEUES: lambda key: ev.QueueRemoved(QueueName(key.name)),
+    COHORTS: lambda key: ev.CohortRemoved(CohortName(key.name)),
+    LOCAL_QUEUES: lambda key: ev.LocalQueueRemoved(LocalQueueKey(str(key))),
+    CHECKS: lambda key: ev.CheckRemoved(CheckName(key.name)),
+    NAMESPACES: lambda key: ev.NamespaceRemoved(key.name),
+}
 # After these a pending workload may be in another queue, or in none.
 _MOVING = (ev.WorkloadSeen, ev.WorkloadEdited, ev.PodsGone)
 
@@ -77,19 +85,14 @@ class Observer(Protocol):
 
 
 class Admission:
-    resources: tuple[Resource, ...] = (
-        *QUEUE_KINDS,
-        PRIORITY_CLASSES,
-        WORKLOAD_CLASSES,
-        WORKLOADS,
-    )
+    resources: tuple[Resource, ...] = (*_REMOVED, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS)
 
     def __init__(self, picture: Picture, configuration: Configuration) -> None:
         self.engine = Engine(config_of(configuration))
         self.observer: Observer | None = None
         self._resources = configuration.resources
         self._picture = picture
-        self._queue_events = {kind: picture.index(kind, _queue_event) for kind in QUEUE_KINDS}
+        self._queue_events = {kind: picture.index(kind, _queue_event) for kind in _REMOVED}
         self._teller = Teller(picture, self.engine.view)
         self._records = self._teller.records
         self._are_pods_trusted = False
@@ -102,7 +105,7 @@ class Admission:
     def changed(self, change: Change) -> None:
         if change.resource == WORKLOADS:
             self._hear_workload(change.key, change.new)
-        elif change.resource in QUEUE_KINDS:
+        elif change.resource in _REMOVED:
             self._hear_queue_object(change)
         else:
             name, records = change.key.name, self._records.items()
@@ -132,7 +135,7 @@ class Admission:
     def _hear_queue_object(self, change: Change) -> None:
         resource, key = change.resource, change.key
         if change.new is None:
-            self._apply(_removed(resource, key))
+            self._apply(_REMOVED[resource](key))
         else:
             index = self._queue_events[resource]
             entry = index.entry(change.new)
@@ -251,23 +254,22 @@ class Admission:
         self._trust_pods(now)
         if self._needs_cycle or (self._cycle_at is not None and self._cycle_at <= now):
             self._needs_cycle = False
-            cycle = self._run_cycle(now)
-            self._cycle_at = cycle.next_at
-            for decision in cycle.decisions:
-                self._note(decision, now)
+            self._run_cycle(now)
         plan = self._teller.act(now)
         moments = [plan.next_at, self._cycle_at, self._pods_trusted_at]
         due = [at for at in moments if at is not None]
         return Plan(plan.writes, now if self._needs_cycle else min(due, default=None))
 
-    def _run_cycle(self, now: float) -> Cycle:
+    def _run_cycle(self, now: float) -> None:
         if self.observer is not None:
             self.observer.begins()
         cycle = self.engine.run_cycle(now)
         if self.observer is not None:
             self.observer.ended(cycle, now)
         log_cycle(cycle)
-        return cycle
+        self._cycle_at = cycle.next_at
+        for decision in cycle.decisions:
+            self._note(decision, now)
 
     def _trust_pods(self, now: float) -> None:
         """A while after the start, the documents have caught up with what pods do."""
@@ -308,11 +310,7 @@ class Admission:
                 return ()
             if self._differs(key):  # what was put off while our write was on its way
                 self._hear_workload(write.key, self._picture.find(WORKLOADS, write.key))
-            about = _reference(outcome.document)
-            return [
-                Say(about=about, reason=event.reason, message=event.message, type=event.type)
-                for event in sent.update.events
-            ]
+            return [event.about(outcome.document) for event in sent.update.events]
         if self._teller.failed(key, sent, outcome.error, now) and self._is_ahead(key):
             self._records[key].is_giving_up = False
             self._apply(ev.Forgotten(key))
@@ -336,23 +334,3 @@ def _queue_event(found: Object) -> tuple[None, ev.Event] | None:
 def _ours(status: WorkloadStatus) -> tuple[object, ...]:
     """What nobody but us writes, besides what decisions say."""
     return status.requeue_count, status.requeue_at, status.history
-
-
-def _reference(document: Document) -> Document:
-    """As much of a document as an event about it needs: many may wait to be written."""
-    return {name: document[name] for name in ("apiVersion", "kind", "metadata")}
-
-
-def _removed(resource: Resource, key: Key) -> ev.Event:
-    if resource == FLAVORS:
-        return ev.FlavorRemoved(FlavorName(key.name))
-    if resource == QUEUES:
-        return ev.QueueRemoved(QueueName(key.name))
-    if resource == COHORTS:
-        return ev.CohortRemoved(CohortName(key.name))
-    if resource == LOCAL_QUEUES:
-        return ev.LocalQueueRemoved(LocalQueueKey(str(key)))
-    if resource == CHECKS:
-        return ev.CheckRemoved(CheckName(key.name))
-    assert resource == NAMESPACES, resource
-    return ev.NamespaceRemoved(key.name)

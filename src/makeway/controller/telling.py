@@ -2,7 +2,8 @@
 
 What others act upon is written at once. Reasons for waiting only explain: they are written when
 they have stood for a while, and only if readers don't know them yet. A workload that no queue will
-look at is told so; one that waits in line and is no head is told late (`overlooked.py`).
+look at is told so. The engine decides about heads alone, and parks those of equal shape with them:
+the others in line are told once, late and in small numbers, for a line may be long.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from makeway.client.client import ApiError, Conflict, Document, NotFound
 from makeway.client.resources import WORKLOADS
 from makeway.controller.conditions import conditions_of
 from makeway.controller.hearing import Hold, Sign, hold_of
-from makeway.controller.overlooked import Overlooked
 from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, status_patch, waiting
 from makeway.engine import events as ev
 from makeway.engine.model import LocalQueueKey, Phase, WorkloadKey
@@ -26,6 +26,7 @@ from makeway.plane.outbox import Outbox
 from makeway.plane.parts import Plan
 from makeway.plane.picture import Picture, revision_of
 from makeway.plane.writes import Key, Patch, as_seen
+from makeway.translate.words import in_line_text
 
 log = logging.getLogger("makeway.admission")
 
@@ -33,6 +34,10 @@ EXPLAINED_AFTER_S = 1.0  # reasons for waiting are written when they have stood 
 ON_THEIR_WAY_MAX = 500  # writes
 RECHECKED_AT_ONCE_MAX = 200
 EXPLAINED_AT_ONCE_MAX = 200
+TOLD_AFTER_S = 5.0  # that they wait in line, to those who are no heads
+TOLD_EVERY_S = 1.0
+TOLD_AT_ONCE_MAX = 50
+LOOKS_MAX = 10  # most of them have quota, or a reason, by the time that they are due
 RETRY_S = 0.2
 UNSURE_S = 60.0  # a write without an answer may have been done, and we may not have heard of it yet
 
@@ -83,7 +88,8 @@ class Teller:
         self._explanations: Outbox[WorkloadKey] = Outbox(RETRY_S)
         self._rechecks: Outbox[WorkloadKey] = Outbox(RETRY_S)  # pending ones may be in no queue
         self._changed_local_queues: dict[LocalQueueKey, None] = {}  # recheck what came from them
-        self._overlooked = Overlooked(view)
+        self._overlooked: Outbox[WorkloadKey] = Outbox(RETRY_S)  # in line, and never told why
+        self._overlooked_at = 0.0  # from when on some of them may be told
 
     # What there is to tell
 
@@ -114,7 +120,7 @@ class Teller:
         self._drop_explanation(key, record)
         self._writes.drop(key)
         self._rechecks.drop(key)
-        self._overlooked.discard(key)
+        self._overlooked.forget(key)
         record.update = record.pods = None
         record.is_giving_up = False
         if record.sent is not None:
@@ -142,9 +148,7 @@ class Teller:
             update, record.explanation = record.explanation, None
             if update is not None and self._is_new_to_readers(key, update):
                 self.tell(key, update)
-        if not self._writes.wanted:
-            for key, update in self._overlooked.take(now, self._is_overlooked):
-                self.tell(key, update)
+        self._tell_overlooked(now)
         writes = [
             write
             for key in self._writes.take(now, max(0, ON_THEIR_WAY_MAX - self._writes.in_flight))
@@ -167,12 +171,32 @@ class Teller:
                 self.explain(key, waiting((obstacle,), False), now)
             elif record.is_turned_away:
                 record.is_turned_away = False
-                self.explain(key, self._overlooked.update_for(key), now)
+                self.explain(key, self._why_in_line(key), now)
             elif not record.has_reason:
-                self._overlooked.add(key, now)
+                self._overlooked.want_at(key, now + TOLD_AFTER_S)
 
     def _is_pending(self, known: KnownWorkload | None) -> bool:
         return known is not None and known.phase is Phase.PENDING
+
+    def _tell_overlooked(self, now: float) -> None:
+        """Those whose time has come, each once; a bounded number in each second."""
+        if self._writes.wanted or now < self._overlooked_at:
+            return
+        told = 0
+        for _ in range(LOOKS_MAX):
+            keys = self._overlooked.take(now, TOLD_AT_ONCE_MAX - told)
+            for key in filter(self._is_overlooked, keys):
+                self.tell(key, self._why_in_line(key)._replace(events=()))
+                told += 1
+            if told == TOLD_AT_ONCE_MAX:
+                self._overlooked_at = now + TOLD_EVERY_S
+                return
+
+    def _why_in_line(self, key: WorkloadKey) -> StatusUpdate:
+        found = self._view.why_in_line(key)
+        if found.reasons:
+            return waiting(found.reasons, False)
+        return waiting((), False, in_line_text(found.queue, found.behind))
 
     def _is_overlooked(self, key: WorkloadKey) -> bool:
         record = self.records[key]
@@ -193,8 +217,8 @@ class Teller:
         moments = [self._explanations.next_at(now), self._rechecks.next_at(now)]
         if self._changed_local_queues:
             moments.append(now)
-        if not self._writes.wanted:
-            moments.append(self._overlooked.next_at())
+        if not self._writes.wanted and (at := self._overlooked.next_at(now)) is not None:
+            moments.append(max(at, self._overlooked_at))
         if self._writes.in_flight < ON_THEIR_WAY_MAX:  # else an answer will wake us
             moments.append(self._writes.next_at(now))
         return min((at for at in moments if at is not None), default=None)

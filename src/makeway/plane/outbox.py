@@ -69,7 +69,9 @@ class Outbox(Generic[K]):
 
     def take(self, now: float, most: int) -> list[K]:
         """The keys whose turn it is; each of them is no longer wanted."""
-        while self._timers and self._timers[0][0] <= now:
+        for _ in range(most):
+            if not self._timers or self._timers[0][0] > now:
+                break
             at, key = heapq.heappop(self._timers)
             if self._due_at.get(key) == at:
                 del self._due_at[key]
