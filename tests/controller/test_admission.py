@@ -12,7 +12,8 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.controller.admission import EXPLAINED_AFTER_S, PODS_TRUSTED_AFTER_S
+from makeway.controller.admission import PODS_TRUSTED_AFTER_S
+from makeway.controller.telling import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName, WorkloadKey
 from makeway.plane.writes import Key, Patch
 from tests.harness.queues import QueuePlane, local_queue, workload

@@ -307,6 +307,18 @@ class Job:
     document: Whole = field(default=None, repr=False, compare=False)
 
 
+def owner_reference(owner: Job | Pod) -> dict[str, object]:
+    """For the metadata of what an object controls."""
+    return {
+        "apiVersion": owner.API_VERSION,
+        "kind": owner.KIND,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     taints: tuple[Taint, ...] = ()

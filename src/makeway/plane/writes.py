@@ -38,6 +38,19 @@ class Say:
     type: str = "Normal"  # or Warning
 
 
+class EventText(NamedTuple):
+    """What an event says; the object that it is about is known elsewhere."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+
+    def about(self, document: Document) -> Say:
+        """An event as `kubectl describe` shows it; many may wait, so only a part is kept."""
+        about = {name: document[name] for name in ("apiVersion", "kind", "metadata")}
+        return Say(about=about, reason=self.reason, message=self.message, type=self.type)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
     """A write that events may follow; `Reconciler.settled` answers with them."""
