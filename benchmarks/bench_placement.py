@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from makeway.engine.matching import Requirement
 from makeway.engine.model import ResourceName
 from makeway.placement.candidates import find_candidates, freed
 from makeway.placement.decisions import Bind, Decision, Preempt
@@ -38,6 +37,7 @@ from makeway.placement.model import (
 )
 from makeway.placement.state import PlacementState
 from makeway.placement.trials import PlacedTrial, put_back_all
+from makeway.selectors import Requirement
 
 CPU, PODS = ResourceName("cpu"), ResourceName("pods")
 PODS_PER_NODE = 10

@@ -28,12 +28,15 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
-    "api": room(libraries=("yaml",)),
-    "engine": room(is_pure=True),
-    "placement": room("engine.model", "engine.matching", libraries=("numpy",), is_pure=True),
-    "translate": room("api", "engine", "placement"),
+    "selectors": room(is_pure=True),
+    "api": room("selectors", libraries=("yaml",)),
+    "engine": room("selectors", is_pure=True),
+    "placement": room(
+        *("selectors", "engine.model", "engine.matching"), libraries=("numpy",), is_pure=True
+    ),
+    "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
-    "server": room("api", "store", libraries=("aiohttp", "cryptography", "orjson")),
+    "server": room("selectors", "api", "store", libraries=("aiohttp", "cryptography", "orjson")),
     "client": room("api", libraries=("aiohttp", "orjson")),
     "plane": room("api", "client", libraries=("orjson",)),
     "controller": room("api", "client", "plane", "engine", "placement", "translate"),
@@ -49,6 +52,8 @@ ROOMS = {
         *("logs", "plane", "sim", "translate"),
     ),
 }
+# What others may import of the engine: values, and the engine itself.
+ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.
@@ -173,6 +178,28 @@ def test_a_pure_room_calls_nothing_impure(name: str) -> None:
     ]
 
     assert not calls
+
+
+def test_nobody_outside_the_engine_reaches_into_its_state() -> None:
+    """They are told by values: events in, decisions and changes out, and what the view answers."""
+    imported = {
+        str(found)
+        for found in ALL_IMPORTS
+        if room_of(found.file) != "engine"
+        and found.module.startswith("makeway.engine.")
+        and found.module.split(".")[2] not in ENGINE_DOORS
+    }
+    reached = {
+        f"{file.relative_to(SOURCE)}:{node.lineno} says {ast.unparse(node)}"
+        for file in modules()
+        if room_of(file) != "engine"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("state", "_state")
+        and ast.unparse(node.value).endswith("engine")
+    }
+
+    assert not imported | reached
 
 
 @pytest.mark.parametrize("name", ["api", "engine", "placement", "translate", "store", "sim"])

@@ -17,8 +17,7 @@ import yaml
 
 from makeway.api.codec import plan_of
 from makeway.api.defaults import _written_default
-from makeway.api.kinds import KINDS
-from makeway.server.kinds import RESOURCES, Resource
+from makeway.api.kinds import KINDS, RESOURCES, Resource
 from makeway.server.schemas import REFERENCE, components
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "makeway" / "deploy" / "crds"

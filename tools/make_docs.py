@@ -19,16 +19,21 @@ from tests.conformance.differences import DeliberateDifference, read_differences
 from makeway.api.batch import PodTemplateSpec
 from makeway.api.codec import json_name
 from makeway.api.gates import GATES
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, Kind, versions_of
+from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, Kind
 from makeway.api.meta import ObjectMeta
 from makeway.api.schema import Mark
 from makeway.api.times import format_duration
-from makeway.api.versions import split_api_version
+from makeway.api.versions import (
+    CONFIGURATION_GROUP,
+    OLD_VERSIONS,
+    QUEUEING_GROUP,
+    split_api_version,
+)
 from makeway.cli.main import DESCRIPTION, EPILOG, build_parser
 from makeway.controller.metric_families import FAMILIES
 from makeway.controller.series import Family
-from makeway.engine.entry import HOLDING, Phase
-from makeway.engine.lifecycle import TRANSITIONS, Step
+from makeway.engine.lifecycle import STEPS, Step
+from makeway.engine.model import HOLDING, Phase
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 100
@@ -83,21 +88,21 @@ def _difference(difference: DeliberateDifference) -> str:
 def lifecycle_page() -> str:
     rows = "\n".join(
         f"| {before.value} | {step.name.lower()} | {step.value} | {after.value} |"
-        for (before, step), after in TRANSITIONS.items()
+        for (before, after), step in STEPS.items()
     )
     arrows = "\n".join(
         f"    {before.value} --> {after.value}: {step.name.lower()}"
-        for (before, step), after in TRANSITIONS.items()
+        for (before, after), step in STEPS.items()
     )
     holding = ", ".join(f"*{phase.value}*" for phase in Phase if phase in HOLDING)
-    unused = [step.name.lower() for step in Step if step not in {s for _, s in TRANSITIONS}]
+    unused = [step.name.lower() for step in Step if step not in STEPS.values()]
     assert not unused, f"steps that lead nowhere: {unused}"
     return f"""\
 {MADE_FROM.format(source="src/makeway/engine/lifecycle.py")}
 # The life of a workload
 
 A workload is in one phase at a time. It holds quota exactly in these: {holding}.
-A pair of phase and step that is not in the table can't happen: the engine stops with an assertion
+A pair of phases that is not in the table can't happen: the engine stops with an assertion
 rather than guess.
 
 ```mermaid
@@ -228,9 +233,14 @@ def _group(kind: type[Kind]) -> str:
     return split_api_version(kind.API_VERSION)[0]
 
 
+def _versions(kind: type[Kind]) -> tuple[str, ...]:
+    group, version = split_api_version(kind.API_VERSION)
+    return (version, *(OLD_VERSIONS if group in (QUEUEING_GROUP, CONFIGURATION_GROUP) else ()))
+
+
 def _kind(kind: type[Kind]) -> str:
     group = _group(kind)
-    versions = ", ".join(f"`{group}/{v}`".replace("`/", "`") for v in versions_of(kind))
+    versions = ", ".join(f"`{group}/{v}`".replace("`/", "`") for v in _versions(kind))
     heading = f"## {kind.KIND}" + ("" if group in OWN_GROUPS else f" ({group or 'core'})")
     rows = "\n".join(_rows(kind, ""))
     if not rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from makeway.api.labels import IN_USE, JOB_UID, POD_SET, WORKLOAD
-from makeway.client.client import ApiError, Conflict, Document, Resource
+from makeway.client.client import ApiError, Conflict, Resource
 from makeway.client.resources import (
     FLAVORS,
     JOBS,
@@ -30,14 +30,8 @@ def test_a_queued_job_gets_a_workload_that_asks_for_its_pods() -> None:
     assert metadata["ownerReferences"][0]["controller"] is True
     assert (spec["queueName"], spec["priority"], spec["active"]) == ("main", 0, True)
     assert spec["podSets"][0]["count"] == 3
-    assert spec["podSets"][0]["template"] == as_asked(plane)
+    assert spec["podSets"][0]["template"] == plane.job["spec"]["template"]
     assert plane.reasons_said() == ["CreatedWorkload"]
-
-
-def as_asked(plane: JobPlane) -> Document:
-    """The template of the Job; where Workloads are stored, one more default is written out."""
-    template: Document = plane.job["spec"]["template"]
-    return template | {"spec": {**template["spec"], "preemptionPolicy": "PreemptLowerPriority"}}
 
 
 def test_no_more_pods_are_asked_for_than_there_are_completions() -> None:
@@ -529,7 +523,7 @@ def test_a_workload_deleted_by_hand_stops_its_job_and_is_made_anew() -> None:
     plane.stop_pods("train-0", "train-1")
 
     assert plane.workload["metadata"]["uid"] != uid
-    assert plane.workload["spec"]["podSets"][0]["template"] == as_asked(plane)
+    assert plane.workload["spec"]["podSets"][0]["template"] == plane.job["spec"]["template"]
     assert "pool" not in plane.job["spec"]["template"]["spec"]["nodeSelector"]
 
 

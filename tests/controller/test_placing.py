@@ -91,6 +91,20 @@ def test_a_reason_is_told_once_and_new_numbers_now_and_then() -> None:
     assert len(plane.events("FailedScheduling")) == 1
 
 
+def test_a_pod_that_shows_an_older_number_after_a_restart_is_told_the_new_one() -> None:
+    plane = PlacingPlane(n1=2)
+    plane.pod("p")
+    plane.run()
+    plane.node("n2", cpu=2)
+    plane.restart()
+    plane.run()
+    assert "0/2 nodes" in plane.condition(PODS, "p", "PodScheduled")["message"]
+    writes = len(plane.sent)
+    plane.restart()
+    plane.run(60)
+    assert len(plane.sent) == writes  # it shows just that
+
+
 def test_victims_go_first_and_the_gang_follows_when_they_are_gone() -> None:
     plane = PlacingPlane(n1=4, n2=4)
     plane.pod("low-1", on="n1")

@@ -11,10 +11,10 @@ from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRI
 from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import Defective
 from makeway.plane.writes import Key
 from makeway.translate import PODS_GONE, workload_of
+from makeway.translate.categories import waiting_word
 from makeway.translate.placement import gangs_held
 from tests.harness.pods import PodPlane, member, pod, running_group
 

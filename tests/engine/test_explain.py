@@ -10,7 +10,6 @@ from makeway.engine.decisions import (
     Shortfall,
     VictimRule,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -31,7 +30,6 @@ from makeway.engine.explain import (
     ResumedQueue,
     SmallerRequest,
 )
-from makeway.engine.matching import Requirement
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -40,8 +38,10 @@ from makeway.engine.model import (
     EvictionReason,
     FlavorName,
     FlavorResource,
+    Inactive,
     LocalQueueKey,
     NamespaceSelector,
+    Phase,
     PodSetName,
     PodsReadyPolicy,
     QueueName,
@@ -49,7 +49,7 @@ from makeway.engine.model import (
     StopPolicy,
     WorkloadKey,
 )
-from makeway.engine.tree import Inactive
+from makeway.selectors import Requirement
 from tests.scenario import (
     ANY,
     HOLD,
@@ -71,7 +71,7 @@ def key(name: str) -> WorkloadKey:
 
 
 def explain(lab: Scenario, name: str) -> Explanation:
-    return lab.engine.explain(key(name), lab.now)
+    return lab.engine.explain(key(name))
 
 
 def verdicts(explanation: Explanation) -> dict[str, VictimRule | Refusal]:

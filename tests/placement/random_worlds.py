@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from makeway.engine.matching import Constraints, Requirement, Taint, Toleration
+from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.placement.decisions import Placement
 from makeway.placement.events import BudgetSeen, Event, GangSeen, NodeSeen, PodSeen
 from makeway.placement.model import (
@@ -29,6 +29,7 @@ from makeway.placement.model import (
     gang_unit,
     pod_unit,
 )
+from makeway.selectors import Requirement
 from tests.placement.oracle import amounts, fits
 from tests.placement.scenario import CPU, GPU, PODS
 

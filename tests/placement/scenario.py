@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from makeway.engine.matching import Constraints, Requirement, Taint, Toleration
+from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.engine.model import ResourceName, WorkloadKey
 from makeway.placement.decisions import Bind, Decision, Preempt, Wait
 from makeway.placement.events import (
@@ -36,6 +36,7 @@ from makeway.placement.model import (
     pod_unit,
 )
 from makeway.placement.state import PlacementState
+from makeway.selectors import Requirement
 
 CPU, GPU, PODS = ResourceName("cpu"), ResourceName("gpu"), ResourceName("pods")
 

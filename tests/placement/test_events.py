@@ -9,7 +9,6 @@ import pytest
 from makeway.api.batch import PriorityClass
 from makeway.api.codec import decode
 from makeway.api.meta import ObjectMeta
-from makeway.engine.matching import Requirement
 from makeway.placement.events import (
     BudgetSeen,
     Event,
@@ -28,6 +27,7 @@ from makeway.placement.model import (
     PodKey,
     Spread,
 )
+from makeway.selectors import Requirement
 from makeway.translate.placement import (
     not_matching_condition,
     seen_in_placement,

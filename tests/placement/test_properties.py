@@ -9,7 +9,6 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.engine.matching import Requirement
 from makeway.placement.decisions import Bind, Decision, Preempt, Wait, WaitReason
 from makeway.placement.events import (
     BudgetSeen,
@@ -37,6 +36,7 @@ from makeway.placement.model import (
     pod_unit,
 )
 from makeway.placement.state import PlacementState
+from makeway.selectors import Requirement
 from tests.placement import oracle
 from tests.placement.scenario import CPU, GPU, PODS
 

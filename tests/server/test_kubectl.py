@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from makeway.server.kinds import RESOURCES
+from makeway.api.kinds import RESOURCES
 from tests.kube.served import Served, embedded_server
 from tests.prerequisites import shared_path
 from tests.server.harness import Kubectl

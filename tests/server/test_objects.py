@@ -438,22 +438,58 @@ def test_events_expire(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+async def running_pod(server: Server, labels: dict[str, str]) -> None:
+    await server.json("POST", PODS, {**pod(), "metadata": {"name": "p", "labels": labels}})
+    running = {"status": {"phase": "Running"}}
+    await server.json("PATCH", f"{PODS}/p/status", running, content_type=MERGE)
+
+
 def test_eviction_obeys_disruption_budgets(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
-        wanted = pod()
-        wanted["metadata"]["labels"] = {"app": "x"}
-        await server.json("POST", PODS, wanted)
-        running = {"status": {"phase": "Running"}}
-        await server.json("PATCH", f"{PODS}/p/status", running, content_type=MERGE)
-        budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        await running_pod(server, {"app": "x"})
         budget = {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "x"}}}}
-        await server.json("POST", budgets, budget)
+        await server.json("POST", BUDGETS, budget)
         answer = await server.json("POST", f"{PODS}/p/eviction", {}, code=429)
         assert "disruption budget" in answer["message"]
         allowed = {"status": {"disruptionsAllowed": 1}}
-        await server.json("PATCH", f"{budgets}/b/status", allowed, content_type=MERGE)
+        await server.json("PATCH", f"{BUDGETS}/b/status", allowed, content_type=MERGE)
         await server.json("POST", f"{PODS}/p/eviction", {}, code=201)
         await server.json("GET", f"{PODS}/p", code=404)
+        left = await server.json("GET", f"{BUDGETS}/b")
+        assert left["status"]["disruptionsAllowed"] == 0
+
+    play(tmp_path, story)
+
+
+IN_A = {"key": "app", "operator": "In", "values": ["a"]}
+NOT_IN_A = {"key": "app", "operator": "NotIn", "values": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "code"),
+    [
+        pytest.param({"matchExpressions": [IN_A]}, 429, id="an expression that holds"),
+        pytest.param({"matchExpressions": [NOT_IN_A]}, 201, id="an expression that doesn't"),
+        pytest.param({}, 429, id="an empty selector matches every pod"),
+        pytest.param(None, 201, id="an absent selector matches none"),
+        pytest.param(
+            {"matchLabels": {"app": "a"}, "matchExpressions": [NOT_IN_A]},
+            201,
+            id="labels and an expression that contradicts them",
+        ),
+    ],
+)
+def test_an_eviction_is_up_to_the_budgets_whose_selector_matches(
+    tmp_path: Path, selector: Document | None, code: int
+) -> None:
+    async def story(server: Server) -> None:
+        await running_pod(server, {"app": "a"})
+        spec = {"minAvailable": 1} if selector is None else {"selector": selector}
+        await server.json("POST", BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+        await server.json("POST", f"{PODS}/p/eviction", {}, code=code)
 
     play(tmp_path, story)
 

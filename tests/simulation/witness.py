@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from makeway.server.kinds import RESOURCES
+from makeway.api.kinds import RESOURCES
 from makeway.store import Event, Store
 
 Document = dict[str, Any]
 Place = tuple[str, str]  # namespace and name
 
-KINDS = tuple(resource.store_kind for resource in RESOURCES)
+KINDS = tuple(resource.full_name for resource in RESOURCES)
 EVENTS, JOBS, NODES, PODS = "events", "jobs.batch", "nodes", "pods"
 QUEUES, COHORTS = "clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io"
 LOCAL_QUEUES, WORKLOADS = "localqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"

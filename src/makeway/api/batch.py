@@ -145,7 +145,7 @@ class PodSpec:
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     priority: Int32 | None = None  # None: not resolved from the class yet
     priority_class_name: str = ""
-    preemption_policy: PreemptionPolicy = "PreemptLowerPriority"
+    preemption_policy: PreemptionPolicy | None = None  # None: as its class says
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None

@@ -35,7 +35,6 @@ from makeway.api.kinds import (
     UnsupportedKind,
     View,
     unsupported_parts,
-    versions_of,
 )
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.schema import Document, Mark
@@ -55,13 +54,21 @@ def decode(document: object) -> Decoded[View]:
     """Return the view of a document of any kind and version that Makeway knows."""
     if not isinstance(document, Mapping):
         return _refused("", document, "is not an object", "write apiVersion, kind and so on")
+    converted = versions.to_hub(document)
+    decoded = decode_hub(converted.document)
+    errors = (*converted.errors, *map(converted.as_written, decoded.errors))
+    return Decoded(None, errors) if errors else decoded
+
+
+def decode_hub(document: Document) -> Decoded[View]:
+    """Return the view of a document of the current version: converted before, or stored."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str) or not kind:
         return Decoded(None, _untyped(api_version, kind))
-    group, version = versions.split_api_version(api_version)
+    group, _ = versions.split_api_version(api_version)
     found = KINDS.get((group, kind))
     if found is not None:
-        if version in versions_of(found):
+        if api_version == found.API_VERSION:
             return _decode_known(found, document)
         problem, hint = "is not a version that Makeway reads", f"write {found.API_VERSION}"
         return _refused("apiVersion", api_version, problem, hint)
@@ -113,12 +120,10 @@ def decode_change(old: View, document: Document, *names: str) -> Decoded[View]:
 
 
 def _decode_known(kind: type[Kind], document: Document) -> Decoded[Any]:
-    converted = versions.to_hub(document)
     notes = Notes()
-    view = _object_decoder(kind, True)(converted.document, None, notes)
-    errors = (*converted.errors, *map(converted.as_written, notes.errors))
-    if errors:
-        return Decoded(None, errors)
+    view = _object_decoder(kind, True)(document, None, notes)
+    if notes.errors:
+        return Decoded(None, tuple(notes.errors))
     return Decoded(view, (), (*notes.unsupported, *unsupported_parts(view)))
 
 

@@ -7,7 +7,8 @@ of the wrong type keeps them as they are; saying so is `codec`'s business.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, is_dataclass
-from typing import Any, cast, get_args, get_origin
+from functools import cache
+from typing import Any, NamedTuple, cast, get_args, get_origin
 
 from makeway.api.codec import FieldPlan, plan_of
 from makeway.api.kinds import class_of
@@ -22,20 +23,44 @@ def with_defaults(document: Document) -> Document:
     Documents of older versions go through `versions.to_hub` first.
     """
     kind = class_of(document)
-    return document if kind is None else _complete(document, kind, is_root=True)
+    return document if kind is None else _complete(document, kind)
 
 
-def _complete(document: Document, cls: type, *, is_root: bool = False) -> Document:
+class _Completion(NamedTuple):
+    """What can be added to a field of a class."""
+
+    name: str
+    default: Any  # as it is written; None: nothing
+    inner: type | None  # of the object in it, or of the objects in its list
+
+
+def _complete(document: Document, cls: type) -> Document:
     completed = dict(document)
-    for name, plan in plan_of(cls, True).fields.items():
-        if is_root and name in _NOT_SPECIFIED:
-            continue
+    for name, default, inner in _completions(cls):
         value = document.get(name)
         if value is None:
-            value = _written_default(plan)
+            value = default
         if value is not None:
-            completed[name] = _complete_value(value, plan.hint)
+            completed[name] = value if inner is None else _complete_inside(value, inner)
     return completed
+
+
+def _complete_inside(value: object, inner: type) -> object:
+    if isinstance(value, Mapping):
+        return _complete(value, inner)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_complete(i, inner) if isinstance(i, Mapping) else i for i in value]
+    return value
+
+
+@cache
+def _completions(cls: type) -> tuple[_Completion, ...]:
+    found = (
+        _Completion(name, _written_default(plan), _inner(plan.hint))
+        for name, plan in plan_of(cls, True).fields.items()
+        if not (name in _NOT_SPECIFIED and hasattr(cls, "KIND"))
+    )
+    return tuple(each for each in found if (each.default, each.inner) != (None, None))
 
 
 def _written_default(plan: FieldPlan) -> Any:
@@ -46,11 +71,7 @@ def _written_default(plan: FieldPlan) -> Any:
     return None if written == {} else written
 
 
-def _complete_value(value: object, hint: Any) -> object:
-    if is_dataclass(hint) and isinstance(value, Mapping):
-        return _complete(value, cast(type, hint))
-    if get_origin(hint) is tuple and isinstance(value, Sequence) and not isinstance(value, str):
-        item_hint = get_args(hint)[0]
-        if is_dataclass(item_hint):
-            return [_complete_value(item, item_hint) for item in value]
-    return value
+def _inner(hint: Any) -> type | None:
+    if get_origin(hint) is tuple:
+        hint = get_args(hint)[0]
+    return cast(type, hint) if is_dataclass(hint) else None

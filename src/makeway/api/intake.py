@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from makeway.api import versions
-from makeway.api.codec import decode
+from makeway.api.codec import decode, decode_hub
 from makeway.api.defaults import with_defaults
 from makeway.api.errors import ABSENT, FieldError, Unsupported
 from makeway.api.kinds import View
@@ -27,12 +27,16 @@ class Intake:
 
 
 def take_in(document: object, old: View | None = None) -> Intake:
-    """Check a document in full, as a new object or as a change of `old`."""
+    """Convert, complete, decode and check a document, as a new object or as a change of `old`."""
     if not isinstance(document, Mapping):
         return _refuse(decode(document).errors)
     converted = versions.to_hub(document)
-    completed = with_defaults(converted.document)
-    decoded = decode(completed)
+    return judge(with_defaults(converted.document), converted, old)
+
+
+def judge(completed: Document, converted: versions.Converted, old: View | None) -> Intake:
+    """Decode and check a document with its defaults; errors speak of what was converted to it."""
+    decoded = decode_hub(completed)
     readable, errors = decoded.object, decoded.errors
     if readable is not None:
         errors = validate(readable, old)
@@ -43,7 +47,7 @@ def take_in(document: object, old: View | None = None) -> Intake:
             errors = (*errors, *(error for error in sense if not _touches(error, malformed)))
     errors = (*converted.errors, *map(converted.as_written, errors))
     if errors:
-        written = tuple(_with_value_written(error, document) for error in errors)
+        written = tuple(_with_value_written(error, converted.written) for error in errors)
         return _refuse(written, readable)
     return Intake(
         object=readable,
@@ -74,7 +78,7 @@ def _read_the_rest(
             if path is None:
                 return None, ()
             left_out.append(path)
-        decoded = decode(rest)
+        decoded = decode_hub(rest)
         if decoded.object is not None:
             return decoded.object, tuple(left_out)
         errors = decoded.errors

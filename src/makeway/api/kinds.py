@@ -1,8 +1,11 @@
-"""Which kinds there are, in which versions, and which Makeway knows by name only."""
+"""The one table of kinds: how servers name them, in which versions, and the view of each.
+
+Server, client, rights and reference are fed from here.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from makeway.api.configuration import Configuration
@@ -22,9 +25,7 @@ from makeway.api.queueing import (
 )
 from makeway.api.schema import Document, Whole
 from makeway.api.versions import (
-    CONFIGURATION_GROUP,
     HUB_VERSION,
-    OLD_VERSIONS,
     QUEUEING_GROUP,
     split_api_version,
 )
@@ -69,28 +70,137 @@ class Kind(Protocol):
     KIND: ClassVar[str]
 
 
-_CLASSES: tuple[type[Kind], ...] = (
-    AdmissionCheck,
-    ClusterQueue,
-    Cohort,
-    Configuration,
-    Gang,
-    GangWorkload,
-    Job,
-    LocalQueue,
-    Namespace,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-    ResourceFlavor,
-    Workload,
-    WorkloadPriorityClass,
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object as servers name it. Group, version and plural tell it from all others."""
+
+    api_version: str  # the one that is stored and preferred, with its group: batch/v1
+    plural: str
+    kind: str = field(compare=False)
+    is_namespaced: bool = field(default=True, compare=False)
+    short_names: tuple[str, ...] = field(default=(), compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
+    has_status: bool = field(default=True, compare=False)
+    older_versions: tuple[str, ...] = field(default=(), compare=False)  # that are served as well
+    view: type[Kind] | None = field(default=None, compare=False)  # None: Makeway reads no part
+
+    @property
+    def group(self) -> str:
+        """Empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The stored one first."""
+        return (self.api_version.rpartition("/")[2], *self.older_versions)
+
+    def in_version(self, version: str) -> str:
+        return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def full_name(self) -> str:
+        """What messages, kubectl and the store call it: jobs.batch"""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is Kubernetes' own: those have other patches and checks than a CRD's kinds."""
+        return "." not in self.group or self.group.endswith(".k8s.io")
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema of the stored version."""
+        if self.is_built_in:
+            place = f"io.k8s.api.{self.group.partition('.')[0] or 'core'}"
+        else:
+            place = ".".join(reversed(self.group.split(".")))
+        return f"{place}.{self.versions[0]}.{self.kind}"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        root = "/apis/" if "/" in self.api_version else "/api/"
+        middle = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        path = f"{root}{self.api_version}{middle}/{self.plural}"
+        for step in (name, subresource):
+            path += f"/{step}" if step else ""
+        return path
+
+
+def _known(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Resource:
+    return Resource(view.API_VERSION, plural, view.KIND, short_names=short_names, view=view, **more)
+
+
+def _queueing(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Resource:
+    return _known(view, plural, *short_names, older_versions=_OLDER, **more)
+
+
+def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resource:
+    return Resource(
+        f"{QUEUEING_GROUP}/{HUB_VERSION}",
+        plural,
+        kind,
+        is_namespaced=False,
+        has_status=has_status,
+        older_versions=_OLDER,
+    )
+
+
+_OLDER = ("v1beta1",)
+
+EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False)
+NAMESPACES = _known(Namespace, "namespaces", "ns", is_namespaced=False)
+NODES = _known(Node, "nodes", "no", is_namespaced=False)
+PODS = _known(Pod, "pods", "po", categories=("all",))
+JOBS = _known(Job, "jobs", categories=("all",))
+CHECKS = _queueing(AdmissionCheck, "admissionchecks", is_namespaced=False)
+QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False)
+COHORTS = _queueing(Cohort, "cohorts", is_namespaced=False)
+LOCAL_QUEUES = _queueing(LocalQueue, "localqueues", "queue", "queues", "lq")
+FLAVORS = _queueing(
+    ResourceFlavor, "resourceflavors", "flavor", "flavors", "rf", is_namespaced=False
 )
-# By group and kind.
+WORKLOADS = _queueing(Workload, "workloads", "wl", "kwl", "kueueworkload", "kueueworkloads")
+WORKLOAD_CLASSES = _queueing(
+    WorkloadPriorityClass, "workloadpriorityclasses", is_namespaced=False, has_status=False
+)
+GANGS = _known(Gang, "gangs")
+PRIORITY_CLASSES = _known(
+    PriorityClass, "priorityclasses", "pc", is_namespaced=False, has_status=False
+)
+POD_GROUPS = _known(PodGroup, "podgroups")
+GANG_WORKLOADS = _known(GangWorkload, "workloads")
+BUDGETS = _known(PodDisruptionBudget, "poddisruptionbudgets", "pdb")
+LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", has_status=False)
+
+# All that the embedded server serves. In the order of discovery: of kinds with the same name,
+# kubectl takes the first one.
+RESOURCES: tuple[Resource, ...] = (
+    *(EVENTS, NAMESPACES, NODES, PODS, JOBS, CHECKS, QUEUES, COHORTS, LOCAL_QUEUES, FLAVORS),
+    *(WORKLOADS, WORKLOAD_CLASSES),
+    _not_acted_on("topologies", "Topology"),
+    _not_acted_on("multikueueconfigs", "MultiKueueConfig"),
+    _not_acted_on("multikueueclusters", "MultiKueueCluster", has_status=True),
+    _not_acted_on("provisioningrequestconfigs", "ProvisioningRequestConfig"),
+    *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES),
+)
+# By group, version and plural.
+BY_PATH: Mapping[tuple[str, str, str], Resource] = {
+    (resource.group, version, resource.plural): resource
+    for resource in RESOURCES
+    for version in resource.versions
+}
+BY_FULL_NAME: Mapping[str, Resource] = {resource.full_name: resource for resource in RESOURCES}
+BY_KIND: Mapping[tuple[str, str], Resource] = {
+    (resource.group, resource.kind): resource for resource in RESOURCES
+}
+# Views by group and kind; a configuration is read like an object, and served by nobody.
 KINDS: Mapping[tuple[str, str], type[Kind]] = {
-    (split_api_version(kind.API_VERSION)[0], kind.KIND): kind for kind in _CLASSES
+    (split_api_version(view.API_VERSION)[0], view.KIND): view
+    for view in (*(resource.view for resource in RESOURCES), Configuration)
+    if view is not None
 }
 UNSUPPORTED_KINDS: Mapping[tuple[str, str], str] = {
     (QUEUEING_GROUP, "Topology"): "topology-aware scheduling",
@@ -112,13 +222,6 @@ def class_of(document: Document) -> type[Kind] | None:
         return None
     found = KINDS.get((split_api_version(api_version)[0], kind))
     return found if found is not None and api_version == found.API_VERSION else None
-
-
-def versions_of(kind: type[Kind]) -> tuple[str, ...]:
-    group, version = split_api_version(kind.API_VERSION)
-    if group in (QUEUEING_GROUP, CONFIGURATION_GROUP):
-        return (HUB_VERSION, *OLD_VERSIONS)
-    return (version,)
 
 
 def unsupported_parts(view: object) -> Iterable[Unsupported]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import Literal
 
 from makeway.api.schema import Document, Time
+from makeway.selectors import Requirement, all_hold
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -67,19 +68,6 @@ class SelectorRequirement:
     operator: SelectorOperator
     values: tuple[str, ...] = ()
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        match self.operator:
-            case "In":
-                return labels.get(self.key) in self.values
-            case "NotIn":
-                return labels.get(self.key) not in self.values
-            case "Exists":
-                return self.key in labels
-            case "DoesNotExist":
-                return self.key not in labels
-            case _:
-                assert_never(self.operator)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSelector:
@@ -88,10 +76,14 @@ class LabelSelector:
     match_labels: Mapping[str, str] = field(default_factory=dict)
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        labels = (Requirement(key, "In", (value,)) for key, value in self.match_labels.items())
+        expressions = (Requirement(e.key, e.operator, e.values) for e in self.match_expressions)
+        return (*labels, *expressions)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            requirement.matches(labels) for requirement in self.match_expressions
-        )
+        return all_hold(self.requirements, labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

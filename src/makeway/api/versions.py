@@ -39,6 +39,7 @@ Editable = dict[str, Any]
 @dataclass(slots=True)
 class Converted:
     document: Document
+    written: Document  # as it was before
     renamed: dict[str, str] = field(default_factory=dict)  # path in the hub -> path as written
     errors: list[FieldError] = field(default_factory=list)
 
@@ -60,7 +61,7 @@ def split_api_version(api_version: str) -> tuple[str, str]:
 
 def to_hub(document: Document) -> Converted:
     """Return the document as today's version writes it; a document of another group as it is."""
-    converted = Converted(document)
+    converted = Converted(document, document)
     api_version, kind = document.get("apiVersion"), document.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return converted

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from makeway.api.kinds import Resource as Resource
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
 Document = dict[str, Any]
@@ -67,30 +68,6 @@ _CLASSES: Mapping[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gon
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind as the server names it."""
-
-    api_version: str
-    plural: str
-    kind: str
-    is_namespaced: bool
-    singular: str = ""
-    short_names: tuple[str, ...] = ()
-
-    @property
-    def group(self) -> str:
-        return self.api_version.rpartition("/")[0]
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        root = "/apis/" if "/" in self.api_version else "/api/"
-        middle = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
-        path = f"{root}{self.api_version}{middle}/{self.plural}"
-        for step in (name, subresource):
-            path += f"/{step}" if step else ""
-        return path
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     items: list[Document]
     resource_version: str  # watch from here
@@ -144,8 +121,7 @@ class Client:
                     entry["name"],
                     entry["kind"],
                     entry["namespaced"],
-                    entry.get("singularName") or entry["kind"].lower(),
-                    tuple(entry.get("shortNames") or ()),
+                    (*filter(None, [entry.get("singularName")]), *(entry.get("shortNames") or ())),
                 )
                 for entry in found["resources"]
                 if "/" not in entry["name"]
@@ -174,19 +150,17 @@ class Client:
         for api_version in await self.api_versions():
             for resource in await self.resources(api_version):
                 names = (resource.plural, resource.singular, *resource.short_names)
-                qualified = f"{resource.plural}.{resource.group}"
-                if (
-                    word in names
-                    or word == qualified
-                    or word == f"{resource.singular}.{resource.group}"
-                ):
+                if word.removesuffix(f".{resource.group}") in names:
                     return resource
         raise NotFound(404, "NotFound", f'the server doesn\'t have a resource type "{word}"')
 
     # Reading
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
-        return await self._json(Call(method="GET", path=resource.path(namespace, name)))
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Document:
+        path = resource.path(namespace, name, subresource)
+        return await self._json(Call(method="GET", path=path))
 
     async def list(
         self,

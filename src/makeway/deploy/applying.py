@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
+from makeway.api.kinds import PODS
 from makeway.client import Client, NotFound, Resource
 from makeway.client.client import Document
 from makeway.deploy.policies import (
@@ -21,7 +22,6 @@ CRDS = Resource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
 DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True)
-PODS = Resource("v1", "pods", "Pod", True)
 AT_ONCE_MAX = 16
 WAIT_MAX_S = 120.0
 _POLL_S = 0.2

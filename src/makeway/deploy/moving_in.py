@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from makeway.api import versions
+from makeway.api.kinds import PODS
 from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound, Resource
 from makeway.client.client import Document
@@ -28,7 +29,6 @@ from makeway.client.resources import (
 from makeway.deploy.applying import (
     CRDS,
     DEPLOYMENTS,
-    PODS,
     Stuck,
     Tell,
     apply_all,

@@ -8,67 +8,82 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.kinds import (
+    BUDGETS,
+    CHECKS,
+    COHORTS,
+    EVENTS,
+    FLAVORS,
+    GANGS,
+    JOBS,
+    LEASES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    WORKLOAD_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+
 Document = dict[str, Any]
 
-QUEUEING = "kueue.x-k8s.io"
 _READ = ("list", "watch")
 
 
-def _rule(group: str, resources: tuple[str, ...], verbs: tuple[str, ...]) -> Document:
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+def _rule(verbs: tuple[str, ...], *resources: Resource, parts: tuple[str, ...] = ()) -> Document:
+    """Rights on kinds of one group, or on parts of their objects."""
+    (group,) = {resource.group for resource in resources}
+    names = [r.plural for r in resources]
+    if parts:
+        names = [f"{name}/{part}" for name in names for part in parts]
+    return {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
 
 
-_QUEUE_KINDS = (
-    *("admissionchecks", "clusterqueues", "cohorts", "localqueues"),
-    *("resourceflavors", "workloadpriorityclasses", "workloads"),
-)
 # In all namespaces.
 CLUSTER_RULES: tuple[Document, ...] = (
-    _rule(QUEUEING, _QUEUE_KINDS, _READ),
-    _rule(QUEUEING, ("workloads",), ("create", "delete", "patch")),
+    _rule(_READ, CHECKS, QUEUES, COHORTS, LOCAL_QUEUES, FLAVORS, WORKLOAD_CLASSES, WORKLOADS),
+    _rule(("create", "delete", "patch"), WORKLOADS),
     # What is in use is held by a finalizer.
-    _rule(QUEUEING, ("clusterqueues", "resourceflavors"), ("patch",)),
-    _rule(QUEUEING, ("clusterqueues/status", "localqueues/status", "workloads/status"), ("patch",)),
-    _rule("batch", ("jobs",), (*_READ, "patch")),
+    _rule(("patch",), QUEUES, FLAVORS),
+    _rule(("patch",), QUEUES, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
+    _rule((*_READ, "patch"), JOBS),
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
-    _rule("batch", ("jobs/finalizers",), ("update",)),
-    _rule("", ("namespaces", "nodes", "pods"), _READ),
+    _rule(("update",), JOBS, parts=("finalizers",)),
+    _rule(_READ, NAMESPACES, NODES, PODS),
     # Pods that are queued without a Job are released by us. Pods of gangs get their nodes from us,
     # and pods that make way are ended.
-    _rule("", ("pods",), ("delete", "patch")),
-    _rule("", ("pods/finalizers",), ("update",)),
-    _rule("", ("pods/binding", "pods/eviction"), ("create",)),
-    _rule("", ("pods/status",), ("patch",)),
-    _rule("", ("events",), ("create", "patch")),
-    _rule("policy", ("poddisruptionbudgets",), _READ),
-    _rule("scheduling.k8s.io", ("podgroups", "priorityclasses"), _READ),
-    _rule("scheduling.k8s.io", ("podgroups/status",), ("patch",)),
-    _rule("makeway.dev", ("gangs",), _READ),
-    _rule("makeway.dev", ("gangs/status",), ("patch",)),
+    _rule(("delete", "patch"), PODS),
+    _rule(("update",), PODS, parts=("finalizers",)),
+    _rule(("create",), PODS, parts=("binding", "eviction")),
+    _rule(("patch",), PODS, parts=("status",)),
+    _rule(("create", "patch"), EVENTS),
+    _rule(_READ, BUDGETS),
+    _rule(_READ, POD_GROUPS, PRIORITY_CLASSES),
+    _rule(("patch",), POD_GROUPS, parts=("status",)),
+    _rule(_READ, GANGS),
+    _rule(("patch",), GANGS, parts=("status",)),
 )
 
 
 # What users of a namespace may do, by the role of Kubernetes' own that it becomes part of.
 USER_RULES: dict[str, tuple[Document, ...]] = {
     "view": (
-        _rule(QUEUEING, ("localqueues", "workloads"), ("get", *_READ)),
-        _rule("makeway.dev", ("gangs",), ("get", *_READ)),
+        _rule(("get", *_READ), LOCAL_QUEUES, WORKLOADS),
+        _rule(("get", *_READ), GANGS),
     ),
-    "edit": (
-        _rule(
-            "makeway.dev",
-            ("gangs",),
-            ("create", "delete", "deletecollection", "patch", "update"),
-        ),
-    ),
+    "edit": (_rule(("create", "delete", "deletecollection", "patch", "update"), GANGS),),
 }
 
 
 def lease_rules(lease: str) -> tuple[Document, ...]:
     """In the controller's own namespace: who leads. A name can't be asked of what isn't there."""
-    own = _rule("coordination.k8s.io", ("leases",), ("get", "update"))
+    own = _rule(("get", "update"), LEASES)
     return (
         {**own, "resourceNames": [lease]},
-        _rule("coordination.k8s.io", ("leases",), ("create",)),
+        _rule(("create",), LEASES),
     )

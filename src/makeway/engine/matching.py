@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from makeway.selectors import Requirement, all_hold
+
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
@@ -31,37 +33,6 @@ class Toleration(NamedTuple):
         if self.operator == "Exists":
             return True
         return bool(self.key) and self.value == taint.value
-
-
-class Requirement(NamedTuple):
-    """One expression of a selector term, such as `zone in (a, b)`."""
-
-    key: str
-    operator: str  # In, NotIn, Exists, DoesNotExist, Gt, Lt
-    values: tuple[str, ...] = ()
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return value is not None and value in self.values
-            case "NotIn":
-                return value is None or value not in self.values
-            case "Exists":
-                return value is not None
-            case "DoesNotExist":
-                return value is None
-            case "Gt" | "Lt":
-                return _compares(value, self.operator, self.values)
-        return False
-
-
-def _compares(value: str | None, operator: str, bounds: tuple[str, ...]) -> bool:
-    try:
-        left, right = int(value or ""), int(bounds[0])
-    except (ValueError, IndexError):
-        return False
-    return left > right if operator == "Gt" else left < right
 
 
 Term = tuple[Requirement, ...]  # all must hold; the terms of an affinity are alternatives
@@ -92,10 +63,7 @@ def matches(constraints: Constraints, labels: Mapping[str, str]) -> bool:
         return False
     if not constraints.affinity:
         return True
-    return any(
-        term and all(requirement.holds(labels) for requirement in term)
-        for term in constraints.affinity
-    )
+    return any(term and all_hold(term, labels) for term in constraints.affinity)
 
 
 def matches_known_keys(constraints: Constraints, labels: Mapping[str, str]) -> bool:

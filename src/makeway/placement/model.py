@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, NewType
 
-from makeway.engine.matching import UNCONSTRAINED, Constraints, Requirement, Taint
+from makeway.engine.matching import UNCONSTRAINED, Constraints, Taint
 from makeway.engine.model import ResourceName, WorkloadKey
+from makeway.selectors import Requirement, all_hold
 
 NodeName = NewType("NodeName", str)
 PodKey = NewType("PodKey", str)  # namespace/name
@@ -36,11 +37,7 @@ class Selector(NamedTuple):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return (
-            bool(self.requirements)
-            and bool(labels)
-            and all(requirement.holds(labels) for requirement in self.requirements)
-        )
+        return bool(self.requirements and labels) and all_hold(self.requirements, labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

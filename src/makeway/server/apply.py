@@ -146,7 +146,7 @@ def fields_of(document: Mapping[str, Any], shape: Shape) -> frozenset[Path]:
 def _collect(value: Any, shape: Shape, path: Path, found: set[Path]) -> None:
     if isinstance(value, Mapping) and value and shape.kind in ("object", "any"):
         for key, item in value.items():
-            _collect(item, _field(shape, key), (*path, f"f:{key}"), found)
+            _collect(item, shape.at(key), (*path, f"f:{key}"), found)
     elif isinstance(value, list) and shape.keys and shape.item is not None:
         for item in value:
             step = key_step(item, shape)
@@ -161,12 +161,6 @@ def _collect(value: Any, shape: Shape, path: Path, found: set[Path]) -> None:
             found.add(path)
     else:
         found.add(path)
-
-
-def _field(shape: Shape, key: str) -> Shape:
-    if shape.fields is not None:
-        return shape.fields.get(key, ANY)
-    return shape.values or ANY
 
 
 def key_step(item: Any, shape: Shape) -> str:
@@ -195,7 +189,7 @@ def value_at(document: Any, shape: Shape, path: Path) -> Any:
         if step.startswith("f:"):
             if not isinstance(document, Mapping) or step[2:] not in document:
                 return _ABSENT
-            document, shape = document[step[2:]], _field(shape, step[2:])
+            document, shape = document[step[2:]], shape.at(step[2:])
         elif step.startswith("k:"):
             if not isinstance(document, list):
                 return _ABSENT
@@ -221,7 +215,7 @@ def _remove(document: Any, shape: Shape, path: Path) -> Any:
         without = {key: value for key, value in document.items() if key != name}
         if not rest:
             return without
-        inner = _remove(document[name], _field(shape, name), rest)
+        inner = _remove(document[name], shape.at(name), rest)
         if inner in ({}, []) and document[name] not in ({}, []):
             return without
         return {**document, name: inner}
@@ -242,7 +236,7 @@ def _merge(live: Any, applied: Any, shape: Shape) -> Any:
     if isinstance(live, Mapping) and isinstance(applied, Mapping):
         result = dict(live)
         for key, value in applied.items():
-            result[key] = _merge(live.get(key, _ABSENT), value, _field(shape, key))
+            result[key] = _merge(live.get(key, _ABSENT), value, shape.at(key))
         return result
     if isinstance(live, list) and isinstance(applied, list) and shape.keys:
         names = [key_step(item, shape) for item in live]

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from makeway.api.kinds import BY_FULL_NAME, BY_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
 from makeway.api.times import TimeError, parse_time
 from makeway.server.errors import ApiError
-from makeway.server.kinds import BY_KIND, BY_STORE_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
 from makeway.server.messages import decode
-from makeway.server.objects import DeleteOptions, Options, Target, may_go
+from makeway.server.objects import Target, may_go
+from makeway.server.options import DeleteOptions, Options
 from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
 
@@ -39,9 +40,9 @@ class Collector:
 
     def start(self) -> None:
         for resource in RESOURCES:
-            for record in self.store.scan(resource.store_kind):
+            for record in self.store.scan(resource.full_name):
                 self._note(record)
-            self._stops.append(self.store.listen(resource.store_kind, self._hear))
+            self._stops.append(self.store.listen(resource.full_name, self._hear))
         self._due.update(dict.fromkeys(self._owners))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._expire())]
@@ -66,7 +67,7 @@ class Collector:
                 if owner is not None:
                     self._due[owner] = None
             self._forget(record.key)
-            namespace = self.store.get(Key(NAMESPACES.store_kind, "", record.key.namespace))
+            namespace = self.store.get(Key(NAMESPACES.full_name, "", record.key.namespace))
             if namespace is not None and _LEAVING in namespace.body:
                 self._due[namespace.key] = None
         else:
@@ -130,7 +131,7 @@ class Collector:
             if was_stranded and self.store.get(key) is not None:
                 self._strand(key)  # its end stands in line, and may fail yet
             return
-        resource = BY_STORE_KIND.get(key.kind)
+        resource = BY_FULL_NAME.get(key.kind)
         if resource is None:
             return  # of a kind that an older or newer Makeway served
         document = decode(record.body)
@@ -189,7 +190,7 @@ class Collector:
             dependent = decode(record.body)["metadata"]
             if not dependent.get("deletionTimestamp"):
                 await self._delete(
-                    _target(BY_STORE_KIND[key.kind], key), dependent["uid"], "Foreground"
+                    _target(BY_FULL_NAME[key.kind], key), dependent["uid"], "Foreground"
                 )
             if self.store.latest(key) is not None:
                 is_blocked = is_blocked or any(
@@ -208,7 +209,7 @@ class Collector:
             dependent = decode(record.body)["metadata"]
             kept = [r for r in dependent["ownerReferences"] if r.get("uid") != metadata["uid"]]
             patch = {"metadata": {"uid": dependent["uid"], "ownerReferences": kept or None}}
-            await self._patch(_target(BY_STORE_KIND[key.kind], key), patch)
+            await self._patch(_target(BY_FULL_NAME[key.kind], key), patch)
         await self._drop_finalizer(target, metadata, ORPHAN)
 
     async def _drop_finalizer(self, target: Target, metadata: dict[str, Any], name: str) -> None:
@@ -235,11 +236,11 @@ class Collector:
         for resource in RESOURCES:
             if not resource.is_namespaced:
                 continue
-            for record in self.store.scan(resource.store_kind, target.name):
+            for record in self.store.scan(resource.full_name, target.name):
                 metadata = decode(record.body)["metadata"]
                 if not metadata.get("deletionTimestamp"):
                     await self._delete(_target(resource, record.key), metadata["uid"], "Background")
-            is_empty = is_empty and not self.store.scan(resource.store_kind, target.name, limit=1)
+            is_empty = is_empty and not self.store.scan(resource.full_name, target.name, limit=1)
         if is_empty and (document.get("spec") or {}).get("finalizers"):
             await self.verbs.finalize(target, [])
 
@@ -254,7 +255,7 @@ class Collector:
     async def expire_events(self) -> None:
         """Delete events that happened longer ago than they are kept."""
         limit = self.clock() - EVENT_TTL_S
-        for record in self.store.scan(EVENTS.store_kind):
+        for record in self.store.scan(EVENTS.full_name):
             event = decode(record.body)
             if _last_time(event) < limit:
                 await self._delete(
@@ -286,7 +287,7 @@ def _owner_key(reference: dict[str, Any], namespace: str) -> Key | None:
     if resource is None:
         return None
     return Key(
-        resource.store_kind,
+        resource.full_name,
         namespace if resource.is_namespaced else "",
         str(reference.get("name", "")),
     )

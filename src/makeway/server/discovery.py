@@ -1,23 +1,30 @@
 """Which kinds there are, in both forms that clients ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.server.kinds import (
+from makeway.api.kinds import (
     NAMESPACES,
     PODS,
-    QUEUE_WORKLOADS,
     RESOURCES,
+    WORKLOADS,
     Resource,
 )
+from makeway.server import errors
+from makeway.server.messages import Request, Response, encode, json_response
 
+VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
-# What can only be created: questions, not objects. Group, version, kind, plural.
-REVIEWS = (
-    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
-    ("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews"),
+# What can only be created: questions, not objects.
+REVIEWS = tuple(
+    Resource(f"{group}/v1", f"{kind.lower()}s", kind, is_namespaced=False, has_status=False)
+    for group, kind in (
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authentication.k8s.io", "SelfSubjectReview"),
+    )
 )
 # Subresource: kind of its body (group, version, kind) and verbs.
 _POD_SUBRESOURCES = {
@@ -25,6 +32,44 @@ _POD_SUBRESOURCES = {
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
     "log": (("", "v1", "Pod"), ("get",)),
 }
+
+
+def answer(request: Request, segments: list[str]) -> Response:
+    """What is served: the version, the groups, and what is in each of them."""
+    match segments:
+        case ["version"]:
+            return json_response(_version())
+        case ["api"]:
+            address = request.headers.get("host", "")
+            return _in_either_form(request, [""], api_versions(address))
+        case ["apis"]:
+            groups = [group for group in group_versions() if group]
+            return _in_either_form(request, groups, group_list())
+        case ["api", version] if version in group_versions()[""]:
+            return json_response(resource_list("", version))
+        case ["apis", name] if name and name in group_versions():
+            return json_response({"kind": "APIGroup", "apiVersion": "v1", **group(name)})
+        case ["apis", name, version] if version in group_versions().get(name, ()):
+            return json_response(resource_list(name, version))
+        case _:
+            raise errors.no_such_path()
+
+
+def _in_either_form(request: Request, groups: list[str], legacy: Mapping[str, Any]) -> Response:
+    accepted = request.headers.get("accept", "").replace(" ", "")
+    for version in ("v2", "v2beta1"):
+        if f"g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" in accepted:
+            return Response(
+                body=encode(aggregated(groups, version)), content_type=AGGREGATED.format(version)
+            )
+    return json_response(legacy)
+
+
+def verbs_of(resource: Resource) -> tuple[str, ...]:
+    """What can be asked of a kind; namespaces go one by one, since so much goes with each."""
+    if resource in REVIEWS:
+        return ("create",)
+    return tuple(v for v in _VERBS if v != "deletecollection" or resource is not NAMESPACES)
 
 
 def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tuple[str, ...]]]:
@@ -36,7 +81,7 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
         found["finalize"] = (own, ("update",))
     if resource.has_status:
         found["status"] = (own, STATUS_VERBS)
-    if resource is QUEUE_WORKLOADS:
+    if resource is WORKLOADS:
         found["explanation"] = (("makeway.dev", "v1", "Explanation"), ("get",))
     return found
 
@@ -44,17 +89,14 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
 def group_versions() -> dict[str, list[str]]:
     """Groups with their versions, the preferred one first; the core group is the empty one."""
     found: dict[str, list[str]] = {}
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *REVIEWS):
         versions = found.setdefault(resource.group, [])
         versions += [version for version in resource.versions if version not in versions]
-    for group, version, _, _ in REVIEWS:
-        if version not in found.setdefault(group, []):
-            found[group].append(version)
     return found
 
 
 def served(group: str, version: str) -> list[Resource]:
-    return [r for r in RESOURCES if r.group == group and version in r.versions]
+    return [r for r in (*RESOURCES, *REVIEWS) if r.group == group and version in r.versions]
 
 
 # Aggregated
@@ -72,7 +114,7 @@ def aggregated(groups: Iterable[str], api_version: str) -> dict[str, Any]:
                 "versions": [
                     {
                         "version": version,
-                        "resources": _aggregated_version(group, version),
+                        "resources": [_aggregated(r, version) for r in served(group, version)],
                         "freshness": "Current",
                     }
                     for version in known[group]
@@ -83,33 +125,17 @@ def aggregated(groups: Iterable[str], api_version: str) -> dict[str, Any]:
     }
 
 
-def _aggregated_version(group: str, version: str) -> list[dict[str, Any]]:
-    entries = [_aggregated_resource(resource, version) for resource in served(group, version)]
-    for review_group, review_version, kind, plural in REVIEWS:
-        if (review_group, review_version) == (group, version):
-            entries.append(
-                {
-                    "resource": plural,
-                    "responseKind": _kind(group, version, kind),
-                    "scope": "Cluster",
-                    "singularResource": kind.lower(),
-                    "verbs": ["create"],
-                }
-            )
-    return entries
-
-
 def _kind(group: str, version: str, kind: str) -> dict[str, str]:
     return {"group": group, "version": version, "kind": kind}
 
 
-def _aggregated_resource(resource: Resource, version: str) -> dict[str, Any]:
+def _aggregated(resource: Resource, version: str) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
         "responseKind": _kind(resource.group, version, resource.kind),
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": list(resource.verbs),
+        "verbs": list(verbs_of(resource)),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
@@ -160,7 +186,7 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             "singularName": resource.singular,
             "namespaced": resource.is_namespaced,
             "kind": resource.kind,
-            "verbs": list(resource.verbs),
+            "verbs": list(verbs_of(resource)),
         }
         if resource.short_names:
             entry["shortNames"] = list(resource.short_names)
@@ -178,20 +204,24 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             if sub_group != resource.group:
                 inner |= {"group": sub_group, "version": sub_version}
             entries.append(inner)
-    for review_group, review_version, kind, plural in REVIEWS:
-        if (review_group, review_version) == (group_name, version):
-            entries.append(
-                {
-                    "name": plural,
-                    "singularName": kind.lower(),
-                    "namespaced": False,
-                    "kind": kind,
-                    "verbs": ["create"],
-                }
-            )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group_name}/{version}" if group_name else version,
         "resources": entries,
+    }
+
+
+def _version() -> dict[str, str]:
+    _, major, minor = VERSION.rpartition(".")[0].replace("v", ".").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "makeway",
+        "platform": "",
     }

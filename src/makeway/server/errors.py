@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from makeway.api.batch import PodDisruptionBudget
 from makeway.api.errors import ABSENT, FieldError, show
-from makeway.server.kinds import Resource
+from makeway.api.kinds import Resource
 
 RETRY_AFTER_S = 1
 
@@ -46,7 +47,7 @@ def cannot_handle(kind: str, version: str, why: str) -> DecodingError:
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    message = f'{resource.store_kind} "{name}" not found'
+    message = f'{resource.full_name} "{name}" not found'
     return ApiError(404, "NotFound", message, _of(resource, name))
 
 
@@ -56,7 +57,7 @@ def no_such_path() -> ApiError:
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    message = f'{resource.store_kind} "{name}" already exists'
+    message = f'{resource.full_name} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _of(resource, name))
 
 
@@ -66,7 +67,7 @@ MODIFIED = (
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> ApiError:
-    message = f'Operation cannot be fulfilled on {resource.store_kind} "{name}": {why}'
+    message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {why}'
     return ApiError(409, "Conflict", message, _of(resource, name))
 
 
@@ -80,7 +81,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
-    message = f'{resource.store_kind} "{name}" is forbidden: {why}'
+    message = f'{resource.full_name} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _of(resource, name))
 
 
@@ -90,14 +91,14 @@ def terminating(resource: Resource, name: str, namespace: str, why: str) -> ApiE
         "message": f"namespace {namespace} is being terminated",
         "field": "metadata.namespace",
     }
-    message = f'{resource.store_kind} "{name}" is forbidden: {why}'
+    message = f'{resource.full_name} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, {**_of(resource, name), "causes": [cause]})
 
 
 def bad_patch(resource: Resource, name: str, why: str) -> ApiError:
     """A patch that makes something of an object which is none of its kind."""
     cause = {"reason": "FieldValueInvalid", "message": why, "field": "patch"}
-    message = f'{resource.store_kind} "{name}" is invalid: patch: {why}'
+    message = f'{resource.full_name} "{name}" is invalid: patch: {why}'
     return ApiError(422, "Invalid", message, {"causes": [cause]})
 
 
@@ -105,7 +106,7 @@ def revision_required(resource: Resource, name: str) -> ApiError:
     """Custom kinds are replaced only by who has seen them."""
     why = "Invalid value: 0: must be specified for an update"
     cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion"}
-    message = f'{resource.store_kind} "{name}" is invalid: metadata.resourceVersion: {why}'
+    message = f'{resource.full_name} "{name}" is invalid: metadata.resourceVersion: {why}'
     return ApiError(422, "Invalid", message, {**_of(resource, name), "causes": [cause]})
 
 
@@ -159,12 +160,10 @@ def too_many_requests(message: str) -> ApiError:
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": RETRY_AFTER_S})
 
 
-def budget_spent(budget: Mapping[str, Any]) -> ApiError:
-    status = budget.get("status") or {}
+def budget_spent(budget: PodDisruptionBudget) -> ApiError:
     why = (
-        f"The disruption budget {budget['metadata']['name']} needs "
-        f"{status.get('desiredHealthy', 0)} healthy pods and has "
-        f"{status.get('currentHealthy', 0)} currently"
+        f"The disruption budget {budget.metadata.name} needs {budget.status.desired_healthy} "
+        f"healthy pods and has {budget.status.current_healthy} currently"
     )
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     causes = [{"reason": "DisruptionBudget", "message": why}]

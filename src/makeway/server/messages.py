@@ -1,5 +1,6 @@
 """Requests and responses, whatever carries them; and JSON, which is what they carry."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,10 @@ class Response:
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
+def json_response(value: Any, code: int = 200) -> Response:
+    return Response(code=code, body=encode(value))
+
+
 def encode(value: Any) -> bytes:
     return orjson.dumps(value)
 
@@ -89,3 +94,25 @@ def problem(error: ApiError) -> Response:
     if seconds is not None:
         headers = (("Retry-After", str(seconds)),)
     return Response(code=error.code, body=encode(error.status()), headers=headers)
+
+
+def success(details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+    status["status"] = "Success"
+    if details:
+        status["details"] = dict(details)
+    return status
+
+
+def created() -> dict[str, Any]:
+    return {**success(), "code": 201}
+
+
+def warning_headers(warnings: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(("Warning", f'299 - "{_quoted(text)}"') for text in warnings[:20])
+
+
+def _quoted(text: str) -> str:
+    """Text for a Warning header: one line of ASCII."""
+    plain = text.encode("ascii", "backslashreplace").decode().replace("\\", "\\\\")
+    return re.sub(r"[\x00-\x1f\x7f]", " ", plain.replace('"', '\\"'))[:500]

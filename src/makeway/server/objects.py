@@ -3,24 +3,23 @@
 Documents in, documents out; nothing here reads or writes the store.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
-from makeway.api.codec import decode as decode_view
-from makeway.api.codec import decode_change
+from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.intake import take_in
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
-from makeway.api.validation import validate
+from makeway.api.intake import judge
+from makeway.api.kinds import NAMESPACES, PODS, UNSUPPORTED_KINDS, Resource, View
+from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import errors, rules
-from makeway.server.completion import complete_spec
+from makeway.server import defaulting, errors, rules
+from makeway.server.defaulting import Lookup
 from makeway.server.errors import bad_request
-from makeway.server.kinds import JOBS, NAMESPACES, PODS, Resource
 from makeway.server.messages import decode, encode
+from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
 from makeway.store import Key
 
@@ -35,36 +34,6 @@ OF_THE_SERVER = (
     "generation",
     "selfLink",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a write is meant."""
-
-    is_dry_run: bool = False
-    field_validation: str = "Warn"  # Strict, Warn or Ignore
-    manager: str = "unknown"
-    is_forced: bool = False
-    is_trusted: bool = False  # it comes from the controller in this process
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOptions:
-    is_dry_run: bool = False
-    propagation: str = ""  # Background, Foreground, Orphan; empty: the default
-    grace_s: int | None = None  # None: what the object says
-    uid: str = ""
-    resource_version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """A node for a pod, and what else the pod gets with it."""
-
-    node: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    metadata: Mapping[str, Any]  # may ask for a certain pod, by uid or revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +54,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        return Key(self.resource.store_kind, self.namespace, self.name)
+        return Key(self.resource.full_name, self.namespace, self.name)
 
 
 def addressed(target: Target, written: Any) -> Document:
@@ -94,7 +63,7 @@ def addressed(target: Target, written: Any) -> Document:
     if not isinstance(written, dict):
         raise bad_request("the body of the request is not an object")
     document: Document = dict(written)
-    expected = resource.api_version(target.version)
+    expected = resource.in_version(target.version)
     found, kind = (
         document.setdefault("apiVersion", expected),
         document.setdefault("kind", resource.kind),
@@ -132,60 +101,62 @@ def addressed(target: Target, written: Any) -> Document:
     return document
 
 
-def checked(
-    target: Target,
-    wanted: Document,
-    old: Document | None,
-    options: Options,
-    priority_classes: rules.Lookup,
-) -> tuple[Document, tuple[str, ...]]:
-    """The document to store, and warnings; ApiError if anything is wrong with it."""
-    resource = target.resource
-    if target.subresource == "status" and old is not None:
-        return _checked_status(target, wanted, old, options)
+def convert(target: Target, wanted: Document) -> versions.Converted:
+    """The document as the stored version writes it."""
     converted = versions.to_hub(wanted)
     if converted.errors:
-        raise errors.invalid(resource, target.name, converted.errors)
-    hub: Document = dict(converted.document)
-    hub["metadata"] = dict(hub["metadata"])
-    unknown = fit(hub, target)
-    if converted.renamed:
-        unknown = [_as_written(path, converted) for path in unknown]
+        raise errors.invalid(target.resource, target.name, converted.errors)
+    return converted
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What may be stored."""
+
+    document: Document
+    view: View | None = None  # None: of a kind without one, or not needed
+    warnings: tuple[str, ...] = ()
+
+
+def checked(
+    target: Target,
+    converted: versions.Converted,
+    old: Document | None,
+    options: Options,
+    priority_classes: Lookup,
+) -> Checked:
+    """Complete, decode and check what was converted; ApiError if anything is wrong with it."""
+    resource = target.resource
+    wanted: Document = dict(converted.document)
+    if target.subresource == "status" and old is not None:
+        return _checked_status(target, wanted, old, options)
+    unknown = [_as_written(path, converted) for path in fit(wanted, target)]
     warnings = unknown_fields(target, unknown, options)
-    if old is None:
-        rules.complete_new(resource, hub, priority_classes)
-    complete_spec(resource, hub)
-    found = _check_metadata(resource, hub["metadata"])
-    if found:
-        raise errors.invalid(resource, target.name, found)
-    if (resource.group, resource.kind) in KINDS or (
-        resource.group,
-        resource.kind,
-    ) in UNSUPPORTED_KINDS:
-        old_view = None if old is None else decode_view(old).object
-        intake = take_in(hub, old_view)
-        found = [converted.as_written(error) for error in intake.errors]
-        if found:
-            raise errors.invalid(resource, target.name, found)
-        assert intake.document is not None
+    complete = defaulting.complete(resource, wanted, priority_classes, is_new=old is None)
+    found: Sequence[FieldError] = _check_metadata(resource, complete["metadata"])
+    view = None
+    if not found and (resource.view is not None or _is_unsupported(resource)):
+        intake = judge(complete, converted, _compared_view(resource, old))
+        view, found = intake.object, intake.errors
         warnings += tuple(str(part) for part in intake.unsupported)
-        complete: Document = dict(intake.document)
-        if resource is JOBS:
-            complete["spec"] = _without_pod_defaults(complete["spec"], hub["spec"])
-        return complete, warnings
-    found = _check_names(hub["metadata"])
+    elif not found:
+        found = _check_names(complete["metadata"])
     if found:
         raise errors.invalid(resource, target.name, found)
-    return hub, warnings
+    if old is None:
+        rules.check_new(resource, complete, priority_classes)
+    return Checked(complete, view, warnings)
 
 
-def _without_pod_defaults(spec: Document, written: Mapping[str, Any]) -> Document:
-    """A job without what only a pod gets, when its priority is looked up."""
-    template = spec["template"]
-    if "preemptionPolicy" in written["template"].get("spec", {}):
-        return spec
-    kept = {key: value for key, value in template["spec"].items() if key != "preemptionPolicy"}
-    return {**spec, "template": {**template, "spec": kept}}
+def _compared_view(resource: Resource, old: Document | None) -> View | None:
+    """The object as it was; None if it is new, or nobody asks what changes."""
+    if old is None or resource.view is None or not is_compared(resource.view):
+        return None
+    return decode_hub(old).object
+
+
+def _is_unsupported(resource: Resource) -> bool:
+    return (resource.group, resource.kind) in UNSUPPORTED_KINDS
 
 
 _FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")  # those without a domain
@@ -208,9 +179,7 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
     return found
 
 
-def _checked_status(
-    target: Target, wanted: Document, old: Document, options: Options
-) -> tuple[Document, tuple[str, ...]]:
+def _checked_status(target: Target, wanted: Document, old: Document, options: Options) -> Checked:
     """The same for a write of the status alone: what else there is was checked before.
 
     By far the most writes are of this kind. They are for controllers, who have been told
@@ -221,17 +190,17 @@ def _checked_status(
     unknown = fit(part, target)
     warnings = unknown_fields(target, unknown, options)
     new = {**wanted, "status": part.get("status", {})}
-    if (resource.group, resource.kind) in KINDS and not options.is_trusted:
-        before = decode_view(old).object
+    if resource.view is not None and not options.is_trusted:
+        before = _compared_view(resource, old)
         decoded = (
-            decode_view(new) if before is None else decode_change(before, new, "metadata", "status")
+            decode_hub(new) if before is None else decode_change(before, new, "metadata", "status")
         )
         found = decoded.errors
         if decoded.object is not None:
             found = validate(decoded.object, before)
         if found:
             raise errors.invalid(resource, target.name, found)
-    return new, warnings
+    return Checked(new, warnings=warnings)
 
 
 def fit(document: Document, target: Target) -> list[str]:
@@ -273,6 +242,8 @@ def unknown_fields(target: Target, unknown: list[str], options: Options) -> tupl
 
 
 def _as_written(path: str, converted: versions.Converted) -> str:
+    if not converted.renamed:
+        return path
     error = FieldError(path=path.removeprefix("."), value=None, problem="")
     return converted.as_written(error).path
 

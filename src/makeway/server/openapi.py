@@ -4,9 +4,10 @@ import hashlib
 from functools import cache
 from typing import Any
 
-from makeway.server.discovery import group_versions, served
-from makeway.server.kinds import Resource
-from makeway.server.messages import encode
+from makeway.api.kinds import Resource
+from makeway.server import errors
+from makeway.server.discovery import REVIEWS, VERSION, group_versions, served
+from makeway.server.messages import Response, encode
 from makeway.server.schemas import REFERENCE, components
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")
@@ -17,6 +18,29 @@ _PATCH_TYPES = (
 )
 # kubectl sends what it finds here, so the list has to tell the truth about each kind.
 _BUILT_IN_PATCH_TYPES = (*_PATCH_TYPES, "application/strategic-merge-patch+json")
+
+
+_FOR_EVER = (
+    ("Cache-Control", "public, immutable"),
+    ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT"),
+)
+
+
+def answer(path: list[str]) -> Response:
+    match path:
+        case ["v2"]:
+            # Zero bytes are an empty protobuf message, which is all that kubectl needs of it.
+            return Response(
+                content_type="application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            )
+        case ["v3"]:
+            return Response(body=index())
+        case ["v3", "api", version] if version in group_versions()[""]:
+            return Response(body=document("", version), headers=_FOR_EVER)
+        case ["v3", "apis", group, version] if group and version in group_versions().get(group, ()):
+            return Response(body=document(group, version), headers=_FOR_EVER)
+        case _:
+            raise errors.no_such_path()
 
 
 def path_of(group: str, version: str) -> str:
@@ -41,6 +65,8 @@ def document(group: str, version: str) -> bytes:
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for resource in served(group, version):
+        if resource in REVIEWS:
+            continue
         name = _schema_name(resource, version)
         schema = dict(everything[resource.schema])
         kind = {"group": group, "version": version, "kind": resource.kind}
@@ -51,7 +77,7 @@ def document(group: str, version: str) -> bytes:
     return encode(
         {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "v1.32.4"},
+            "info": {"title": "Kubernetes", "version": VERSION},
             "paths": paths,
             "components": {"schemas": dict(sorted(schemas.items()))},
         }

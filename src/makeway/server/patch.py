@@ -215,7 +215,7 @@ def _strategic(target: dict[str, Any], patch: dict[str, Any], shape: Shape) -> d
         if value is None:
             result.pop(key, None)
             continue
-        inner = _inner(shape, key)
+        inner = shape.at(key)
         order = patch.get(_ORDER + key)
         if isinstance(value, dict):
             before = result.get(key)
@@ -232,14 +232,8 @@ def _strategic(target: dict[str, Any], patch: dict[str, Any], shape: Shape) -> d
         if not key.startswith(_ORDER) or name in patch:
             continue
         if isinstance(order, list) and isinstance(items, list):
-            result[name] = _ordered(items, order, _inner(shape, name).merge_key, items)
+            result[name] = _ordered(items, order, shape.at(name).merge_key, items)
     return result
-
-
-def _inner(shape: Shape, key: str) -> Shape:
-    if shape.fields is not None:
-        return shape.fields.get(key, ANY)
-    return shape.values or ANY
 
 
 def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -> list[Any]:

@@ -9,9 +9,9 @@ import json
 from functools import cache
 from typing import Any
 
+from makeway.api.kinds import BY_KIND
 from makeway.api.times import format_time
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.kinds import BY_KIND
 from makeway.server.schemas import components, data
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

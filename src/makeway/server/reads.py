@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
+from makeway.api.kinds import Resource
 from makeway.server import errors
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.kinds import Resource
 from makeway.server.messages import Request, Response, decode, encode
 from makeway.server.selectors import Predicate, field_selector, label_selector
 from makeway.server.tables import table
@@ -60,7 +60,7 @@ class View:
             return encode(document)
         stored = decode(body)  # columns are those of the stored version
         shown = table(
-            self.resource.store_kind,
+            self.resource.full_name,
             [stored],
             now,
             metadata={"resourceVersion": stored["metadata"].get("resourceVersion", "")},
@@ -151,7 +151,7 @@ class Reads:
         match: "Matcher",
     ) -> tuple[list[Record], int | None]:
         """Return the records of a page, and how many more there are; None if none."""
-        kind = resource.store_kind
+        kind = resource.full_name
         if match.name is not None and (namespace or not resource.is_namespaced):
             found = self.store.get(Key(kind, namespace, match.name))
             return ([found] if found is not None and match(found.body) else []), None
@@ -188,7 +188,7 @@ class Reads:
         head, rows = b"", list[bytes]()
         for start in range(0, max(1, len(records)), YIELD_EVERY):
             shown = table(
-                view.resource.store_kind,
+                view.resource.full_name,
                 [decode(record.body) for record in records[start : start + YIELD_EVERY]],
                 self.clock(),
                 metadata=metadata,
@@ -266,7 +266,7 @@ def _head(view: View, metadata: dict[str, Any]) -> bytes:
     resource = view.resource
     head = {
         "kind": f"{resource.kind}List",
-        "apiVersion": resource.api_version(view.version),
+        "apiVersion": resource.in_version(view.version),
         "metadata": metadata,
     }
     if view.only_metadata:
@@ -332,7 +332,7 @@ def _forbidden_option(field: str, why: str) -> ApiError:
 
 def _matcher(request: Request, resource: Resource) -> Matcher:
     labels = label_selector(request.query.get("labelSelector", ""))
-    fields, name = field_selector(request.query.get("fieldSelector", ""), resource.store_kind)
+    fields, name = field_selector(request.query.get("fieldSelector", ""), resource.full_name)
     return Matcher([test for test in (labels, fields) if test is not None], name)
 
 
@@ -384,7 +384,7 @@ class _Watch:
         self.wake = asyncio.Event()
 
     def open(self, since: int | None, *, wants_initial: bool, wants_bookmarks: bool) -> None:
-        kind = self._view.resource.store_kind
+        kind = self._view.resource.full_name
         if not since or wants_initial:
             # No revision, or 0: begin with everything there is.
             records = [r for r in self._store.scan(kind, self._namespace) if self._match(r.body)]
@@ -503,7 +503,7 @@ class _Watch:
         else:
             shown = {
                 "kind": resource.kind,
-                "apiVersion": resource.api_version(self._view.version),
+                "apiVersion": resource.in_version(self._view.version),
                 "metadata": metadata,
             }
         return b'{"type":"BOOKMARK","object":' + encode(shown) + b"}\n"

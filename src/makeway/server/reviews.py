@@ -2,28 +2,27 @@
 
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.server.errors import bad_request
 
 USER = "makeway-admin"
 GROUPS = ("system:masters", "system:authenticated")
 
 
-def answer_review(kind: str, review: Any) -> dict[str, Any]:
+def answer_review(asked: Resource, review: Any) -> dict[str, Any]:
     if not isinstance(review, dict):
-        raise bad_request(f"{kind} is not an object")
-    answered = {"metadata": {"creationTimestamp": None}, **review, "kind": kind}
-    match kind:
+        raise bad_request(f"{asked.kind} is not an object")
+    answered = {"metadata": {"creationTimestamp": None}, **review}
+    answered |= {"kind": asked.kind, "apiVersion": asked.api_version}
+    match asked.kind:
         case "SelfSubjectAccessReview":
-            answered["apiVersion"] = "authorization.k8s.io/v1"
             answered["status"] = {"allowed": True, "reason": "the token of this server is admin's"}
         case "SelfSubjectRulesReview":
-            answered["apiVersion"] = "authorization.k8s.io/v1"
             answered["status"] = {
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
                 "incomplete": False,
             }
         case "SelfSubjectReview":
-            answered["apiVersion"] = "authentication.k8s.io/v1"
             answered["status"] = {"userInfo": {"username": USER, "groups": list(GROUPS)}}
     return answered

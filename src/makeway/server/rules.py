@@ -1,51 +1,30 @@
-"""What the server fills in for each of Kubernetes' own kinds, and where it refuses changes.
+"""Where the server refuses new objects and changes of Kubernetes' own kinds.
 
-Rules about the fields themselves are in `makeway.api.validation`; these need an identity, a clock
+Rules about the fields themselves are in `makeway.api.validation`; these need what was there before
 or other objects.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
+from makeway.api.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
+from makeway.api.labels import ADMISSION_GATE
 from makeway.server import errors
-from makeway.server.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
+from makeway.server.defaulting import Lookup, is_queued
 
 Document = dict[str, Any]
-Lookup = Callable[[], list[Document]]
-
-_UID_LABEL = "batch.kubernetes.io/controller-uid"
-_NAME_LABEL = "batch.kubernetes.io/job-name"
-_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
-LABEL_MAX = 63
 
 
-def complete_new(resource: Resource, document: Document, priority_classes: Lookup) -> None:
-    """Fill in what only the server knows, before the object is checked; in place."""
-    match resource.store_kind:
-        case "jobs.batch":
-            _complete_job(document)
-        case "pods":
-            _complete_pod(document, priority_classes)
-        case "namespaces":
-            _complete_namespace(document)
-        case "poddisruptionbudgets.policy":
-            document["status"] = dict(_BUDGET_STATUS)
+def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> None:
+    """Refuse what only a new object can get wrong."""
+    match resource.full_name:
         case "priorityclasses.scheduling.k8s.io":
-            _check_one_default(document, priority_classes)
+            _check_one_default(new, priority_classes)
         case "events":
-            _check_event(document)
+            _check_event(new)
         case _:
             pass
-
-
-_BUDGET_STATUS = {
-    "currentHealthy": 0,
-    "desiredHealthy": 0,
-    "disruptionsAllowed": 0,
-    "expectedPods": 0,
-}
 
 
 def _check_one_default(document: Document, priority_classes: Lookup) -> None:
@@ -69,147 +48,6 @@ def _check_event(document: Document) -> None:
             hint=f"write {metadata['namespace']}",
         )
         raise errors.invalid(EVENTS, metadata["name"], [wrong])
-
-
-def _complete_job(document: Document) -> None:
-    metadata, spec = document["metadata"], document.get("spec")
-    if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
-        return  # refused later, with a word
-    document.setdefault("status", {})
-    if _is_queued(metadata):
-        spec["suspend"] = True  # until it is admitted
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    if spec.get("backoffLimitPerIndex") is not None and spec.get("backoffLimit") is None:
-        spec["backoffLimit"] = 2**31 - 1  # each index has its own limit; the job has none
-    if spec.get("manualSelector"):
-        return
-    template = spec["template"]
-    labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    own = {_UID_LABEL: metadata["uid"], _OLD_UID_LABEL: metadata["uid"]}
-    own |= {_NAME_LABEL: metadata["name"], _OLD_NAME_LABEL: metadata["name"]}
-    wrong = [key for key, value in own.items() if labels.get(key, value) != value]
-    if wrong or spec.get("selector"):
-        found = [
-            FieldError(
-                path=f"spec.template.metadata.labels[{key}]",
-                value=labels[key],
-                problem="is set by the server",
-                hint="leave it out",
-            )
-            for key in wrong
-        ]
-        if spec.get("selector"):
-            found.append(
-                FieldError(
-                    path="spec.selector",
-                    value=spec["selector"],
-                    problem="is generated",
-                    hint="leave it out, or write manualSelector: true",
-                )
-            )
-        raise errors.invalid(JOBS, metadata["name"], found)
-    if len(metadata["name"]) > LABEL_MAX:
-        too_long = FieldError(
-            path="spec.template.labels",
-            value=metadata["name"],
-            problem="is not a label value, and the pods carry the job's name as a label",
-            hint=f"write a name of at most {LABEL_MAX} letters",
-        )
-        raise errors.invalid(JOBS, metadata["name"], [too_long])
-    labels.update(own)
-    spec["selector"] = {"matchLabels": {_UID_LABEL: metadata["uid"]}}
-
-
-def _complete_pod(document: Document, priority_classes: Lookup) -> None:
-    spec = document.get("spec")
-    if not isinstance(spec, dict):
-        return
-    if _is_queued(document["metadata"]):
-        _hold_back(document["metadata"], spec)
-    document["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
-    if spec.get("schedulingGates"):
-        document["status"]["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-                "lastTransitionTime": document["metadata"]["creationTimestamp"],
-            }
-        ]
-    name, asked, value = spec.get("priorityClassName", ""), spec.get("priority"), 0
-    chosen = _priority_class(name, priority_classes)
-    if chosen is not None:
-        value = chosen["value"]
-        spec["priorityClassName"] = chosen["metadata"]["name"]
-        if chosen.get("preemptionPolicy"):
-            spec.setdefault("preemptionPolicy", chosen["preemptionPolicy"])
-    elif name:
-        why = f"no PriorityClass with name {name} was found"
-        raise errors.forbidden(PODS, document["metadata"]["name"], why)
-    if asked not in (None, value):
-        why = (
-            f"the integer value of priority ({asked}) must not be provided in pod spec; priority "
-            f"admission controller computed {value} from the given PriorityClass name"
-        )
-        raise errors.forbidden(PODS, document["metadata"]["name"], why)
-    spec["priority"] = value
-
-
-def _hold_back(metadata: Document, spec: Document) -> None:
-    """A queued pod waits for its admission, and doesn't go before it is counted."""
-    if spec.get("nodeName"):
-        wrong = FieldError(
-            path="spec.nodeName",
-            value=spec["nodeName"],
-            problem="doesn't go with a queue, which holds the pod back first",
-            hint=f"leave it out, or the label {QUEUE_NAME}",
-        )
-        raise errors.invalid(PODS, metadata["name"], [wrong])
-    metadata["labels"][MANAGED] = "true"
-    metadata["finalizers"] = _with(MANAGED, metadata.get("finalizers"))
-    spec["schedulingGates"] = _with({"name": ADMISSION_GATE}, spec.get("schedulingGates"))
-
-
-def _with(item: Any, items: Any) -> Any:
-    """The list with this item in it; what is no list is refused later, with a word."""
-    if items is None:
-        return [item]
-    return items if not isinstance(items, list) or item in items else [*items, item]
-
-
-def _priority_class(name: str, priority_classes: Lookup) -> Document | None:
-    """The class of that name; without a name, the one that is the default."""
-    for found in priority_classes():
-        if found["metadata"]["name"] == name or (not name and found.get("globalDefault")):
-            return found
-    return None
-
-
-def _quality(spec: Document) -> str:
-    """Of service, as Kubernetes counts it, for cpu and memory only."""
-    is_guaranteed, is_empty = True, True
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    for container in containers:
-        resources = container.get("resources") if isinstance(container, dict) else None
-        resources = resources if isinstance(resources, dict) else {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        if not isinstance(requests, dict) or not isinstance(limits, dict):
-            return "BestEffort"
-        for name in ("cpu", "memory"):
-            if name in requests or name in limits:
-                is_empty = False
-            if name not in limits or requests.get(name, limits[name]) != limits[name]:
-                is_guaranteed = False
-    if is_empty:
-        return "BestEffort"
-    return "Guaranteed" if is_guaranteed else "Burstable"
-
-
-def _complete_namespace(document: Document) -> None:
-    document["spec"] = {"finalizers": ["kubernetes"]}
-    document["status"] = {"phase": "Active"}
 
 
 _JOB_FIXED = (
@@ -236,7 +74,7 @@ _GATED_FREE = ("nodeSelector", "affinity")
 def check_change(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse changes of fields that Kubernetes holds fixed."""
     found: list[FieldError] = []
-    match resource.store_kind:
+    match resource.full_name:
         case "jobs.batch":
             found = _job_changes(old, new.get("spec") or {})
         case "pods":
@@ -252,7 +90,7 @@ def check_release(resource: Resource, old: Mapping[str, Any], new: Mapping[str, 
     if resource is PODS and _is_gated(old) and not _is_gated(new):
         why = "a queued pod is released by its queue only"
         raise errors.forbidden(PODS, old["metadata"]["name"], why)
-    if resource is not JOBS or not _is_queued(new["metadata"]):
+    if resource is not JOBS or not is_queued(new["metadata"]):
         return
     if old["spec"].get("suspend") and not (new.get("spec") or {}).get("suspend"):
         why = "a queued job is released by its queue only"
@@ -262,16 +100,6 @@ def check_release(resource: Resource, old: Mapping[str, Any], new: Mapping[str, 
 def _is_gated(pod: Mapping[str, Any]) -> bool:
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     return any(gate.get("name") == ADMISSION_GATE for gate in gates)
-
-
-def _is_queued(metadata: Mapping[str, Any]) -> bool:
-    """Whether a job or pod waits in a queue for itself, not as part of something that does."""
-    labels = metadata.get("labels")
-    owners = metadata.get("ownerReferences")
-    is_part = isinstance(owners, list) and any(
-        isinstance(owner, dict) and owner.get("controller") for owner in owners
-    )
-    return isinstance(labels, dict) and bool(labels.get(QUEUE_NAME)) and not is_part
 
 
 def _immutable(path: str, value: Any) -> FieldError:

@@ -17,10 +17,9 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from makeway.api.batch import PodTemplateSpec, Taint, Toleration
 from makeway.api.codec import plan_of
 from makeway.api.gangs import GangWorkload, PodGroup
-from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS
+from makeway.api.kinds import RESOURCES, Resource
 from makeway.api.meta import LabelSelector, ObjectMeta
 from makeway.api.schema import Mark
-from makeway.server.kinds import BY_KIND, Resource
 
 REFERENCE = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -75,42 +74,22 @@ def components() -> dict[str, Any]:
     """All schemas by name."""
     schemas: dict[str, Any] = data("schemas.json.gz")
     schemas[_CORE + "PodSpec"]["properties"].update(_POD_ADDITIONS)
-    for (group, kind), cls in KINDS.items():
-        resource = BY_KIND.get((group, kind))
-        if resource is None or resource.schema in schemas:
-            continue
-        _add_kind(resource, cls, schemas)
-    for resource in BY_KIND.values():
-        if (resource.group, resource.kind) in UNSUPPORTED_KINDS:
-            schemas[resource.schema] = _with_gvk(
-                resource,
-                {
-                    "type": "object",
-                    "properties": {
-                        **_typed(),
-                        "metadata": {"$ref": REFERENCE + _BUILT_IN[ObjectMeta]},
-                        "spec": {"type": "object", **_ANYTHING},
-                        "status": {"type": "object", **_ANYTHING},
-                    },
-                },
-            )
+    for resource in RESOURCES:
+        if resource.schema not in schemas:
+            schemas[resource.schema] = _kind_schema(resource, schemas)
     return schemas
 
 
-def _typed() -> dict[str, Any]:
-    return {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-
-
-def _with_gvk(resource: Resource, schema: dict[str, Any]) -> dict[str, Any]:
-    name = {"group": resource.group, "version": resource.versions[0], "kind": resource.kind}
-    return {**schema, "x-kubernetes-group-version-kind": [name]}
-
-
-def _add_kind(resource: Resource, cls: type, schemas: dict[str, Any]) -> None:
+def _kind_schema(resource: Resource, schemas: dict[str, Any]) -> dict[str, Any]:
     prefix = resource.schema.rpartition(".")[0] + "."
-    schema = _object_schema(cls, prefix, schemas)
-    schema["properties"] = {**_typed(), **schema["properties"]}
-    schemas[resource.schema] = _with_gvk(resource, schema)
+    typed = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    if resource.view is not None:
+        schema = _object_schema(resource.view, prefix, schemas)
+        return {**schema, "properties": {**typed, **schema["properties"]}}
+    anything = {"type": "object", **_ANYTHING}
+    metadata = {"$ref": REFERENCE + _BUILT_IN[ObjectMeta]}
+    properties = {**typed, "metadata": metadata, "spec": anything, "status": anything}
+    return {"type": "object", "properties": properties}
 
 
 def _object_schema(cls: type, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -202,31 +181,32 @@ class Shape:
         self.is_set = False  # a list whose items are told apart by their value
         self.merge_key: str | None = None  # strategic merge; "" for a list of plain values
 
+    def at(self, key: str) -> "Shape":
+        """What may stand under a key."""
+        if self.fields is not None:
+            return self.fields.get(key, ANY)
+        return self.values or ANY
+
 
 ANY = Shape()
 
 
-@cache
-def shape_of(name: str) -> Shape:
-    """The shape of a schema by its name."""
-    return _named_shape(name)
+_shapes: dict[str, Shape] = {}
 
 
-_named_shapes: dict[str, Shape] = {}
-
-
-def _named_shape(name: str) -> Shape:
-    if name not in _named_shapes:
-        shape = _named_shapes[name] = Shape()
-        _fill(shape, components()[name])
-        shape.name = name.rpartition(".")[2]
-    return _named_shapes[name]
+def shape_of(schema: str) -> Shape:
+    """The shape of a schema by its name; it may contain itself."""
+    if schema not in _shapes:
+        shape = _shapes[schema] = Shape()
+        _fill(shape, components()[schema])
+        shape.name = schema.rpartition(".")[2]
+    return _shapes[schema]
 
 
 def _shape(schema: Mapping[str, Any]) -> Shape:
     reference = schema.get("$ref")
     if reference is not None:
-        return _named_shape(reference.removeprefix(REFERENCE))
+        return shape_of(reference.removeprefix(REFERENCE))
     shape = Shape()
     _fill(shape, schema)
     return shape

@@ -1,10 +1,11 @@
-"""Label and field selectors of list and watch."""
+"""Label and field selectors of list and watch, as they are written in a query."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from makeway.server.errors import ApiError, bad_request
+from makeway.selectors import Requirement, all_hold
+from makeway.server.errors import bad_request
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
@@ -47,13 +48,12 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 def label_selector(text: str) -> Predicate | None:
     """Return what tells whether an object's labels match; None if all do."""
-    tests = [_label_test(part) for part in _split(text)]
-    if not tests:
+    requirements = [_requirement(part) for part in _split(text)]
+    if not requirements:
         return None
 
     def matches(document: Document) -> bool:
-        labels = document["metadata"].get("labels") or {}
-        return all(test(labels) for test in tests)
+        return all_hold(requirements, document["metadata"].get("labels") or {})
 
     return matches
 
@@ -73,39 +73,20 @@ def _split(text: str) -> list[str]:
     return parts if text.strip() else []
 
 
-def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
+def _requirement(part: str) -> Requirement:
     if found := _SET.fullmatch(part):
-        key, operator = found[1], found[2]
-        values = frozenset(value.strip() for value in found[3].split(","))
-        if operator == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
+        values = tuple(value.strip() for value in found[3].split(","))
+        return Requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
     if found := _EQUAL.fullmatch(part):
-        key, operator, value = found[1], found[2], found[3]
-        if operator == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
+        return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
     if found := _ORDER.fullmatch(part):
-        return _order_test(found[1], found[2], int(found[3][:20]))
+        return Requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
     if found := _EXISTS.fullmatch(part):
-        key = found[2]
-        if found[1]:
-            return lambda labels: key not in labels
-        return lambda labels: key in labels
+        return Requirement(found[2], "DoesNotExist" if found[1] else "Exists")
     raise bad_request(f"unable to parse requirement: {part.strip()[:200]!r} is not a selector")
 
 
-def _order_test(key: str, operator: str, limit: int) -> Callable[[Mapping[str, str]], bool]:
-    def test(labels: Mapping[str, str]) -> bool:
-        value = labels.get(key, "")
-        if not value.lstrip("-").isdecimal() or len(value) > 20:
-            return False
-        return int(value) > limit if operator == ">" else int(value) < limit
-
-    return test
-
-
-def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | None]:
+def field_selector(text: str, full_name: str) -> tuple[Predicate | None, str | None]:
     """Return what tells whether an object's fields match, and the name if it must be just one."""
     tests: list[tuple[tuple[str, ...], bool, str]] = []
     only_name: str | None = None
@@ -114,11 +95,11 @@ def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | 
             continue
         found = re.fullmatch(r"\s*([\w.]+)\s*(==|!=|=)(.*)", part, re.ASCII)
         if found is None:
-            raise _bad_field(f"invalid selector: '{part[:200]}'; can't understand '{part[:200]}'")
+            raise bad_request(f"invalid selector: '{part[:200]}'; can't understand '{part[:200]}'")
         field, is_equal, value = found[1], found[2] != "!=", found[3].strip()
-        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(store_kind, ()))
+        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(full_name, ()))
         if field not in known:
-            raise _bad_field(f"field label not supported: {field}")
+            raise bad_request(f"field label not supported: {field}")
         if field == "metadata.name" and is_equal:
             only_name = value
         tests.append((tuple(field.split(".")), is_equal, value))
@@ -129,10 +110,6 @@ def field_selector(text: str, store_kind: str) -> tuple[Predicate | None, str | 
         return all((_at(document, path) == value) is equal for path, equal, value in tests)
 
     return matches, only_name
-
-
-def _bad_field(message: str) -> ApiError:
-    return bad_request(message)
 
 
 def _at(document: Document, path: tuple[str, ...]) -> str:

@@ -369,7 +369,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
 
 
 def table(
-    store_kind: str,
+    full_name: str,
     documents: Iterable[Document],
     now: float,
     *,
@@ -378,7 +378,7 @@ def table(
     api_version: str = "meta.k8s.io/v1",
     has_header: bool = True,
 ) -> dict[str, Any]:
-    columns = COLUMNS.get(store_kind, (NAME, AGE))
+    columns = COLUMNS.get(full_name, (NAME, AGE))
     return {
         "kind": "Table",
         "apiVersion": api_version,

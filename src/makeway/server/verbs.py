@@ -1,8 +1,9 @@
 """What may become of an object: create, replace, patch, apply, delete.
 
 Every write goes the same way: the document as the client wants it, in its own version; brought to
-the stored version; fitted to its schema; completed and checked; compared with what is there;
-written (`objects` has the steps). A write that changes nothing writes nothing.
+the stored version; fitted to its schema; completed; decoded; checked; compared with what is there;
+written (`objects` has the steps, each of which is taken once). A write that changes nothing writes
+nothing.
 
 Between reading the latest state and putting a write in line nothing is awaited, so nobody can come
 between the two, and no write has to be tried twice.
@@ -15,28 +16,27 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.api import versions
-from makeway.api.codec import decode as decode_view
+from makeway.api.codec import decode_hub
 from makeway.api.errors import ABSENT, FieldError
+from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.times import format_time
 from makeway.api.validation import validate_set
 from makeway.server import apply, errors, rules
 from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
-from makeway.server.kinds import NAMESPACES, PODS, Resource
 from makeway.server.messages import decode
 from makeway.server.objects import (
     OF_THE_SERVER,
-    Binding,
-    DeleteOptions,
+    Checked,
     Document,
-    Options,
     Outcome,
     Target,
     addressed,
     carried_metadata,
     check_finalizers,
     checked,
+    convert,
     copied,
     encoded,
     fit,
@@ -45,6 +45,7 @@ from makeway.server.objects import (
     spec_differs,
     unknown_fields,
 )
+from makeway.server.options import Binding, DeleteOptions, Options
 from makeway.server.patch import json_patch, merge_patch, strategic_patch
 from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
@@ -89,10 +90,13 @@ class Verbs:
         if self.store.latest(target.key) is not None:
             raise errors.already_exists(resource, target.name)
         wanted["metadata"].pop("managedFields", None)
-        return await self._create(target, wanted, options)
+        return await self._create(target, convert(target, wanted), options)
 
-    async def _create(self, target: Target, wanted: Document, options: Options) -> Outcome:
+    async def _create(
+        self, target: Target, converted: versions.Converted, options: Options
+    ) -> Outcome:
         resource = target.resource
+        wanted: Document = dict(converted.document)
         metadata = wanted["metadata"]
         for name in OF_THE_SERVER:
             metadata.pop(name, None)
@@ -100,15 +104,14 @@ class Verbs:
         metadata["creationTimestamp"] = self._now()
         if (resource.group or resource.kind == "Pod") and resource.kind != "Lease":
             metadata["generation"] = 1
-        if resource.has_status and not resource.keeps_status_on_create:
+        if resource.has_status and resource is not NODES:  # a node reports itself with its status
             wanted.pop("status", None)
-        new, warnings = checked(target, wanted, None, options, self._priority_classes)
-        self._check_among_others(target, new)
+        new = self._checked(target, replace(converted, document=wanted), None, options)
         if options.is_dry_run:
-            body = encoded(new, self.store.revision)
-            return Outcome(body, is_new=True, warnings=warnings)
-        record = await self._write(target.key, 0, new)
-        return Outcome(record.body, is_new=True, warnings=warnings)
+            body = encoded(new.document, self.store.revision)
+            return Outcome(body, is_new=True, warnings=new.warnings)
+        record = await self._write(target.key, 0, new.document)
+        return Outcome(record.body, is_new=True, warnings=new.warnings)
 
     def _generated_name(self, resource: Resource, document: Document) -> str:
         prefix = document["metadata"].get("generateName")
@@ -125,7 +128,7 @@ class Verbs:
     def _check_namespace(self, target: Target) -> None:
         if not target.resource.is_namespaced:
             return
-        found = self.store.latest(Key(NAMESPACES.store_kind, "", target.namespace))
+        found = self.store.latest(Key(NAMESPACES.full_name, "", target.namespace))
         if found is None:
             raise errors.not_found(NAMESPACES, target.namespace)
         if b'"deletionTimestamp"' in found.body and decode(found.body)["metadata"].get(
@@ -192,10 +195,7 @@ class Verbs:
                 f"name on the URL ({target.name})"
             )
         self._check_precondition(target, wanted["metadata"], old)
-        hub = versions.to_hub(wanted)
-        if hub.errors:
-            raise errors.invalid(target.resource, target.name, hub.errors)
-        new, warnings = self._changed(target, dict(hub.document), old, options)
+        new, warnings = self._changed(target, convert(target, wanted), old, options)
         if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
             manager = self._manager(target, options, apply.UPDATE)
             apply.track_update(old, new, shape_of(target.resource.schema), manager)
@@ -227,10 +227,15 @@ class Verbs:
             raise errors.conflict(target.resource, target.name, why)
 
     def _changed(
-        self, target: Target, wanted: Document, old: Document, options: Options
+        self,
+        target: Target,
+        converted: versions.Converted,
+        old: Document,
+        options: Options,
     ) -> tuple[Document, tuple[str, ...]]:
         """The object after a change of its spec or of its status, checked; and warnings."""
         resource = target.resource
+        wanted: Document = dict(converted.document)
         if target.subresource == "status":
             metadata = dict(old["metadata"])
             if resource.is_built_in:
@@ -239,7 +244,8 @@ class Verbs:
             if wanted["metadata"].get("managedFields") is not None:
                 metadata["managedFields"] = wanted["metadata"]["managedFields"]
             new = {**old, "metadata": metadata, "status": wanted.get("status") or {}}
-            return checked(target, new, old, options, self._priority_classes)
+            done = self._checked(target, replace(converted, document=new), old, options)
+            return done.document, done.warnings
         new = dict(wanted)
         if resource.has_status:
             new.pop("status", None)
@@ -249,22 +255,22 @@ class Verbs:
         check_finalizers(target, new["metadata"], old["metadata"])
         if resource is NAMESPACES:
             new["spec"] = old.get("spec", {})  # only its own finalize subresource changes it
-        new, warnings = checked(target, new, old, options, self._priority_classes)
-        self._check_among_others(target, new)
+        done = self._checked(target, replace(converted, document=new), old, options)
+        new = done.document
         if spec_differs(new, old):
             if "generation" in old["metadata"]:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
             if not options.is_trusted:
                 rules.check_release(resource, old, new)
-        return new, warnings
+        return new, done.warnings
 
     def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:
         return apply.Manager(
             name=options.manager,
             operation=operation,
             subresource=target.subresource,
-            api_version=target.resource.stored_api_version,
+            api_version=target.resource.api_version,
             time=self._now(),
             fields=frozenset(),
         )
@@ -310,27 +316,32 @@ class Verbs:
         if options.manager == "unknown":
             why = "Required value: is required for apply patch"
             raise errors.bad_option("PatchOptions", "fieldManager", "FieldValueRequired", why)
-        converted = versions.to_hub(wanted)
-        if converted.errors:
-            raise errors.invalid(target.resource, target.name, converted.errors)
-        applied = dict(converted.document)
+        converted = convert(target, wanted)
+        applied: Document = dict(converted.document)
         unknown = fit(applied, target)
         warnings = unknown_fields(target, unknown, options)
         manager = self._manager(target, options, apply.APPLY)
         if self.store.latest(target.key) is None:
-            return await self._create_applied(target, applied, manager, options)
+            return await self._create_applied(
+                target, replace(converted, document=applied), manager, options
+            )
         record, old = self._latest(target)
         self._check_precondition(target, metadata, old)
         shape = shape_of(target.resource.schema)
         merged = apply.apply(
             decode(record.body), applied, shape, manager, is_forced=options.is_forced
         )
-        new, more = self._changed(target, merged, old, options)
+        new, more = self._changed(target, replace(converted, document=merged), old, options)
         return await self._settle(target, record, new, options, (*warnings, *more))
 
     async def _create_applied(
-        self, target: Target, applied: Document, manager: apply.Manager, options: Options
+        self,
+        target: Target,
+        converted: versions.Converted,
+        manager: apply.Manager,
+        options: Options,
     ) -> Outcome:
+        applied: Document = dict(converted.document)
         if target.subresource:
             raise errors.not_found(target.resource, target.name)
         if applied["metadata"].get("uid"):
@@ -343,7 +354,7 @@ class Verbs:
         self._check_namespace(target)
         shape = shape_of(target.resource.schema)
         created = apply.apply(None, applied, shape, manager, is_forced=False)
-        return await self._create(target, copied(created), options)
+        return await self._create(target, replace(converted, document=copied(created)), options)
 
     # Delete
 
@@ -465,25 +476,33 @@ class Verbs:
         except WriteFailed as failure:
             raise errors.write_failed(str(failure)) from None
 
-    def _check_among_others(self, target: Target, new: Document) -> None:
+    def _checked(
+        self, target: Target, wanted: versions.Converted, old: Document | None, options: Options
+    ) -> Checked:
+        new = checked(target, wanted, old, options, self._priority_classes)
+        if target.subresource != "status":
+            self._check_among_others(target, new)
+        return new
+
+    def _check_among_others(self, target: Target, new: Checked) -> None:
         """Refuse what is wrong only together with other objects: cycles, priorities."""
-        kind = target.resource.store_kind
+        kind = target.resource.full_name
         if kind == "cohorts.kueue.x-k8s.io":
             kinds: tuple[str, ...] = (kind,)
         elif kind == "workloads.scheduling.k8s.io" or (
             kind in _RANKED
-            and PREEMPTION_PRIORITY_CLASS in (new["metadata"].get("annotations") or {})
+            and PREEMPTION_PRIORITY_CLASS in (new.document["metadata"].get("annotations") or {})
         ):
             kinds = _PRIORITY_CLASSES
         else:
             return
         others = [
-            decode_view(decode(record.body)).object
+            decode_hub(decode(record.body)).object
             for other in kinds
             for record in self.store.scan(other)
             if record.key != target.key
         ]
-        views = [view for view in (*others, decode_view(new).object) if view is not None]
+        views = [view for view in (*others, new.view) if view is not None]
         last = len(views) - 1
         found = [error.error for error in validate_set(views) if error.index == last]
         if found:

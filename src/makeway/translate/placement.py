@@ -25,7 +25,7 @@ from makeway.api.labels import (
 )
 from makeway.api.meta import Condition, LabelSelector, ObjectMeta, is_true
 from makeway.api.priorities import Priorities, resolve_priorities
-from makeway.engine.matching import Requirement, Taint
+from makeway.engine.matching import Taint
 from makeway.engine.model import PODS, PodSetName, ResourceName, WorkloadKey
 from makeway.placement.events import (
     BudgetSeen,
@@ -327,16 +327,10 @@ def budget_of(view: batch.PodDisruptionBudget) -> Budget:
     return Budget(
         key=BudgetKey(_key(view.metadata)),
         namespace=view.metadata.namespace,
-        selector=_selector_of(view.spec.selector or LabelSelector()),
+        selector=Selector((view.spec.selector or LabelSelector()).requirements),
         allowed=view.status.disruptions_allowed,
         disrupted=frozenset(view.status.disrupted_pods),
     )
-
-
-def _selector_of(view: LabelSelector) -> Selector:
-    labels = [Requirement(key, "In", (value,)) for key, value in view.match_labels.items()]
-    expressions = [Requirement(r.key, r.operator, r.values) for r in view.match_expressions]
-    return Selector((*labels, *expressions))
 
 
 def _key(metadata: ObjectMeta) -> str:

@@ -8,7 +8,7 @@ from makeway.api import batch, queueing
 from makeway.api.configuration import Configuration
 from makeway.api.meta import LabelSelector, is_true
 from makeway.engine import events as ev
-from makeway.engine.matching import Requirement, Taint
+from makeway.engine.matching import Taint
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -179,17 +179,7 @@ def fallback_rule_of(rule: queueing.FallbackRule) -> FallbackRule:
 
 
 def selector_of(selector: LabelSelector | None) -> NamespaceSelector | None:
-    if selector is None:
-        return None
-    return NamespaceSelector(
-        (
-            *(Requirement(key, "In", (value,)) for key, value in selector.match_labels.items()),
-            *(
-                Requirement(requirement.key, requirement.operator, requirement.values)
-                for requirement in selector.match_expressions
-            ),
-        )
-    )
+    return None if selector is None else NamespaceSelector(selector.requirements)
 
 
 def config_of(view: Configuration) -> Config:

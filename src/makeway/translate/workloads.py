@@ -9,11 +9,12 @@ from math import ceil
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.meta import find_condition, is_true
-from makeway.engine.matching import Constraints, Requirement, Term, Toleration
+from makeway.engine.matching import Constraints, Term, Toleration
 from makeway.engine.model import (
     Assignment,
     CheckName,
     CheckState,
+    Claim,
     Eviction,
     EvictionReason,
     FlavorName,
@@ -30,6 +31,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.placement.model import NAME_FIELD
+from makeway.selectors import Requirement
 
 NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
@@ -171,6 +173,7 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
         requeue_count=(requeue.count or 0) if requeue is not None else 0,
         requeue_at=requeue.requeue_at if requeue is not None else None,
         checks={CheckName(c.name): CheckState(c.state) for c in status.admission_checks},
+        retry_after_s=max(map(_retry_after_s, status.admission_checks), default=0.0),
         history=tuple(
             FlavorTrial(
                 FlavorName(line.resource_flavor),
@@ -181,9 +184,14 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
             for line in status.flavor_assignment_history
             if line.assignment_time is not None
         ),
-        preemptor=is_true(status.conditions, PREEMPTOR),
+        claim=Claim() if is_true(status.conditions, PREEMPTOR) else None,
         reclaimable={PodSetName(p.name): p.count for p in status.reclaimable_pods},
     )
+
+
+def _retry_after_s(check: queueing.AdmissionCheckState) -> float:
+    is_retry = check.state == CheckState.RETRY.value
+    return float(check.requeue_after_seconds or 0) if is_retry else 0.0
 
 
 def pods_lost_at(view: queueing.Workload) -> float | None:

@@ -18,7 +18,7 @@ from makeway.api.queueing import (
     ResourceFlavor,
     Workload,
 )
-from makeway.api.validation.changes import check_change
+from makeway.api.validation.changes import check_change, is_compared
 from makeway.api.validation.configuration import check_configuration
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.gangs import check_gang_workload, check_own_gang, check_pod_group
@@ -39,7 +39,7 @@ from makeway.api.validation.queues import (
 from makeway.api.validation.sets import SetError, validate_set
 from makeway.api.validation.workloads import check_workload
 
-__all__ = ["SetError", "validate", "validate_set"]
+__all__ = ["SetError", "is_compared", "validate", "validate_set"]
 
 
 def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
@@ -82,6 +82,6 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
             check_own_gang(view, found)
         case _:
             pass
-    if old is not None and type(old) is type(view):
+    if old is not None:
         check_change(old, view, found)
     return tuple(found.errors)

@@ -1,10 +1,9 @@
 """Rules for changing an object: what has to stay as it was."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from makeway.api.batch import (
-    PriorityClass,
-)
+from makeway.api.batch import PriorityClass
 from makeway.api.errors import ABSENT
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
@@ -19,32 +18,42 @@ from makeway.api.queueing import (
 from makeway.api.validation.findings import Findings
 
 
+def is_compared(kind: type) -> bool:
+    """Whether there are rules for changing objects of a kind."""
+    return kind in _CHECKS
+
+
 def check_change(old: View, new: View, found: Findings) -> None:
-    spec = found.at("spec")
-    match old, new:
-        case Workload(), Workload():
-            _check_workload_change(old, new, found)
-        case LocalQueue(), LocalQueue():
-            before, after = old.spec.cluster_queue, new.spec.cluster_queue
-            _check_same(before, after, spec.at("clusterQueue"))
-        case AdmissionCheck(), AdmissionCheck():
-            before, after = old.spec.controller_name, new.spec.controller_name
-            _check_same(before, after, spec.at("controllerName"))
-        case (PriorityClass(), PriorityClass()):
-            _check_same(old.value, new.value, found.at("value"))
-            _check_same(old.preemption_policy, new.preemption_policy, found.at("preemptionPolicy"))
-        case (WorkloadPriorityClass(), WorkloadPriorityClass()):
-            _check_same(old.value, new.value, found.at("value"))
-        case GangWorkload(), GangWorkload():
-            _check_gang_workload_change(old, new, spec)
-        case PodGroup() | Gang(), PodGroup() | Gang():
-            _check_pod_group_change(old, new, spec)
-        case _:
-            pass
+    check = _CHECKS.get(type(new))
+    if check is not None and type(old) is type(new):
+        check(old, new, found)
 
 
-def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, spec: Findings) -> None:
-    before, after = old.spec, new.spec
+def _check_local_queue_change(old: LocalQueue, new: LocalQueue, found: Findings) -> None:
+    here = found.at("spec").at("clusterQueue")
+    _check_same(old.spec.cluster_queue, new.spec.cluster_queue, here)
+
+
+def _check_admission_check_change(
+    old: AdmissionCheck, new: AdmissionCheck, found: Findings
+) -> None:
+    here = found.at("spec").at("controllerName")
+    _check_same(old.spec.controller_name, new.spec.controller_name, here)
+
+
+def _check_priority_class_change(old: PriorityClass, new: PriorityClass, found: Findings) -> None:
+    _check_same(old.value, new.value, found.at("value"))
+    _check_same(old.preemption_policy, new.preemption_policy, found.at("preemptionPolicy"))
+
+
+def _check_workload_class_change(
+    old: WorkloadPriorityClass, new: WorkloadPriorityClass, found: Findings
+) -> None:
+    _check_same(old.value, new.value, found.at("value"))
+
+
+def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, found: Findings) -> None:
+    before, after, spec = old.spec, new.spec, found.at("spec")
     _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
     # What users change while a job runs is the annotation makeway.dev/preemption-priority-class.
     _check_same(
@@ -57,9 +66,10 @@ def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, spec: Find
         spec.at("podGroups").add(ABSENT, "cannot be changed", hint)
 
 
-def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, spec: Findings) -> None:
+def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, found: Findings) -> None:
     """Everything stays but for minCount; unset numbers may be filled in from the class."""
     before, after, hint = old.spec, new.spec, "create another one"
+    spec = found.at("spec")
     _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
     if before.priority is not None:
         _check_same(before.priority, after.priority, spec.at("priority"))
@@ -119,3 +129,15 @@ def _check_reference_change(old: Workload, new: Workload, found: Findings) -> No
         return  # another class of the same kind changes the priority, which is allowed
     hint = "wait until the workload has given its quota back"
     found.add(ABSENT, "cannot be changed while quota is reserved", hint)
+
+
+_CHECKS: Mapping[type, Callable[[Any, Any, Findings], None]] = {
+    AdmissionCheck: _check_admission_check_change,
+    Gang: _check_pod_group_change,
+    GangWorkload: _check_gang_workload_change,
+    LocalQueue: _check_local_queue_change,
+    PodGroup: _check_pod_group_change,
+    PriorityClass: _check_priority_class_change,
+    Workload: _check_workload_change,
+    WorkloadPriorityClass: _check_workload_class_change,
+}

@@ -1,0 +1,307 @@
+"""What the server fills in before an object is checked: for each kind, one function.
+
+Defaults hold for every write, or a client that sends an object without what was filled in would
+change it. Some things are given once, when an object is new: labels by which it is found, a first
+status, a priority. As Kubernetes' admission does, this refuses what contradicts those.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from makeway.api.defaults import with_defaults
+from makeway.api.errors import FieldError
+from makeway.api.kinds import JOBS, PODS, Resource
+from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
+from makeway.api.quantity import QuantityError, canonical
+from makeway.server import errors
+
+Document = dict[str, Any]
+Lookup = Callable[[], list[Document]]
+
+BACKOFF_UNLIMITED = 2**31 - 1  # each index has its own limit; the job has none
+LABEL_MAX = 63
+_UID_LABEL = "batch.kubernetes.io/controller-uid"
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+
+
+def complete(
+    resource: Resource, document: Document, priority_classes: Lookup, *, is_new: bool
+) -> Document:
+    """Return the document with everything filled in; what is malformed is refused later."""
+    fill = _FILL.get(resource.full_name)
+    if fill is not None:
+        fill(document, is_new, priority_classes)
+    return dict(with_defaults(document))
+
+
+def _fill_job(job: Document, is_new: bool, _: Lookup) -> None:
+    spec = job.get("spec")
+    if not isinstance(spec, dict):
+        return
+    template = spec.get("template")
+    if is_new and isinstance(template, dict):
+        _fill_new_job(job, spec, template)
+    if spec.get("backoffLimitPerIndex") is not None and spec.get("backoffLimit") is None:
+        spec["backoffLimit"] = BACKOFF_UNLIMITED
+    replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", replaced)
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    if not isinstance(template, dict):
+        return
+    if isinstance(template.get("spec"), dict):
+        _fill_pod_spec(template["spec"])
+    labels = (template.get("metadata") or {}).get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+
+
+def _fill_new_job(job: Document, spec: Document, template: Document) -> None:
+    metadata = job["metadata"]
+    job.setdefault("status", {})
+    if is_queued(metadata):
+        spec["suspend"] = True  # until it is admitted
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    if spec.get("manualSelector"):
+        return
+    labels = template.setdefault("metadata", {}).setdefault("labels", {})
+    own = {_UID_LABEL: metadata["uid"], _OLD_UID_LABEL: metadata["uid"]}
+    own |= {_NAME_LABEL: metadata["name"], _OLD_NAME_LABEL: metadata["name"]}
+    wrong = [key for key, value in own.items() if labels.get(key, value) != value]
+    if wrong or spec.get("selector"):
+        found = [
+            FieldError(
+                path=f"spec.template.metadata.labels[{key}]",
+                value=labels[key],
+                problem="is set by the server",
+                hint="leave it out",
+            )
+            for key in wrong
+        ]
+        if spec.get("selector"):
+            found.append(
+                FieldError(
+                    path="spec.selector",
+                    value=spec["selector"],
+                    problem="is generated",
+                    hint="leave it out, or write manualSelector: true",
+                )
+            )
+        raise errors.invalid(JOBS, metadata["name"], found)
+    if len(metadata["name"]) > LABEL_MAX:
+        too_long = FieldError(
+            path="spec.template.labels",
+            value=metadata["name"],
+            problem="is not a label value, and the pods carry the job's name as a label",
+            hint=f"write a name of at most {LABEL_MAX} letters",
+        )
+        raise errors.invalid(JOBS, metadata["name"], [too_long])
+    labels.update(own)
+    spec["selector"] = {"matchLabels": {_UID_LABEL: metadata["uid"]}}
+
+
+def _fill_pod(pod: Document, is_new: bool, priority_classes: Lookup) -> None:
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if is_new:
+        _fill_new_pod(pod, spec, priority_classes)
+    _fill_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _fill_new_pod(pod: Document, spec: Document, priority_classes: Lookup) -> None:
+    if is_queued(pod["metadata"]):
+        _hold_back(pod["metadata"], spec)
+    pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+            }
+        ]
+    name, asked, value = spec.get("priorityClassName", ""), spec.get("priority"), 0
+    chosen = _priority_class(name, priority_classes)
+    if chosen is not None:
+        value = chosen["value"]
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+        if chosen.get("preemptionPolicy"):
+            spec.setdefault("preemptionPolicy", chosen["preemptionPolicy"])
+    elif name:
+        why = f"no PriorityClass with name {name} was found"
+        raise errors.forbidden(PODS, pod["metadata"]["name"], why)
+    if asked not in (None, value):
+        why = (
+            f"the integer value of priority ({asked}) must not be provided in pod spec; priority "
+            f"admission controller computed {value} from the given PriorityClass name"
+        )
+        raise errors.forbidden(PODS, pod["metadata"]["name"], why)
+    spec["priority"] = value
+
+
+def _hold_back(metadata: Document, spec: Document) -> None:
+    """A queued pod waits for its admission, and doesn't go before it is counted."""
+    if spec.get("nodeName"):
+        wrong = FieldError(
+            path="spec.nodeName",
+            value=spec["nodeName"],
+            problem="doesn't go with a queue, which holds the pod back first",
+            hint=f"leave it out, or the label {QUEUE_NAME}",
+        )
+        raise errors.invalid(PODS, metadata["name"], [wrong])
+    metadata["labels"][MANAGED] = "true"
+    metadata["finalizers"] = _with(MANAGED, metadata.get("finalizers"))
+    spec["schedulingGates"] = _with({"name": ADMISSION_GATE}, spec.get("schedulingGates"))
+
+
+def _with(item: Any, items: Any) -> Any:
+    """The list with this item in it; what is no list is refused later, with a word."""
+    if items is None:
+        return [item]
+    return items if not isinstance(items, list) or item in items else [*items, item]
+
+
+def _priority_class(name: str, priority_classes: Lookup) -> Document | None:
+    """The class of that name; without a name, the one that is the default."""
+    for found in priority_classes():
+        if found["metadata"]["name"] == name or (not name and found.get("globalDefault")):
+            return found
+    return None
+
+
+def _quality(spec: Document) -> str:
+    """Of service, as Kubernetes counts it, for cpu and memory only."""
+    is_guaranteed, is_empty = True, True
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    for container in containers:
+        resources = container.get("resources") if isinstance(container, dict) else None
+        resources = resources if isinstance(resources, dict) else {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        if not isinstance(requests, dict) or not isinstance(limits, dict):
+            return "BestEffort"
+        for name in ("cpu", "memory"):
+            if name in requests or name in limits:
+                is_empty = False
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                is_guaranteed = False
+    if is_empty:
+        return "BestEffort"
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _fill_pod_spec(spec: Document) -> None:
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    if spec.get("serviceAccountName"):
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    for container in _objects(spec.get("containers")):
+        _fill_container(container)
+    for container in _objects(spec.get("initContainers")):
+        _fill_container(container)
+    for volume in _objects(spec.get("volumes")):
+        if set(volume) <= {"name"}:
+            volume["emptyDir"] = {}
+        if isinstance(volume.get("hostPath"), dict):
+            volume["hostPath"].setdefault("type", "")
+
+
+def _fill_container(container: Document) -> None:
+    image = container.get("image")
+    if isinstance(image, str) and image:
+        container.setdefault("imagePullPolicy", _pull_policy(image))
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    for port in _objects(container.get("ports")):
+        port.setdefault("protocol", "TCP")
+    for name in _PROBES:
+        probe = container.get(name)
+        if isinstance(probe, dict):
+            for key, value in _PROBE.items():
+                probe.setdefault(key, value)
+    if isinstance(container["resources"], dict):
+        _fill_resources(container["resources"])
+
+
+def _pull_policy(image: str) -> str:
+    name = image.rpartition("/")[2]
+    _, _, tag = name.partition(":")
+    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+
+
+def _fill_resources(resources: Document) -> None:
+    limits, requests = resources.get("limits"), resources.get("requests")
+    if isinstance(limits, dict) and limits and isinstance(requests, dict | None):
+        resources["requests"] = {**limits, **(requests or {})}
+    for part in ("limits", "requests"):
+        if isinstance(resources.get(part), dict):
+            _write_quantities(resources[part])
+
+
+def _write_quantities(amounts: Document) -> None:
+    """In the one way in which Kubernetes writes them: 1024Mi is 1Gi."""
+    for name, value in amounts.items():
+        try:
+            amounts[name] = canonical(value)
+        except QuantityError:
+            continue
+
+
+def _fill_node(node: Document, _is_new: bool, _: Lookup) -> None:
+    status = node.get("status")
+    if isinstance(status, dict) and isinstance(status.get("capacity"), dict):
+        status.setdefault("allocatable", dict(status["capacity"]))
+
+
+def _fill_namespace(namespace: Document, is_new: bool, _: Lookup) -> None:
+    metadata = namespace["metadata"]
+    labels = metadata.setdefault("labels", {})
+    if isinstance(labels, dict):
+        labels["kubernetes.io/metadata.name"] = metadata["name"]
+    if is_new:
+        namespace["spec"] = {"finalizers": ["kubernetes"]}
+        namespace["status"] = {"phase": "Active"}
+
+
+def _fill_event(event: Document, _is_new: bool, _: Lookup) -> None:
+    event.setdefault("reportingComponent", "")
+    event.setdefault("reportingInstance", "")
+
+
+def _fill_budget(budget: Document, is_new: bool, _: Lookup) -> None:
+    if is_new:
+        counts = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
+        budget["status"] = dict.fromkeys(counts, 0)
+
+
+def is_queued(metadata: Mapping[str, Any]) -> bool:
+    """Whether a job or pod waits in a queue for itself, not as part of something that does."""
+    labels = metadata.get("labels")
+    owners = metadata.get("ownerReferences")
+    is_part = isinstance(owners, list) and any(
+        isinstance(owner, dict) and owner.get("controller") for owner in owners
+    )
+    return isinstance(labels, dict) and bool(labels.get(QUEUE_NAME)) and not is_part
+
+
+def _objects(items: Any) -> Iterable[Document]:
+    return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else ()
+
+
+_FILL: Mapping[str, Callable[[Document, bool, Lookup], None]] = {
+    "events": _fill_event,
+    "jobs.batch": _fill_job,
+    "namespaces": _fill_namespace,
+    "nodes": _fill_node,
+    "poddisruptionbudgets.policy": _fill_budget,
+    "pods": _fill_pod,
+}
