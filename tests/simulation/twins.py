@@ -11,7 +11,7 @@ from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
 from makeway.plane.picture import Picture
 from makeway.plane.writes import key_of
-from tests.simulation.witness import Truth
+from tests.simulation.observer import Truth
 
 
 def differences(live: Admission, truth: Truth, configuration: Configuration) -> Iterator[str]:
