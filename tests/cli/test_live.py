@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
-from tests.cli.desk import Capsys
+from tests.harness.cli import Capsys
 from tests.harness.process import running
 
 QUEUES = """
