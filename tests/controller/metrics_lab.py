@@ -12,7 +12,7 @@ from makeway.engine.decisions import Cycle
 from makeway.engine.engine import Engine
 from makeway.engine.model import Changes, Cohort, Config, Flavor, Queue
 from makeway.plane.picture import Picture
-from tests.scenario import Scenario
+from tests.harness.engine import Scenario
 
 ROLE = "leader"
 

@@ -1,4 +1,4 @@
-"""Workloads and queues on a desk, and the part that decides about them."""
+"""Workloads and queues, and the part that decides about them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from makeway.client import Resource
 from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.controller.visibility import Visibility
 from makeway.plane.picture import Picture
-from tests.scenario import Scenario, queue
+from tests.harness.engine import Scenario, queue
 
 BUSY = "0/2 nodes are available: 2 Insufficient cpu."
 

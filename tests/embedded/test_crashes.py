@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from makeway.client import Client
 from makeway.client.resources import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
-from tests.embedded.harness import Up, flavor, job, local_queue, queue
+from tests.harness.process import Up, flavor, job, local_queue, queue
 
 QUOTA = 4  # in each of two queues
 NODE = """\

@@ -20,7 +20,7 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from tests.embedded.harness import API, Up, flavor, job, local_queue, queue, running, wait_until
+from tests.harness.process import API, Up, flavor, job, local_queue, queue, running, wait_until
 
 NODE = """\
 apiVersion: v1

@@ -128,7 +128,7 @@ def test_what_happened_while_history_was_thrown_away_is_listed_anew(
                 proxy.rule = lambda request: Fate.LOSE_REQUEST if request.is_watch else Fate.PASS
                 proxy.sever()
                 await jobs.submit(20)
-                jobs.witness.compact()
+                jobs.etcd_history.compact()
                 breakable.kill("kube-apiserver")
                 await asyncio.to_thread(breakable.start_again, "kube-apiserver")
                 assert len(proxy.lists_of(WORKLOADS)) == listed

@@ -12,7 +12,7 @@ import pytest
 from makeway.client import ApiError, Resource
 from makeway.client.client import Document
 from makeway.client.resources import EVENTS, PODS, WORKLOADS
-from tests.cli.desk import Capsys
+from tests.harness.cli import Capsys
 from tests.kube.installing import BarePlane, Cluster, conditions_of
 from tests.kube.plane import BOOKKEEPING, require_assets
 

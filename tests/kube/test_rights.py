@@ -1,5 +1,5 @@
 """The controller has every right that it needs and none that it doesn't; the server's own log of
-requests is the witness."""
+requests tells."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def _is_leaving(cluster: Cluster, name: str) -> bool:
     return "deletionTimestamp" in cluster.get("Pod", name)["metadata"]
 
 
-# What the witness says
+# What the audit log says
 
 
 def test_nothing_that_the_controller_does_is_forbidden(requests: list[Request]) -> None:

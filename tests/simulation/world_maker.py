@@ -44,7 +44,7 @@ def new_world(seed: int, size: Size = MIDDLE) -> World:
         configuration=new_configuration(chance, traits),
         objects=tuple(objects),
         steps=tuple(sorted(steps, key=lambda step: step[0])),
-        storm_s=size.arrivals_s + chance.uniform(30.0, size.storm_s),
+        faults_s=size.arrivals_s + chance.uniform(30.0, size.faults_s),
     )
 
 

@@ -33,7 +33,7 @@ T = TypeVar("T")
 HOST = "127.0.0.1"
 
 
-class Desk:
+class CliServer:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
         self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
         self._loop = asyncio.new_event_loop()
@@ -128,18 +128,8 @@ class Desk:
         name = f"job-{job}"
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
         reference["uid"] = owner["metadata"]["uid"]
-        template = {"spec": owner["spec"]["template"]["spec"]}
-        workload = {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Workload",
-            "metadata": {"name": name, "ownerReferences": [reference]},
-            "spec": {
-                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "priority": priority,
-                "podSets": [{"name": "main", "count": 1, "template": template}],
-            },
-        }
-        self._in_loop(self._create(workload))
+        pod = owner["spec"]["template"]["spec"]
+        self._enqueue(name, {"ownerReferences": [reference]}, owner, pod, priority=priority)
         self.stands(name, *conditions)
         return name
 
@@ -148,25 +138,30 @@ class Desk:
         owner = self.get("Pod", pod)
         reference = {"apiVersion": "v1", "kind": "Pod", "name": pod, "controller": True}
         reference["uid"] = owner["metadata"]["uid"]
-        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner)
+        pod_spec = {"containers": owner["spec"]["containers"]}
+        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner, pod_spec)
         self.stands(f"pod-{pod}", *conditions)
         return f"pod-{pod}"
 
     def enqueue_group(self, group: str, pod: str, *conditions: Document) -> None:
         """Make the Workload of a group of pods, of which `pod` is one."""
         annotations = {"kueue.x-k8s.io/is-group-workload": "true"}
-        self._enqueue(group, {"annotations": annotations}, self.get("Pod", pod))
+        member = self.get("Pod", pod)
+        pod_spec = {"containers": member["spec"]["containers"]}
+        self._enqueue(group, {"annotations": annotations}, member, pod_spec)
         self.stands(group, *conditions)
 
-    def _enqueue(self, name: str, metadata: Document, pod: Document) -> None:
-        template = {"spec": {"containers": pod["spec"]["containers"]}}
+    def _enqueue(
+        self, name: str, metadata: Document, owner: Document, pod_spec: Document, **spec: Any
+    ) -> None:
         workload = {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": "Workload",
             "metadata": {"name": name, **metadata},
             "spec": {
-                "queueName": pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "podSets": [{"name": "main", "count": 1, "template": template}],
+                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod_spec}}],
+                **spec,
             },
         }
         self._in_loop(self._create(workload))
@@ -224,11 +219,9 @@ class Desk:
             "spec": owner["spec"]["template"]["spec"],
         }
         made = self._in_loop(self._create(pod))
-        folder = self.folder / "logs" / made["metadata"]["uid"]
-        folder.mkdir(parents=True)
-        (folder / "main.log").write_text(printed)
+        self.printed(name, printed)
         if code is not None:
-            (folder / "main.ended").touch()
+            (self.folder / "logs" / made["metadata"]["uid"] / "main.ended").touch()
             ended: Document = {"exitCode": code, "finishedAt": format_time(int(time.time()))}
             ended |= {"message": message} if message else {}
             state = {"name": "main", "state": {"terminated": ended}, "ready": False}
