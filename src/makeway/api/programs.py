@@ -1,6 +1,6 @@
 """What a runner reads of a Pod: everything that makes a process of a container.
 
-Apart from `batch`, because nobody else needs it: whoever counts and places pods is spared reading
+Apart from `batch`, because nothing else needs it: counting and placing pods goes without
 it. `PodOfPrograms` shows the same document as `batch.Pod`.
 """
 

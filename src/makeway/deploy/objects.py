@@ -82,7 +82,7 @@ def namespace(site: Site) -> Document:
 
 
 def lease(site: Site) -> Document:
-    """Made by the controller itself; named here for who removes it."""
+    """Made by the controller itself; named here so that it can be removed."""
     return _object("coordination.k8s.io/v1", "Lease", LEASE, site.namespace)
 
 
@@ -150,7 +150,7 @@ def _deployment(site: Site) -> Document:
 def _pod_metadata(site: Site) -> Document:
     metadata: Document = {"labels": dict(LABELS)}
     if site.configuration:
-        # Who reads a file once is started again when it changes.
+        # A program that reads a file once is started again when it changes.
         digest = hashlib.sha256(site.configuration.encode()).hexdigest()[:16]
         metadata["annotations"] = {"makeway.dev/configuration": digest}
     return metadata

@@ -46,7 +46,7 @@ log = logging.getLogger("makeway.server")
 IN_FLIGHT_MAX = 400  # requests that are being answered, without watches and logs
 _OPEN_PATHS = ("healthz", "livez", "readyz", "version")
 _SEGMENT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
-PODS_STAY = (
+ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
@@ -111,7 +111,7 @@ class App:
         if (
             head not in _OPEN_PATHS
             and not request.is_trusted
-            and not self.is_known(request.headers)
+            and not self.is_authenticated(request.headers)
         ):
             raise errors.unauthorized()
         if self._in_flight >= IN_FLIGHT_MAX:
@@ -122,7 +122,7 @@ class App:
         finally:
             self._in_flight -= 1
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
+    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers (names in lower case) carries the token."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip().encode("utf-8", "surrogateescape")
@@ -240,7 +240,7 @@ class App:
     async def _delete(self, request: Request, target: Target) -> Response:
         options, warnings = read_delete_options(request), tuple[str, ...]()
         if target.resource is JOBS and not options.propagation:
-            options, warnings = replace(options, propagation="Orphan"), (PODS_STAY,)
+            options, warnings = replace(options, propagation="Orphan"), (ORPHAN_WARNING,)
         try:
             outcome = await self.verbs.delete(target, options)
         except ApiError as error:

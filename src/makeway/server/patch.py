@@ -269,7 +269,7 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
 def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[Any]) -> list[Any]:
     """Merge the items that the order names, in its order, with the others, as Kubernetes does.
 
-    The others keep their places relative to those that were there before; who is new goes ahead.
+    The others keep their places relative to those that were there before; new ones go ahead.
     """
 
     def name(item: Any) -> Any:

@@ -27,12 +27,13 @@ from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
 from makeway.server.messages import decode
 from makeway.server.objects import (
-    OF_THE_SERVER,
+    SERVER_FIELDS,
     Checked,
     Document,
     Outcome,
     Target,
     addressed,
+    can_be_removed,
     carried_metadata,
     check_finalizers,
     checked,
@@ -41,7 +42,6 @@ from makeway.server.objects import (
     encoded,
     fit,
     grace_s,
-    may_go,
     spec_differs,
     unknown_fields,
 )
@@ -98,7 +98,7 @@ class Verbs:
         resource = target.resource
         wanted: Document = dict(converted.document)
         metadata = wanted["metadata"]
-        for name in OF_THE_SERVER:
+        for name in SERVER_FIELDS:
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
@@ -289,7 +289,9 @@ class Verbs:
             metadata.pop("managedFields", None)
         if new == decode(record.body):
             return Outcome(record.body, warnings=warnings)
-        is_deletion = bool(metadata.get("deletionTimestamp")) and may_go(target.resource, new)
+        is_deletion = bool(metadata.get("deletionTimestamp")) and can_be_removed(
+            target.resource, new
+        )
         if options.is_dry_run:
             return Outcome(encoded(new, record.revision), warnings=warnings)
         # What watchers see of a deletion is what there was before it.
@@ -362,7 +364,7 @@ class Verbs:
         record, document = self._latest(target)
         self._check_delete(target, document, options)
         marked = self._marked_for_deletion(target.resource, document, options)
-        is_gone = may_go(target.resource, marked)
+        is_gone = can_be_removed(target.resource, marked)
         if options.is_dry_run:
             return Outcome(encoded(marked, record.revision), is_gone=is_gone)
         if not is_gone and marked == document:
