@@ -32,8 +32,7 @@ from benchmarks.worlds import (
     sizes,
 )
 from makeway.engine import events as ev
-from makeway.engine.entry import Phase
-from makeway.engine.model import Preemption, QueueName
+from makeway.engine.model import Phase, Preemption, QueueName
 from makeway.engine.nominate import Nominator
 
 QUEUE = "queue-0"
@@ -160,7 +159,7 @@ def _settled(load: Load, preemption: Preemption = NO_PREEMPTION) -> World:
 
 
 def _finish_one(world: World) -> None:
-    holder = world.engine.state.queues[QueueName(QUEUE)].holders[0][5]
+    holder = world.engine.state.queues[QueueName(QUEUE)].holders[0].entry
     world.engine.apply(ev.WorkloadFinished(holder.workload.key))
 
 

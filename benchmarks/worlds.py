@@ -38,6 +38,7 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
+from makeway.engine.upkeep import tend
 
 NAMESPACE = "team"
 FLAVOR = FlavorName("default")
@@ -156,7 +157,8 @@ def one_queue(
 ) -> World:
     world = World()
     world.add(load, strategy, preemption)
-    world.engine.tend(world.now)
+    world.engine.state.build_trees()
+    tend(world.engine.state, world.now)
     return world
 
 
@@ -174,7 +176,8 @@ def forest(
         world.add_cohort(*cohort)
     for load in loads:
         world.add(load, strategy, preemption)
-    world.engine.tend(world.now)
+    world.engine.state.build_trees()
+    tend(world.engine.state, world.now)
     return world
 
 

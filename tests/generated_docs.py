@@ -30,8 +30,8 @@ from makeway.api.versions import (
 from makeway.cli.main import DESCRIPTION, EPILOG, build_parser
 from makeway.controller.metric_families import FAMILIES
 from makeway.controller.series import Family
-from makeway.engine.entry import HOLDING, Phase
-from makeway.engine.lifecycle import TRANSITIONS, Step
+from makeway.engine.lifecycle import STEPS, Step
+from makeway.engine.model import HOLDING, Phase
 from tests.conformance.differences import DeliberateDifference, read_differences
 
 ROOT = Path(__file__).parents[1]
@@ -87,21 +87,21 @@ def _difference(difference: DeliberateDifference) -> str:
 def lifecycle_page() -> str:
     rows = "\n".join(
         f"| {before.value} | {step.name.lower()} | {step.value} | {after.value} |"
-        for (before, step), after in TRANSITIONS.items()
+        for (before, after), step in STEPS.items()
     )
     arrows = "\n".join(
         f"    {before.value} --> {after.value}: {step.name.lower()}"
-        for (before, step), after in TRANSITIONS.items()
+        for (before, after), step in STEPS.items()
     )
     holding = ", ".join(f"*{phase.value}*" for phase in Phase if phase in HOLDING)
-    unused = [step.name.lower() for step in Step if step not in {s for _, s in TRANSITIONS}]
+    unused = [step.name.lower() for step in Step if step not in STEPS.values()]
     assert not unused, f"steps that lead nowhere: {unused}"
     return f"""\
 {MADE_FROM.format(source="src/makeway/engine/lifecycle.py")}
 # The life of a workload
 
 A workload is in one phase at a time. It holds quota exactly in these: {holding}.
-A pair of phase and step that is not in the table can't happen: the engine stops with an assertion
+A pair of phases that is not in the table can't happen: the engine stops with an assertion
 rather than guess.
 
 ```mermaid

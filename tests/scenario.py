@@ -15,12 +15,15 @@ from makeway.engine import decisions as dec
 from makeway.engine import events as ev
 from makeway.engine.decisions import DeactivationReason, Reason, VictimRule
 from makeway.engine.engine import Engine
-from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.entry import Entry
 from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.engine.model import (
+    HOLDING,
     Assignment,
+    Changes,
     CheckName,
     CheckState,
+    Claim,
     Cohort,
     CohortName,
     Config,
@@ -37,6 +40,7 @@ from makeway.engine.model import (
     LocalQueue,
     LocalQueueKey,
     NamespaceSelector,
+    Phase,
     PodSet,
     PodSetAssignment,
     PodSetName,
@@ -335,9 +339,10 @@ class Scenario:
     def state(self) -> ClusterState:
         return self.engine.state
 
-    def apply(self, event: ev.Event) -> None:
-        self.engine.apply(event)
+    def apply(self, event: ev.Event) -> Changes:
+        changes = self.engine.apply(event)
         check_state(self.state)
+        return changes
 
     def later(self, seconds: float = 1.0) -> Scenario:
         self.now += seconds
@@ -585,12 +590,14 @@ class Scenario:
 
     def flavors_of(self, name: str) -> dict[str, dict[str, str]]:
         """Pod set -> resource -> flavor."""
-        assignment = self.entry(name).assignment
+        assignment = self.entry(name).status.assignment
         assert assignment is not None, f"{name} holds nothing"
         return {ps.name: {str(r): str(f) for r, f in ps.flavors} for ps in assignment.pod_sets}
 
     def exhausted(self, name: str) -> list[str]:
-        return [trial.flavor for trial in self.entry(name).history if trial.reason is not None]
+        return [
+            trial.flavor for trial in self.entry(name).status.history if trial.reason is not None
+        ]
 
     def used(self, name: str, resource: str = "gpu", flavor: str = DEFAULT) -> int:
         cell = FlavorResource(FlavorName(flavor), ResourceName(resource))
@@ -617,8 +624,8 @@ class Scenario:
         self.now += after_s + clock_jump_s
         self.engine = Engine(old.config)
         workloads: list[ev.Event] = [
-            ev.WorkloadSeen(entry.workload, old.status_of(key))
-            for key, entry in old.entries.items()
+            ev.WorkloadSeen(entry.workload, as_written(entry.status))
+            for entry in old.entries.values()
         ]
         rest: list[ev.Event] = [
             *(ev.NamespaceChanged(name, labels) for name, labels in old.namespaces.items()),
@@ -630,6 +637,11 @@ class Scenario:
         ]
         for event in (*workloads, *rest) if workloads_first else (*rest, *workloads):
             self.apply(event)
+
+
+def as_written(status: WorkloadStatus) -> WorkloadStatus:
+    """As a driver finds it again: of a claim it writes down that there is one."""
+    return status if status.claim is None else status._replace(claim=Claim())
 
 
 def _assigned(pod_sets: tuple[PodSet, ...], spec: Queue, flavor: str | None) -> Assignment:
@@ -667,13 +679,13 @@ def check_state(state: ClusterState) -> None:
             taken.update(entry.usage)
         assert _nonzero(queue.used) == _nonzero(taken), f"{name} is charged {queue.used}"
         assert queue.holders == sorted(queue.holders), f"holders of {name} are out of order"
-        assert {o[5].workload.key for o in queue.holders} == {h.workload.key for h in holders}
+        assert {o.entry.workload.key for o in queue.holders} == {h.workload.key for h in holders}
         assert len(queue.holders) == len(holders)
         lined_up = [*queue.pending.active(), *queue.pending.parked()]
         waiting = {e.workload.key for e in state.entries.values() if _waits_in(e, name)}
         assert len(lined_up) == len(waiting) == len(queue.pending), f"{name}: {lined_up}"
         assert {entry.workload.key for entry in lined_up} == waiting
-    if not state.forest_is_stale:  # else the trees are planted anew before the next cycle
+    if not state.trees_are_stale:  # else the trees are built anew before the next cycle
         for tree in state.trees:
             _check_tree(state, tree)
         assert sum(len(tree.queues) for tree in state.trees) == len(state.queues)
@@ -690,16 +702,16 @@ def _nonzero(amounts: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]
 def _check_entry(state: ClusterState, entry: Entry) -> None:
     key, phase = entry.workload.key, entry.phase
     holds = phase in HOLDING
-    assert (entry.assignment is not None) == holds, f"{key} is {phase.value}"
+    assert (entry.status.assignment is not None) == holds, f"{key} is {phase.value}"
     assert bool(entry.usage) <= holds, f"{key} is {phase.value} and charged {entry.usage}"
     if phase is Phase.RESERVED:
-        assert entry.admitted_at is None, f"{key} is not admitted yet"
-        assert entry.eviction is None, f"{key} was not evicted since it was reserved"
+        assert entry.status.admitted_at is None, f"{key} is not admitted yet"
+        assert entry.status.eviction is None, f"{key} was not evicted since it was reserved"
     if phase is Phase.ADMITTED:
-        assert entry.admitted_at is not None, f"{key} was never admitted"
-        assert entry.eviction is None, f"{key} was not evicted since it was admitted"
+        assert entry.status.admitted_at is not None, f"{key} was never admitted"
+        assert entry.status.eviction is None, f"{key} was not evicted since it was admitted"
     if phase is Phase.EVICTING:
-        assert entry.eviction is not None, f"{key} is on its way out for no reason"
+        assert entry.status.eviction is not None, f"{key} is on its way out for no reason"
     if holds:
         queue = state.queues.get(entry.queue) if entry.queue is not None else None
         assert (entry.victim_order is not None) == (queue is not None), f"{key}: {entry.queue}"
@@ -707,7 +719,7 @@ def _check_entry(state: ClusterState, entry: Entry) -> None:
             assert entry.victim_order[:4] == (
                 phase is not Phase.EVICTING,
                 entry.workload.victim_priority,
-                -entry.reserved_at,
+                -(entry.status.reserved_at or 0.0),
                 entry.workload.uid,
             ), f"{key} stands at {entry.victim_order[:4]}"
     else:
@@ -716,7 +728,7 @@ def _check_entry(state: ClusterState, entry: Entry) -> None:
         _check_waiting(state, entry)
     else:
         assert entry.place is None, f"{key} is {phase.value} and in line"
-        assert not entry.is_preemptor, f"{key} is {phase.value} and a waiting preemptor"
+        assert entry.status.claim is None, f"{key} is {phase.value} and has a claim"
     if phase is Phase.INACTIVE:
         assert not entry.workload.active, f"{key} is wanted"
 
@@ -731,7 +743,6 @@ def _check_waiting(state: ClusterState, entry: Entry) -> None:
     assert entry.workload.active, f"{key} is not wanted, yet waits"
     if entry.queue is None:
         assert entry.place is None, f"{key} is in no queue, yet in line"
-        assert not entry.is_preemptor, f"{key} is in no queue, yet a preemptor"
         return
     pending = state.queues[entry.queue].pending
     assert (entry.place is not None) != pending.is_set_aside(entry), f"{key} is in two places"
@@ -741,9 +752,12 @@ def _check_waiting(state: ClusterState, entry: Entry) -> None:
 
 def _check_tree(state: ClusterState, tree: Tree) -> None:
     in_tree = {queue.spec.name for queue in tree.queues}
+    held = {entry.workload.key for queue in tree.queues for entry in queue.pending.held()}
     preemptors = {
-        e.workload.key for e in state.entries.values() if e.is_preemptor and e.queue in in_tree
-    }
+        entry.workload.key
+        for entry in state.entries.values()
+        if entry.status.claim is not None and entry.queue in in_tree
+    } - held
     assert set(tree.preemptors) == preemptors, f"preemptors {set(tree.preemptors)}"
     for node in tree.nodes:
         if node.is_queue:

@@ -52,6 +52,8 @@ ROOMS = {
         *("logs", "plane", "sim", "translate"),
     ),
 }
+# What others may import of the engine: values, and the engine itself.
+ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.
@@ -176,6 +178,28 @@ def test_a_pure_room_calls_nothing_impure(name: str) -> None:
     ]
 
     assert not calls
+
+
+def test_nobody_outside_the_engine_reaches_into_its_state() -> None:
+    """They are told by values: events in, decisions and changes out, and what the view answers."""
+    imported = {
+        str(found)
+        for found in ALL_IMPORTS
+        if room_of(found.file) != "engine"
+        and found.module.startswith("makeway.engine.")
+        and found.module.split(".")[2] not in ENGINE_DOORS
+    }
+    reached = {
+        f"{file.relative_to(SOURCE)}:{node.lineno} says {ast.unparse(node)}"
+        for file in modules()
+        if room_of(file) != "engine"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("state", "_state")
+        and ast.unparse(node.value).endswith("engine")
+    }
+
+    assert not imported | reached
 
 
 @pytest.mark.parametrize("name", ["api", "engine", "placement", "translate", "store", "sim"])

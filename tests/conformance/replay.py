@@ -15,8 +15,8 @@ from makeway.api.times import parse_time
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Decision, Evict, HeadOutcome, Preempt, Reserve
 from makeway.engine.engine import Engine
-from makeway.engine.entry import HOLDING
 from makeway.engine.model import (
+    HOLDING,
     Config,
     EvictionReason,
     Gates,
@@ -24,6 +24,7 @@ from makeway.engine.model import (
     ShareRule,
     WorkloadKey,
 )
+from makeway.engine.upkeep import tend
 
 COMPARED = ("admitted", "preempted", "notNominated", "order", "pending_active", "inadmissible")
 GATES = {
@@ -111,8 +112,10 @@ class Replay:
                 decoded = decode(document)
                 assert isinstance(decoded.object, translate.QueueObject), decoded.errors
                 apply(translate.changed(decoded.object))
+        self.order: list[HeadOutcome] = []  # of the last cycle; where nothing changes it holds on
         self.submit(scenario["workloads"])
-        self.evicted_at_start = self.let_go(self.engine.tend(self.now))
+        self.engine.state.build_trees()
+        self.evicted_at_start = self.let_go(tend(self.engine.state, self.now))
 
     def submit(self, documents: Iterable[Mapping[str, Any]]) -> None:
         for document in documents:
@@ -145,7 +148,8 @@ class Replay:
         return [(str(key), reason) for key, reason in evicted]
 
     def cycle(self) -> dict[str, Any]:
-        standing = self.engine.standing_heads()
+        queues = self.engine.state.queues
+        standing = [o for o in self.order if queues[o.queue].tree.is_settled]
         cycle = self.engine.run_cycle(self.now)
         preempted = [
             {"workload": victim.workload, "by": d.preemptor, "reason": victim.rule.value}
@@ -157,7 +161,7 @@ class Replay:
         for victim in preempted:
             self.engine.apply(ev.PodsGone(WorkloadKey(victim["workload"])))
         self.now += 1
-        order = [*standing, *cycle.order]
+        order = self.order = [*standing, *cycle.order]
         return {
             "noop": not order and not cycle.not_nominated,
             "admitted": sorted(admitted, key=lambda a: a["workload"]),
@@ -212,7 +216,7 @@ class Replay:
 
     def compare_start(self, expected: Mapping[str, Any]) -> list[Difference]:
         evicted = [(e["workload"], e["reason"]) for e in expected.get("startupEvicted") or ()]
-        self.engine.state.settle_forest()
+        self.engine.state.build_trees()
         inactive = {
             str(name): queue.inactive.value
             for name, queue in self.engine.state.queues.items()

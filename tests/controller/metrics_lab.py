@@ -10,7 +10,7 @@ from makeway.controller.metrics import Metrics
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.engine.engine import Engine
-from makeway.engine.model import Cohort, Config, Flavor, Queue
+from makeway.engine.model import Changes, Cohort, Config, Flavor, Queue
 from makeway.plane.picture import Picture
 from tests.scenario import Scenario
 
@@ -19,7 +19,7 @@ ROLE = "leader"
 
 class ObservedEngine(Engine):
     def __init__(self, engine: Engine) -> None:
-        self.state = engine.state
+        self.state, self.view = engine.state, engine.view
         self.metrics: Metrics | None = None
 
     def run_cycle(self, now: float) -> Cycle:
@@ -50,10 +50,11 @@ class ObservedScenario(Scenario):
         self.seconds += 0.25
         return self.seconds
 
-    def apply(self, event: ev.Event) -> None:
+    def apply(self, event: ev.Event) -> Changes:
+        changes = super().apply(event)
         if self.metrics is not None:
-            self.metrics.hears(event)
-        super().apply(event)
+            self.metrics.heard(event, changes)
+        return changes
 
     def document(self, name: str, **parts: Document) -> None:
         """What the server has of a workload."""

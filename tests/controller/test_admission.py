@@ -313,7 +313,7 @@ def test_pods_that_become_ready_right_after_a_restart_are_not_overlooked() -> No
 
     hall.settle(hall.now + PODS_TRUSTED_AFTER_S)
 
-    assert hall.admission.engine.state.entries[WorkloadKey("lab/train")].pods_ready
+    assert hall.admission.engine.view[WorkloadKey("lab/train")].status.pods_ready
 
 
 def test_what_another_controller_admitted_is_taken_over() -> None:

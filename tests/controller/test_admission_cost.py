@@ -11,6 +11,7 @@ from makeway.client.resources import LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.controller.admission import ON_THEIR_WAY_MAX
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
+from makeway.engine.model import Changes
 from makeway.plane.writes import Key
 from tests.controller.placing_lab import Lab
 from tests.controller.test_admission import Hall
@@ -20,10 +21,10 @@ class Ear:
     """Hears what the engine is told."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.events: list[str] = []
 
-    def hears(self, event: ev.Event) -> None:
-        self.heard.append(type(event).__name__)
+    def heard(self, event: ev.Event, changes: Changes) -> None:
+        self.events.append(type(event).__name__)
 
     def begins(self) -> None: ...
 
@@ -36,9 +37,9 @@ def test_what_a_queue_says_of_itself_is_no_news_to_the_engine() -> None:
     ear = hall.admission.observer = Ear()
     hall.edit(QUEUES, Key("", "a"), {"status": {"pendingWorkloads": 7}}, "status")
     hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"status": {"pendingWorkloads": 7}}, "status")
-    assert ear.heard == []
+    assert ear.events == []
     hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"spec": {"stopPolicy": "Hold"}})
-    assert ear.heard == ["LocalQueueChanged"]
+    assert ear.events == ["LocalQueueChanged"]
 
 
 def test_of_many_writes_only_so_many_are_on_their_way() -> None:

@@ -91,6 +91,20 @@ def test_a_reason_is_told_once_and_new_numbers_now_and_then() -> None:
     assert len(lab.events("FailedScheduling")) == 1
 
 
+def test_a_pod_that_shows_an_older_number_after_a_restart_is_told_the_new_one() -> None:
+    lab = Lab(n1=2)
+    lab.pod("p")
+    lab.run()
+    lab.node("n2", cpu=2)
+    lab.restart()
+    lab.run()
+    assert "0/2 nodes" in lab.condition(PODS, "p", "PodScheduled")["message"]
+    writes = len(lab.written)
+    lab.restart()
+    lab.run(60)
+    assert len(lab.written) == writes  # it shows just that
+
+
 def test_victims_go_first_and_the_gang_follows_when_they_are_gone() -> None:
     lab = Lab(n1=4, n2=4)
     lab.pod("low-1", on="n1")

@@ -12,10 +12,10 @@ from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
 from makeway.controller.pods import Pods
-from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import Defective
 from makeway.plane.writes import Key
 from makeway.translate import PODS_GONE, workload_of
+from makeway.translate.categories import waiting_word
 from makeway.translate.placement import gangs_held
 from tests.controller.pods_lab import PodLab, member, pod, running_group
 

@@ -6,7 +6,6 @@ import pytest
 
 from makeway.engine import events as ev
 from makeway.engine.decisions import DeactivationReason, NamespaceNotAdmitted
-from makeway.engine.entry import Phase
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -15,13 +14,14 @@ from makeway.engine.model import (
     Config,
     EvictionReason,
     FlavorName,
+    Inactive,
     LocalQueueKey,
     NamespaceSelector,
+    Phase,
     PodsReadyPolicy,
     QueueName,
     Strategy,
 )
-from makeway.engine.tree import Inactive
 from makeway.selectors import Requirement
 from tests.scenario import (
     ANY,
@@ -33,6 +33,7 @@ from tests.scenario import (
     Said,
     Scenario,
     admit,
+    as_written,
     cohort,
     deactivate,
     evict,
@@ -738,10 +739,10 @@ def test_a_restart_rebuilds_the_same_state(workloads_first: bool) -> None:
     lab.pending("train", on="owner", gpu=8)
     lab.pending("later", on="guest", gpu=4)
     lab.later().cycles()
-    before = {key: lab.state.status_of(key) for key in lab.state.entries}
+    before = {key: as_written(entry.status) for key, entry in lab.state.entries.items()}
     lab.restart(workloads_first=workloads_first)
 
-    assert {key: lab.state.status_of(key) for key in lab.state.entries} == before
+    assert {key: entry.status for key, entry in lab.state.entries.items()} == before
     assert (lab.used("owner"), lab.used("guest")) == (0, 7)
 
 

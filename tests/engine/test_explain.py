@@ -10,7 +10,6 @@ from makeway.engine.decisions import (
     Shortfall,
     VictimRule,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -39,8 +38,10 @@ from makeway.engine.model import (
     EvictionReason,
     FlavorName,
     FlavorResource,
+    Inactive,
     LocalQueueKey,
     NamespaceSelector,
+    Phase,
     PodSetName,
     PodsReadyPolicy,
     QueueName,
@@ -48,7 +49,6 @@ from makeway.engine.model import (
     StopPolicy,
     WorkloadKey,
 )
-from makeway.engine.tree import Inactive
 from makeway.selectors import Requirement
 from tests.scenario import (
     ANY,
@@ -71,7 +71,7 @@ def key(name: str) -> WorkloadKey:
 
 
 def explain(lab: Scenario, name: str) -> Explanation:
-    return lab.engine.explain(key(name), lab.now)
+    return lab.engine.explain(key(name))
 
 
 def verdicts(explanation: Explanation) -> dict[str, VictimRule | Refusal]:

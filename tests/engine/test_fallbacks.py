@@ -8,7 +8,6 @@ import pytest
 
 from makeway.engine import events as ev
 from makeway.engine.decisions import DeactivationReason, FlavorMismatch, MismatchKind
-from makeway.engine.entry import Phase
 from makeway.engine.model import (
     Backoff,
     CheckName,
@@ -17,6 +16,7 @@ from makeway.engine.model import (
     EvictionReason,
     FlavorName,
     FlavorTrial,
+    Phase,
     PodSetName,
     PodsReadyPolicy,
     Queue,
@@ -295,7 +295,7 @@ def test_the_rule_stands_in_for_wait_for_pods_ready() -> None:
 
     assert lab.cycle(now=5 * MINUTE) == NOTHING  # a minute would have been enough else
     assert lab.cycle(now=TEN) == [fall_back("train", "spot")]
-    assert lab.entry("train").requeue_count == 0  # and it does not count to the limit
+    assert lab.entry("train").status.requeue_count == 0  # and it does not count to the limit
     lab.let_go("train")
     assert lab.cycle() == [admit("train", "on-demand")]
     # Where no rule stands in, waitForPodsReady is what it was.
@@ -583,7 +583,7 @@ def test_scan_memory_is_reset_by_a_fallback() -> None:
     lab.cycle()
     lab.cycle(now=TEN)
 
-    assert lab.entry("train").scan is None
+    assert lab.entry("train").search.scan is None
 
 
 # --- forgiving ---
@@ -818,7 +818,7 @@ def test_active_again_by_hand_while_the_engine_was_down_clears_the_history() -> 
     lab.cycle()
     assert lab.cycle(now=TEN) == [deactivate("train", EXHAUSTED)]
     lab.let_go("train")
-    status = lab.state.status_of(lab.entry("train").workload.key)
+    status = lab.entry("train").status
     wanted = replace(lab.entry("train").workload, active=True)
     lab.remove("train")
     lab.apply(ev.WorkloadSeen(wanted, status))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from makeway.engine.decisions import Preemptability, Shortfall, VictimsTaken, WaitingForVictims
-from makeway.engine.entry import Phase
-from makeway.engine.model import Config, EvictionReason, Gates, Policy, WorkloadKey
+from makeway.engine.model import Config, EvictionReason, Gates, Phase, Policy, WorkloadKey
 from tests.scenario import (
     ANY,
     HOLD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
 
@@ -14,14 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.engine import events as ev
-from makeway.engine.decisions import Admit, Cycle, Decision, HeadOutcome, Preempt, Reserve, Wait
+from makeway.engine.decisions import Admit, Cycle, Preempt, Reserve
 from makeway.engine.engine import Engine
-from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.entry import Entry
 from makeway.engine.explain import Explanation
 from makeway.engine.model import (
+    HOLDING,
+    Amounts,
     CohortName,
     FlavorName,
     FlavorResource,
+    Phase,
     Policy,
     Preemption,
     QueueName,
@@ -31,6 +34,8 @@ from makeway.engine.model import (
 )
 from makeway.engine.nominate import Nominator
 from makeway.engine.state import ClusterState
+from makeway.engine.upkeep import tend
+from makeway.engine.view import KnownQueue
 from tests.engine.worlds import (
     PLAIN,
     Before,
@@ -38,6 +43,7 @@ from tests.engine.worlds import (
     Picture,
     Play,
     Spice,
+    Step,
     Worldmaker,
     check_admissions_fit,
     check_nobody_is_superfluous,
@@ -47,7 +53,7 @@ from tests.engine.worlds import (
     picture_of,
     play_again,
 )
-from tests.scenario import check_state, cohort, queue, quota
+from tests.scenario import as_written, check_state, cohort, queue, quota
 
 Check = Callable[[Before, Cycle], None]
 
@@ -243,12 +249,75 @@ def test_places_are_kept_whatever_else_happens(rng: Random) -> None:
 @given(rng=RANDOMS)
 def test_explaining_leaves_no_trace_and_never_fails(rng: Random) -> None:
     play = life(rng)
-    play.state.settle_forest()
     before = dump(play.state)
     for key in play.state.entries:
-        play.engine.explain(key, play.now)
+        play.engine.explain(key)
     assert dump(play.state) == before
     check_state(play.state)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_asking_changes_neither_decisions_nor_their_order(rng: Random) -> None:
+    play = life(rng)
+    silent, asked = Engine(play.world.config), Engine(play.world.config)
+    for step in play.steps:
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            rng.choice(QUESTIONS)(asked, rng)
+        assert answer(asked, step) == answer(silent, step)
+    assert dump(asked.state) == dump(silent.state)
+
+
+def answer(engine: Engine, step: Step) -> object:
+    return engine.run_cycle(step) if isinstance(step, float) else engine.apply(step)
+
+
+def explain_some(engine: Engine, rng: Random) -> None:
+    for key in engine.state.entries:
+        if rng.random() < 0.5:
+            engine.explain(key)
+
+
+def look_at_lines(engine: Engine, rng: Random) -> None:
+    for name in engine.state.queues:
+        engine.waiting_in(name, rng.choice([None, 2]))
+        engine.view.waiting_by_local_queue(name)
+
+
+def look_at_queues(engine: Engine, rng: Random) -> None:
+    view = engine.view
+    rng.choice([list(view.queues()), list(view.cohorts()), view.with_unseen_pods()])
+    for local_queue in list(view.local_queues()):
+        view.counted_from(local_queue.key)
+        for key in view.pending_from(local_queue.key):
+            if view.why_outside(key) is None:
+                view.why_in_line(key)
+
+
+QUESTIONS = (explain_some, look_at_lines, look_at_queues)
+
+
+@EXAMPLES
+@given(rng=RANDOMS)
+def test_what_is_told_before_an_edit_takes_effect_is_what_holds_afterwards(rng: Random) -> None:
+    play = life(rng)
+    play.edit_queue()
+    told = explanations(play.engine)
+    queues, cohorts = list(play.engine.view.queues()), list(play.engine.view.cohorts())
+
+    play.state.build_trees()
+
+    assert explanations(play.engine) == told
+    assert by_name(play.engine.view.queues()) == by_name(queues)
+    assert {c.name: c for c in play.engine.view.cohorts()} == {c.name: c for c in cohorts}
+
+
+def by_name(queues: Iterable[KnownQueue]) -> dict[QueueName, KnownQueue]:
+    """Without who is parked: building a tree wakes them all."""
+    return {
+        queue.spec.name: queue._replace(in_line=queue.in_line + queue.parked, parked=0)
+        for queue in queues
+    }
 
 
 @EXAMPLES
@@ -277,7 +346,7 @@ def test_the_same_events_give_the_same_decisions_and_explanations(rng: Random) -
             again.apply(step)
     assert [cycle.decisions for cycle in cycles] == [cycle.decisions for cycle in play.cycles]
     assert [cycle.order for cycle in cycles] == [cycle.order for cycle in play.cycles]
-    assert explanations(again, play.now) == explanations(play.engine, play.now)
+    assert explanations(again) == explanations(play.engine)
 
 
 def test_decisions_do_not_depend_on_how_strings_are_hashed() -> None:
@@ -297,20 +366,14 @@ def test_decisions_do_not_depend_on_how_strings_are_hashed() -> None:
 
 
 def transcript() -> str:
-    """All decisions of a few lives, in words that don't depend on hashes."""
-    lines = []
+    """All decisions of a few lives."""
+    lines: list[str] = []
     for seed in range(20):
         play = life(Random(seed))
         for cycle in play.cycles:
-            lines += [repr(_hash_free(decision)) for decision in cycle.decisions]
-        lines += [repr(e) for e in explanations(play.engine, play.now).values()]
+            lines += map(repr, cycle.decisions)
+        lines += [repr(e) for e in explanations(play.engine).values()]
     return "\n".join(lines)
-
-
-def _hash_free(decision: Decision) -> object:
-    if isinstance(decision, Wait):
-        return replace(decision, wake_on=frozenset()), sorted(c.name for c in decision.wake_on)
-    return decision
 
 
 @EXAMPLES
@@ -322,11 +385,11 @@ def test_rebuilding_from_the_objects_gives_the_same_state(rng: Random) -> None:
     check_state(rebuilt.state)
     assert facts(rebuilt.state) == facts(play.state)
     for key in play.keys(*HOLDING):
-        are_ready = play.state.entries[key].pods_ready
+        are_ready = play.state.entries[key].status.pods_ready
         for engine in (rebuilt, play.engine):
             engine.apply(ev.PodsChanged(key, are_ready, play.now))
     later = play.now + rng.choice([0.0, 2.0, 6.0, 30.0])
-    assert rebuilt.tend(later) == play.engine.tend(later)
+    assert tend(rebuilt.state, later) == tend(play.state, later)
     assert facts(rebuilt.state) == facts(play.state)
 
 
@@ -335,8 +398,9 @@ def test_rebuilding_from_the_objects_gives_the_same_state(rng: Random) -> None:
 def test_looking_again_at_a_settled_tree_finds_the_same(rng: Random) -> None:
     play = life(rng)
     play.settle(lets_go=False)
-    settled = {id(tree): tree.settled for tree in play.state.trees if tree.settled is not None}
-    trees = [tree for tree in play.state.trees if id(tree) in settled]
+    trees = [tree for tree in play.state.trees if tree.is_settled]
+    queues = [q for tree in trees for q in tree.queues if q.inactive is None]
+    heads = {queue.spec.name: queue.pending.head() for queue in queues}
     before = facts(play.state)
     for tree in trees:
         play.state.touch(tree)
@@ -344,10 +408,12 @@ def test_looking_again_at_a_settled_tree_finds_the_same(rng: Random) -> None:
     assert not [d for d in cycle.decisions if isinstance(d, Admit | Reserve)]
     assert not [d for d in cycle.decisions if isinstance(d, Preempt) and news(d)]
     assert facts(play.state) == before
-    names = {queue.spec.name for tree in trees for queue in tree.queues}
-    again = [outcome for outcome in cycle.order if outcome.queue in names]
-    standing: list[HeadOutcome] = [o for outcomes in settled.values() for o in outcomes or ()]
-    assert again == standing
+    again = {outcome.queue: outcome for outcome in cycle.order if outcome.queue in heads}
+    assert again == {
+        name: outcome
+        for name, outcome in play.last_heads.items()
+        if (head := heads.get(name)) is not None and head.workload.key == outcome.workload
+    }
 
 
 def news(decision: Preempt) -> list[WorkloadKey]:
@@ -380,19 +446,19 @@ def rebuild(state: ClusterState) -> Engine:
         engine.apply(ev.QueueChanged(known.spec))
     for local_queue in state.local_queues.values():
         engine.apply(ev.LocalQueueChanged(local_queue))
-    for key, entry in state.entries.items():
-        engine.apply(ev.WorkloadSeen(entry.workload, state.status_of(key)))
-    engine.state.settle_forest()
+    for entry in state.entries.values():
+        engine.apply(ev.WorkloadSeen(entry.workload, as_written(entry.status)))
+    engine.state.build_trees()
     return engine
 
 
-def explanations(engine: Engine, now: float) -> dict[WorkloadKey, Explanation]:
-    return {key: engine.explain(key, now) for key in engine.state.entries}
+def explanations(engine: Engine) -> dict[WorkloadKey, Explanation]:
+    return {key: engine.explain(key) for key in engine.state.entries}
 
 
 def facts(state: ClusterState) -> dict[str, object]:
     """What a restart must not lose: everything but scan memory and parking."""
-    state.settle_forest()
+    state.build_trees()
     return {
         "entries": {key: _entry_facts(entry) for key, entry in state.entries.items()},
         "used": {name: _nonzero(queue.used) for name, queue in state.queues.items()},
@@ -402,7 +468,7 @@ def facts(state: ClusterState) -> dict[str, object]:
             for node in tree.nodes
         },
         "holders": {
-            name: [order[5].workload.key for order in queue.holders]
+            name: [order.entry.workload.key for order in queue.holders]
             for name, queue in state.queues.items()
         },
         "lines": {name: _line(state, name) for name in state.queues},
@@ -420,20 +486,20 @@ def _entry_facts(entry: Entry) -> tuple[object, ...]:
         entry.workload,
         entry.phase,
         entry.queue,
-        entry.assignment,
+        entry.status.assignment,
         _nonzero(entry.usage),
-        entry.eviction,
-        entry.history,
-        entry.requeue_at,
-        entry.requeue_count,
+        entry.status.eviction,
+        entry.status.history,
+        entry.status.requeue_at,
+        entry.status.requeue_count,
         entry.order_time,
-        entry.is_preemptor,
-        entry.admitted_at,
-        entry.reserved_at if entry.phase in HOLDING else None,
-        entry.pods_ready,
-        entry.lost_at if entry.phase in HOLDING else None,
-        dict(entry.checks),
-        dict(entry.reclaimable),
+        entry.status.claim is not None,
+        entry.status.admitted_at,
+        entry.status.reserved_at if entry.phase in HOLDING else None,
+        entry.status.pods_ready,
+        entry.status.pods_lost_at if entry.phase in HOLDING else None,
+        dict(entry.status.checks),
+        dict(entry.status.reclaimable),
     )
 
 
@@ -443,7 +509,7 @@ def _line(state: ClusterState, name: QueueName) -> list[WorkloadKey]:
     return [entry.workload.key for entry in sorted(everybody, key=state.order_of)]
 
 
-def _nonzero(amounts: dict[FlavorResource, int]) -> dict[FlavorResource, int]:
+def _nonzero(amounts: Amounts) -> dict[FlavorResource, int]:
     return {cell: amount for cell, amount in amounts.items() if amount}
 
 
@@ -453,16 +519,17 @@ def dump(state: ClusterState) -> dict[str, object]:
         **facts(state),
         "cycle": state.cycle,
         "unsettled": [tree.root.name for tree in state.unsettled.values()],
-        "settled": {tree.root.name: tree.settled for tree in state.trees},
+        "settled": {tree.root.name: tree.is_settled for tree in state.trees},
         "attention": sorted(state.attention),
-        "clock": state.next_clock(),
+        "clock": state.clocks.next_at(),
         "generations": {name: queue.generation for name, queue in state.queues.items()},
         "active": {n: _keys(queue.pending.active()) for n, queue in state.queues.items()},
         "parked": {n: _keys(queue.pending.parked()) for n, queue in state.queues.items()},
         "heads": {n: _head(queue.pending.head()) for n, queue in state.queues.items()},
         "searches": {
-            key: (entry.scan and entry.scan.tried, entry.told, entry.booking, entry.serial)
-            for key, entry in state.entries.items()
+            key: (search.scan and search.scan.tried, search.told, search.claimed_usage, e.serial)
+            for key, e in state.entries.items()
+            for search in [e.search]
         },
     }
 

@@ -13,7 +13,7 @@ GPU = FlavorResource(FlavorName("default"), ResourceName("gpu"))
 
 
 def settled(lab: Scenario, name: str) -> QueueState:
-    lab.state.settle_forest()
+    lab.state.build_trees()
     return lab.state.queues[QueueName(name)]
 
 

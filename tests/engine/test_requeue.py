@@ -13,13 +13,13 @@ from makeway.engine.decisions import (
     LostToOthers,
     WaitingForVictims,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.model import (
     Backoff,
     CheckState,
     Config,
     EvictionReason,
     Gates,
+    Phase,
     PodsReadyPolicy,
     RequeueTime,
     Strategy,
@@ -278,7 +278,7 @@ def test_a_check_that_says_retry_requeues_after_its_delay() -> None:
     assert lab.next_at == 300
 
     assert lab.cycle(now=300) == [requeue("train"), reserve("train", checks=["budget"])]
-    assert lab.entry("train").requeue_count == 0  # it wasn't the workload's fault
+    assert lab.entry("train").status.requeue_count == 0  # it wasn't the workload's fault
     lab.answer("train", "budget", CheckState.READY)
     assert lab.cycle() == [admit("train")]
 
@@ -608,7 +608,7 @@ def test_the_place_is_kept_though_its_namespace_is_labelled_anew() -> None:
     lab.apply(ev.NamespaceChanged("default", {"team": "vision"}))
 
     assert lab.cycles() == NOTHING
-    assert lab.entry("big").is_preemptor
+    assert lab.entry("big").status.claim is not None
     lab.let_go("b")
     assert lab.cycles() == [admit("big")]
 
@@ -616,7 +616,7 @@ def test_the_place_is_kept_though_its_namespace_is_labelled_anew() -> None:
 def test_no_place_is_kept_for_who_comes_back_with_a_defect() -> None:
     lab = waiting_preemptor()
     big = lab.entry("big").workload
-    status = lab.state.status_of(big.key)
+    status = lab.entry("big").status
     lab.apply(ev.WorkloadSeen(replace(big, defect="its pods are gone"), status))
 
     assert lab.cycles() == [admit("a")]

@@ -21,6 +21,7 @@ from makeway.engine.decisions import (
     Deactivate,
     Decision,
     Evict,
+    HeadOutcome,
     HeadResult,
     Preempt,
     Reserve,
@@ -28,9 +29,10 @@ from makeway.engine.decisions import (
     VictimRule,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.entry import Entry
 from makeway.engine.matching import Constraints
 from makeway.engine.model import (
+    HOLDING,
     Backoff,
     CheckName,
     CheckState,
@@ -50,6 +52,7 @@ from makeway.engine.model import (
     LocalQueue,
     LocalQueueKey,
     NamespaceSelector,
+    Phase,
     PodSet,
     PodSetName,
     PodsReadyPolicy,
@@ -72,6 +75,7 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.state import ClusterState
+from makeway.engine.upkeep import tend
 from makeway.selectors import Requirement
 from tests.scenario import check_state
 
@@ -436,9 +440,9 @@ def picture_of(state: ClusterState) -> Picture:
 
 def charged(entry: Entry) -> Amounts:
     """The assignment of a holder less the pods that it has given back."""
-    assert entry.assignment is not None
+    assert entry.status.assignment is not None
     usage: Amounts = {}
-    for pod_set in entry.assignment.pod_sets:
+    for pod_set in entry.status.assignment.pod_sets:
         flavors = dict(pod_set.flavors)
         left = min(pod_set.count, wanted_pods(entry)[pod_set.name])
         for resource, amount in pod_set.usage:
@@ -450,7 +454,7 @@ def charged(entry: Entry) -> Amounts:
 
 def wanted_pods(entry: Entry) -> dict[PodSetName, int]:
     return {
-        pod_set.name: max(0, pod_set.count - entry.reclaimable.get(pod_set.name, 0))
+        pod_set.name: max(0, pod_set.count - entry.status.reclaimable.get(pod_set.name, 0))
         for pod_set in entry.workload.pod_sets
     }
 
@@ -471,6 +475,7 @@ class Play:
         self.now = 0.0
         self.steps: list[Step] = []
         self.cycles: list[Cycle] = []
+        self.last_heads: dict[QueueName, HeadOutcome] = {}
         self.fresh: set[WorkloadKey] = set()  # decided upon in the last cycle, nothing heard since
         self.on_cycle: list[Callable[[Before, Cycle], None]] = []
         self.submitted = 0
@@ -488,12 +493,14 @@ class Play:
 
     def cycle(self) -> Cycle:
         self.steps.append(self.now)
-        upkeep = self.engine.tend(self.now)  # no part of what is judged below
+        self.state.build_trees()
+        upkeep = tend(self.state, self.now)  # no part of what is judged below
         before = Before(self.state)
         cycle = self.engine.run_cycle(self.now)
         cycle = replace(cycle, decisions=(*upkeep, *cycle.decisions))
         check_state(self.state)
         self.cycles.append(cycle)
+        self.last_heads.update((outcome.queue, outcome) for outcome in cycle.order)
         self.fresh = {key for d in cycle.decisions for key in changed_by(d)}
         for look in self.on_cycle:
             look(before, cycle)
@@ -600,9 +607,9 @@ class Play:
         key = self._some(*HOLDING)
         if key is not None:
             pod_set = self.rng.choice(self.state.entries[key].workload.pod_sets)
-            already = self.state.entries[key].reclaimable.get(pod_set.name, 0)
+            already = self.state.entries[key].status.reclaimable.get(pod_set.name, 0)
             if already < pod_set.count:
-                counts = {**self.state.entries[key].reclaimable, pod_set.name: already + 1}
+                counts = {**self.state.entries[key].status.reclaimable, pod_set.name: already + 1}
                 self._about(key, lambda key: ev.PodsReclaimed(key, counts))
 
     def edit_workload(self) -> None:
@@ -723,9 +730,11 @@ class Before:
         self.phases = {key: entry.phase for key, entry in state.entries.items()}
         self.order_times = {key: order_time(e, state.config) for key, e in state.entries.items()}
         self.preemptors = {
-            key: (entry.queue, dict(entry.booking))
+            key: (entry.queue, dict(entry.search.claimed_usage))
             for key, entry in state.entries.items()
-            if entry.is_preemptor and entry.booking and entry.queue is not None
+            if entry.status.claim is not None
+            and entry.search.claimed_usage
+            and entry.queue is not None
         }
         self.is_stopped = {
             name for name, queue in self.picture.queues.items() if _admits_nothing(state, queue)
@@ -738,7 +747,7 @@ class Before:
 
 def order_time(entry: Entry, config: Config) -> float:
     """Queue-order time as design section 6 states it."""
-    eviction = entry.eviction
+    eviction = entry.status.eviction
     if eviction is None:
         return entry.workload.created_at
     by_reason = {
@@ -764,7 +773,7 @@ def wanted(workload: Workload, entry: Entry, *, least: bool = False) -> dict[Res
     """What a workload asks for in all, or at least, by resource."""
     total: dict[ResourceName, int] = {}
     for pod_set in workload.pod_sets:
-        count = pod_set.count - entry.reclaimable.get(pod_set.name, 0)
+        count = pod_set.count - entry.status.reclaimable.get(pod_set.name, 0)
         if least and pod_set.min_count is not None:
             count = min(count, pod_set.min_count)
         for resource, amount in pod_set.requests:
@@ -842,8 +851,9 @@ def stands(before: Before, cycle: Cycle) -> list[Stand]:
             case HeadResult.ADMITTED:
                 amounts = charged(entry)
             case HeadResult.PREEMPTING | HeadResult.PENDING_PREEMPTION:
-                assert entry.booking is not None, f"{key} preempts for nothing"
-                amounts = {cell: amount for cell, amount in entry.booking.items() if amount}
+                assert entry.search.claimed_usage is not None, f"{key} preempts for nothing"
+                claimed = entry.search.claimed_usage
+                amounts = {cell: amount for cell, amount in claimed.items() if amount}
             case HeadResult.NO_CANDIDATES:
                 is_exact = False
                 continue
@@ -1014,7 +1024,7 @@ def check_places_are_kept(before: Before, cycle: Cycle) -> None:
     for key in promised:
         entry = state.entries[key]
         queue, amounts = before.preemptors[key]
-        if queue is None or not entry.is_preemptor or entry.booking != amounts:
+        if queue is None or entry.status.claim is None or entry.search.claimed_usage != amounts:
             continue
         if any(_may_pass(before, stand.workload, key) for stand in stands(before, cycle)):
             return  # somebody of higher priority has come first, or has been promised a place

@@ -4,7 +4,7 @@ import pytest
 
 from makeway.engine.matching import Taint, Toleration
 from makeway.placement.decisions import Bind, Blocked, Cause, DomainLack, Wait, WaitReason
-from makeway.placement.model import NAME_FIELD, GangKey, NodeName, Spread, gang_unit
+from makeway.placement.model import NAME_FIELD, NodeName, Spread
 from makeway.selectors import Requirement
 from tests.placement.scenario import CPU, Cluster, bound, short
 
@@ -142,7 +142,7 @@ def test_where_a_pod_may_run(pod: dict[str, object], goes_to: str) -> None:
     assert bound(lab.place("p")) == {"p": goes_to}
 
 
-def test_each_node_says_what_it_lacks() -> None:
+def test_nodes_are_counted_by_what_they_lack() -> None:
     lab = Cluster(n1=4)
     lab.node("n2", cpu=4, taints=[Taint("gpu")])
     lab.node("n3", cpu=4, unschedulable=True)
@@ -151,14 +151,14 @@ def test_each_node_says_what_it_lacks() -> None:
     lab.gang("g", min_count=2)
     lab.members("g", 2, cpu=4)
 
-    lacks = lab.state.explain(gang_unit(GangKey("lab/g")))
-    assert [(short(lack.node), lack.cause, lack.resource, lack.missing) for lack in lacks] == [
-        ("n1", Cause.RESOURCE, "cpu", 3),
-        ("n2", Cause.TAINT, None, 0),
-        ("n3", Cause.UNSCHEDULABLE, None, 0),
+    decision = lab.place("g")
+    assert isinstance(decision, Wait)
+    assert {(short(b.example), b.cause, b.resource, b.nodes) for b in decision.blocked} == {
+        ("n1", Cause.RESOURCE, "cpu", 1),
+        ("n2", Cause.TAINT, None, 1),
+        ("n3", Cause.UNSCHEDULABLE, None, 1),
         ("n4", Cause.RESOURCE, "pods", 1),
-    ]
-    assert (lacks[0].fitting, lacks[0].fitting_after_preemption) == (0, 1)
+    }
 
 
 def test_higher_priority_is_placed_first_then_the_older() -> None:

@@ -51,7 +51,7 @@ def test_the_longest_wait_comes_with_its_reason() -> None:
     longest = as_data(result)["longestWaits"][0]
 
     assert longest["job"] == "default/late"
-    assert longest["reasons"][0]["kind"] == "Shortfall"
+    assert longest["reasons"][0]["type"] == "Shortfall"
     assert longest["reasons"][0]["cell"] == {"flavor": "a", "resource": "nvidia.com/gpu"}
 
 

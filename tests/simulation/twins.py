@@ -17,13 +17,13 @@ from tests.simulation.witness import Truth
 def differences(live: Admission, truth: Truth, configuration: Configuration) -> Iterator[str]:
     """In what a restart would see things differently; asked only while nothing is on its way."""
     ours, theirs = live.engine.state, _reborn(truth, configuration).engine.state
-    ours.settle_forest()
-    theirs.settle_forest()
+    ours.build_trees()
+    theirs.build_trees()
     if ours.entries.keys() != theirs.entries.keys():
         yield f"workloads {sorted(ours.entries.keys() ^ theirs.entries.keys())}"
         return
     for key in sorted(ours.entries):
-        mine, other = _gist(ours.status_of(key)), _gist(theirs.status_of(key))
+        mine, other = _gist(ours.entries[key].status), _gist(theirs.entries[key].status)
         for name, known in mine.items():
             if other[name] != known:
                 yield f"{key} {name}: {known} remembered, {other[name]} in the objects"
@@ -45,9 +45,9 @@ def _reborn(truth: Truth, configuration: Configuration) -> Admission:
             picture.take(resource, document)
             admission.changed(resource, key_of(document), document)
     # What documents say of pods is believed a while after a restart.
-    for key, entry in admission.engine.state.entries.items():
-        if not entry.pods_seen:
-            admission.engine.apply(PodsChanged(key, entry.pods_ready, truth.wall))
+    for known in admission.engine.view.with_unseen_pods():
+        are_ready = known.status.pods_ready
+        admission.engine.apply(PodsChanged(known.workload.key, are_ready, truth.wall))
     return admission
 
 
@@ -65,7 +65,7 @@ def _gist(status: WorkloadStatus) -> dict[str, object]:
         "requeue count": status.requeue_count,
         "backs off": status.requeue_at is not None,
         "flavors tried": [(trial.flavor, trial.exhausted_at is None) for trial in status.history],
-        "is preemptor": status.preemptor,
+        "is preemptor": status.claim is not None,
         "pods given back": {name: n for name, n in status.reclaimable.items() if n},
     }
     return gist if status.assignment is None else {**gist, "pods ready": status.pods_ready}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.times import format_span
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -34,7 +34,6 @@ from makeway.engine.decisions import (
     Wait,
     WaitingForVictims,
 )
-from makeway.engine.entry import Phase
 from makeway.engine.explain import (
     AllOf,
     AnyOf,
@@ -68,7 +67,9 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     FlavorTrial,
+    Inactive,
     LocalQueueKey,
+    Phase,
     PodSetAssignment,
     PodSetName,
     QueueName,
@@ -76,15 +77,13 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-from makeway.engine.tree import Inactive
 from makeway.translate import PODS_GONE
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
     Text,
     decision_text,
-    format_span,
-    names_text,
-    reason_text,
+    named,
+    obstacle_line,
     waiting_message,
 )
 
@@ -153,7 +152,7 @@ REASONS: list[tuple[Reason, str]] = [
 
 @pytest.mark.parametrize(("reason", "text"), REASONS, ids=lambda value: type(value).__name__)
 def test_reasons(reason: Reason, text: str) -> None:
-    assert reason_text(reason) == text
+    assert str(obstacle_line(reason)) == text
 
 
 def test_the_reasons_of_a_pod_set_make_one_message() -> None:
@@ -224,19 +223,13 @@ DECISIONS: list[tuple[Decision, Text]] = [
         ),
     ),
     (
-        Wait(
-            workload=JOB,
-            queue=QUEUE,
-            reasons=(REASONS[0][0],),
-            wake_on=frozenset({Change.FLAVOR_EDITED, Change.QUOTA_FREED}),
-        ),
+        Wait(workload=JOB, queue=QUEUE, reasons=(REASONS[0][0],)),
         Text(
             "waits",
             JOB,
             (
                 "couldn't assign flavors to pod set main:",
                 "- insufficient unused quota for cpu in flavor spot, 9 more needed",
-                "Tried again upon: quota freed or added in its cohort tree; a flavor edited",
             ),
         ),
     ),
@@ -343,7 +336,7 @@ def test_an_explanation_tells_all_that_stands_in_the_way() -> None:
         history=(FlavorTrial(SPOT, 0.0),),
     )
 
-    assert list(explanation_lines(explanation, now=30.0)) == [
+    assert list(map(str, explanation_lines(explanation, now=30.0))) == [
         "ns/job waits in ClusterQueue cq, position in queue: 1 (before it: ns/other)",
         "ClusterQueue cq is inactive: Stopped",
         "It backs off for another 1m (requeue number 3)",
@@ -409,7 +402,7 @@ def test_explanations_of_other_phases(phase: Phase, obstacle: object, lines: lis
         obstacles=(obstacle,),  # type: ignore[arg-type]
     )
 
-    assert list(explanation_lines(explanation, now=0.0)) == lines
+    assert list(map(str, explanation_lines(explanation, now=0.0))) == lines
 
 
 @pytest.mark.parametrize(
@@ -431,7 +424,7 @@ def test_spans_of_time(seconds: float, text: str) -> None:
 def test_long_lists_are_cut() -> None:
     keys = tuple(WorkloadKey(f"ns/{n}") for n in range(5))
 
-    assert names_text(keys) == "ns/0, ns/1, ns/2 and 2 more"
+    assert str(named(keys)) == "ns/0, ns/1, ns/2 and 2 more"
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,14 @@ def format_duration(seconds: float) -> str:
     if rest or not text:
         text += f"{rest:.9f}".rstrip("0").rstrip(".") + "s"
     return sign + text
+
+
+def format_span(seconds: float) -> str:
+    """`45s`, `10m`, `1h 30m`: the two largest units that are not zero."""
+    left = max(0, round(seconds))
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Mapping
 
@@ -25,8 +24,9 @@ from makeway.cli.references import HELP, Target, find_target
 from makeway.cli.spans import span_text
 from makeway.cli.standing import check_texts, short_text, standing_of, standing_without_job
 from makeway.cli.tables import add_output, print_document, print_safely
-from makeway.client import Client, NotFound
-from makeway.client.resources import EVENTS, JOBS, WORKLOADS
+from makeway.client import ApiError, Client, NotFound, Unavailable
+from makeway.client.resources import EVENTS, JOBS, LEASES, PODS, WORKLOADS
+from makeway.deploy.objects import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
 JOBS_ASKED_MAX = 30  # whose names are looked up
@@ -49,33 +49,54 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(arguments.output, document)
         else:
             names = await _jobs_in(client, document)
-            for line in document["lines"]:
-                print_safely(_with_jobs(str(line), names))
+            for pieces in document["pieces"]:
+                print_safely("".join(_shown(piece, names) for piece in pieces))
         return 0
 
     return connect.converse(arguments, story)
 
 
 async def explanation_of(client: Client, target: Target) -> Document:
-    """The server's own explanation where it has one, else what the objects tell."""
+    """The engine's own explanation where there is one, else what the objects tell."""
     events = await _events(client, target)
     if target.workload is None:
         lines = _without_workload(target.job) if target.job is not None else _pod_lines(target)
         about = target.job if target.job is not None else target.pods[0]
         return _document(about, [*lines, *_event_lines(events)])
+    name = name_of(target.workload)
     try:
-        # A subresource is addressed like a part of the name.
-        name = f"{name_of(target.workload)}/explanation"
-        document = await client.get(WORKLOADS, name, target.namespace)
+        document = await client.get(WORKLOADS, name, target.namespace, subresource="explanation")
     except NotFound:
-        document = _document(target.workload, _standing_lines(target))
-    lines = [str(line) for line in document.get("lines") or ()]
+        document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
-    lines += [text for text in check_texts(target.workload) if ": " in text]
+    checks = items_at(target.workload, "status", "admissionChecks")
+    told = [check for check in checks if text_at(check, "message")]
+    lines = check_texts({"status": {"admissionChecks": told}})
     if target.job is not None and target.workload["spec"].get("active") is False:
         lines.append(f"`makeway resume {short_text(target.job)}` lets it try again")
-    document["lines"] = [*lines, *_loss_lines(target.workload), *_event_lines(events)]
+    lines += [*_loss_lines(target.workload), *_event_lines(events)]
+    document["lines"] += lines
+    document["pieces"] += [[line] for line in lines]
     return document
+
+
+async def _from_controller(client: Client, target: Target, workload: Document) -> Document:
+    """What the leading controller of a cluster says, or at least how the Workload stands.
+
+    The API server hands the question on to a pod, for those who may use its proxy.
+    """
+    home, path = Site().namespace, f"explain/{target.namespace}/{name_of(workload)}"
+    lines = _standing_lines(target)
+    try:
+        lease = await client.get(LEASES, LEASE, home)
+        pod, _, _ = text_at(lease, "spec", "holderIdentity").partition("_")
+        return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
+    except NotFound:
+        pass  # no controller lives there
+    except (ApiError, Unavailable):
+        where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
+        lines.append(f"The controller knows more, but could not be asked: {where}")
+    return _document(workload, lines)
 
 
 # --- whose job a Workload is ---
@@ -83,8 +104,10 @@ async def explanation_of(client: Client, target: Target) -> Document:
 
 async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     """What users call the Workloads that an explanation speaks of, by key of the Workload."""
+    pieces = [piece for line in document["pieces"] for piece in line if isinstance(piece, dict)]
+    keys = dict.fromkeys(text_at(p, "key") for p in pieces if p.get("kind") == "Workload")
     found: dict[str, str] = {}
-    for key in _workloads_in(document)[:JOBS_ASKED_MAX]:
+    for key in list(keys)[:JOBS_ASKED_MAX]:
         namespace, _, name = key.partition("/")
         try:
             workload = await client.get(WORKLOADS, name, namespace)
@@ -97,21 +120,13 @@ async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     return found
 
 
-def _workloads_in(document: Document) -> list[str]:
-    helps = [key for help in items_at(document, "helps") for key in help.get("workloads") or ()]
-    holders = [text_at(holder, "workload") for holder in items_at(document, "holders")]
-    others = [*(document.get("ahead") or ()), *(document.get("wouldPreempt") or ())]
-    keys = [text_at(document, "workload"), *holders, *helps, *others]
-    return [key for key in dict.fromkeys(keys) if any(key in line for line in document["lines"])]
-
-
-def _with_jobs(line: str, names: Mapping[str, str]) -> str:
+def _shown(piece: str | Document, names: Mapping[str, str]) -> str:
     """`default/job-train-57820` becomes `job 12 train (default/job-train-57820)`."""
-    if not names:
-        return line
-    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    pattern = rf"(?<![\w./(-])({keys})(?![\w./-])"
-    return re.sub(pattern, lambda found: f"{names[found[1]]} ({found[1]})", line)
+    if isinstance(piece, str):
+        return piece
+    key = text_at(piece, "key")
+    is_job = piece.get("kind") == "Workload" and key in names
+    return f"{names[key]} ({key})" if is_job else key
 
 
 def _document(about: Document, lines: list[str]) -> Document:
@@ -121,6 +136,7 @@ def _document(about: Document, lines: list[str]) -> Document:
         "kind": "Explanation",
         "metadata": metadata,
         "lines": lines,
+        "pieces": [[line] for line in lines],
     }
 
 
@@ -209,7 +225,8 @@ COMMAND = Command(
 Tell why a job waits: what is missing in which flavor, who holds it and whether it
 could be taken back, who is ahead, and what would help. Of a job that was stopped,
 tell for whom and by which rule. Works for pods, groups of pods and Workloads without
-a Job as well.
+a Job as well. As JSON, `pieces` has the same as `lines`, with a {kind, key} wherever an
+object is spoken of.
 """,
     examples="""\
 examples:

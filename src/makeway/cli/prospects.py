@@ -25,44 +25,35 @@ from makeway.api.queueing import (
 )
 from makeway.cli.advice import Advice, Files, advice, cells_of, labels_of, namespace_in
 from makeway.engine import events as ev
-from makeway.engine.decisions import (
-    Defective,
-    ExceedsCapacity,
-    FlavorMismatch,
-    NamespaceNotAdmitted,
-    NotCovered,
-)
+from makeway.engine.decisions import NamespaceNotAdmitted
 from makeway.engine.engine import Engine
-from makeway.engine.entry import Phase
 from makeway.engine.explain import Explanation
 from makeway.engine.model import (
     CheckName,
     FlavorName,
     FlavorResource,
+    Phase,
     QueueName,
     ResourceName,
     Strategy,
     WorkloadStatus,
 )
 from makeway.engine.model import Workload as EngineWorkload
-from makeway.engine.quota import potential
 from makeway.translate import NO_TRANSFORMATIONS
+from makeway.translate.categories import category_of
 from makeway.translate.words import waiting_message
 
 NOW = 0.0
-# Reasons that no end of another workload would change.
-_FINAL = (NotCovered, FlavorMismatch, ExceedsCapacity, NamespaceNotAdmitted, Defective)
 N = TypeVar("N", LocalQueue, Workload)
 
 
 def flavors_without_quota(files: Files) -> Iterator[Advice]:
     """A flavor of a queue that has nothing in it, not even to borrow."""
-    queues = engine_of(files).state.queues
+    capacity = {queue.spec.name: queue.capacity for queue in engine_of(files).view.queues()}
     for index, queue in files.of(ClusterQueue):
-        node = queues[QueueName(queue.metadata.name)].node
         for path, flavor, quota in cells_of(queue.spec.resource_groups):
             cell = FlavorResource(FlavorName(flavor), ResourceName(quota.name))
-            if potential(node, cell) <= 0:
+            if capacity[QueueName(queue.metadata.name)][cell] <= 0:
                 problem = f"leaves nothing of {quota.name} in flavor {flavor}, not even to borrow"
                 hint = "give it quota, or a cohort that has some and a borrowingLimit above 0"
                 value = format_amount(quota.name, quota.nominal_quota)
@@ -72,9 +63,9 @@ def flavors_without_quota(files: Files) -> Iterator[Advice]:
 def quota_out_of_reach(files: Files) -> Iterator[Advice]:
     """Quota of a cohort in a flavor that no queue below lists."""
     reached: set[tuple[str, str, str]] = set()  # cohort, flavor, resource
-    queues = engine_of(files).state.queues
+    above_queue = {queue.spec.name: queue.cohorts for queue in engine_of(files).view.queues()}
     for _, queue in files.of(ClusterQueue):
-        above = [node.name for node in queues[QueueName(queue.metadata.name)].node.ancestors()]
+        above = above_queue[QueueName(queue.metadata.name)]
         for _, flavor, quota in cells_of(queue.spec.resource_groups):
             reached |= {(cohort, flavor, quota.name) for cohort in above}
     populated = {cohort for cohort, _, _ in reached}
@@ -113,7 +104,6 @@ def engine_of(files: Files) -> Engine:
                 engine.apply(ev.CheckChanged(CheckName(view.metadata.name), True))
             case _:
                 pass
-    engine.tend(NOW)
     return engine
 
 
@@ -141,7 +131,7 @@ def jobs_that_never_run(files: Files) -> Iterator[Advice]:
         reasons = [
             reason
             for reason in explanation.obstacles
-            if isinstance(reason, _FINAL)
+            if category_of(reason).is_final
             # Nobody can say which labels a namespace has that the files don't show.
             and (namespace in known or not isinstance(reason, NamespaceNotAdmitted))
         ]
@@ -156,14 +146,14 @@ def _try(engine: Engine, workload: EngineWorkload) -> Explanation:
     """What the engine says of a workload that is alone with it; no trace of it stays."""
     engine.apply(ev.WorkloadSeen(workload, WorkloadStatus()))
     engine.run_cycle(NOW)
-    explanation = engine.explain(workload.key, NOW)
+    explanation = engine.explain(workload.key)
     engine.apply(ev.WorkloadRemoved(workload.key))
     return explanation
 
 
 def _is_strict(engine: Engine, explanation: Explanation) -> bool:
-    queue = engine.state.queues.get(explanation.queue) if explanation.queue is not None else None
-    return queue is not None and queue.spec.strategy is Strategy.STRICT_FIFO
+    spec = engine.view.spec(explanation.queue) if explanation.queue is not None else None
+    return spec is not None and spec.strategy is Strategy.STRICT_FIFO
 
 
 def _workload_of(view: View) -> Workload | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from types import FrameType
 
-from makeway.api.times import DurationError, format_time, parse_duration
+from makeway.api.times import DurationError, format_span, format_time, parse_duration
 from makeway.cli.command import Command, Trouble
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
@@ -30,7 +30,7 @@ from makeway.sim.simulate import compare
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
 from makeway.translate.explanation import explanation_lines
-from makeway.translate.words import decision_text, format_span, reason_text, waiting_message
+from makeway.translate.words import decision_text, victim_line, waiting_message
 
 WIDTH = 100
 LONGEST_SHOWN = 5
@@ -113,12 +113,12 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     first, second = _simulate(arguments)
     if arguments.report:
-        page = render_page(first, second, reason_text)
+        page = render_page(first, second)
         _write(arguments.report, page)
     if arguments.jobs:
         _write(arguments.jobs, "".join(job_lines(first)))
     if arguments.output == "json":
-        print(_as_json(first, second), end="")
+        print(as_json(first) if second is None else comparison_json(first, second), end="")
     else:
         _print_tables(first, second)
         for name in arguments.explain:
@@ -127,12 +127,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
-
-
-def _as_json(first: Result, second: Result | None) -> str:
-    if second is None:
-        return as_json(first, reason_text, _decision_words)
-    return comparison_json(first, second, reason_text, _decision_words)
 
 
 def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
@@ -327,17 +321,12 @@ def _story_text(
     if isinstance(what, Incident):
         return what.what, [what.detail] if what.detail else []
     if isinstance(what, Explanation):
-        return "at the end", list(explanation_lines(what, result.end))
-    text = decision_text(what)
+        return "at the end", list(map(str, explanation_lines(what, result.end)))
     if isinstance(what, Preempt) and what.preemptor != life.key:
-        return "preempted", [d for d in text.details if d.startswith(life.key)]
+        victims = [victim for victim in what.victims if victim.workload == life.key]
+        return "preempted", [victim_line(victim, what.preemptor) for victim in victims]
+    text = decision_text(what)
     return text.verb, text.details
-
-
-def _decision_words(what: Decision | Explanation) -> str:
-    if isinstance(what, Explanation):
-        return "; ".join(explanation_lines(what, 0.0))
-    return "; ".join(decision_text(what).details)
 
 
 # --- how far it is ---

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from makeway.api.times import DurationError, parse_duration
+from makeway.api.times import DurationError, format_span, parse_duration
 from makeway.cli.command import Trouble
-
-_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def span_of(option: str, text: str) -> float:
@@ -23,12 +21,4 @@ def span_of(option: str, text: str) -> float:
 
 def span_text(seconds: float | None) -> str:
     """`45s`, `10m5s`, `1h30m`: the two largest units that are not zero; nothing for None."""
-    if seconds is None:
-        return ""
-    left = max(0, int(seconds))
-    parts = []
-    for unit, size in _UNITS:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts[:2]) or "0s"
+    return "" if seconds is None else format_span(int(seconds)).replace(" ", "")

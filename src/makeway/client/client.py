@@ -156,8 +156,11 @@ class Client:
 
     # Reading
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Document:
-        return await self._json(Call(method="GET", path=resource.path(namespace, name)))
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Document:
+        path = resource.path(namespace, name, subresource)
+        return await self._json(Call(method="GET", path=path))
 
     async def list(
         self,

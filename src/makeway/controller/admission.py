@@ -48,33 +48,33 @@ from makeway.controller.statuses import (
     FINISHED,
     PODS_READY,
     RESERVED,
-    News,
-    Told,
-    news_of,
+    Condition,
+    StatusUpdate,
     status_patch,
+    updates_of,
     waiting,
 )
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle, Deactivate, Decision, Wait
 from makeway.engine.engine import Engine
-from makeway.engine.entry import Entry, Phase
-from makeway.engine.explain import inactivity, why_in_no_queue
 from makeway.engine.model import (
+    Changes,
     CheckName,
     CheckState,
     CohortName,
     FlavorName,
     LocalQueueKey,
+    Phase,
     QueueName,
     Workload,
     WorkloadKey,
     WorkloadStatus,
 )
+from makeway.engine.view import KnownWorkload
 from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Picture, owner_of, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
-from makeway.translate.explanation import obstacle_text
 
 log = logging.getLogger("makeway.admission")
 
@@ -100,8 +100,8 @@ QUEUE_VIEWS = {
 class Observer(Protocol):
     """Somebody who looks on, to count and to time; it changes nothing."""
 
-    def hears(self, event: ev.Event) -> None:
-        """The engine is about to be told."""
+    def heard(self, event: ev.Event, changes: Changes) -> None:
+        """The engine was told, and this is what it makes of it."""
 
     def begins(self) -> None:
         """A cycle begins."""
@@ -133,7 +133,7 @@ def standing_of(status: WorkloadStatus) -> Standing:
 
 
 class _Sent(NamedTuple):
-    news: News
+    news: StatusUpdate
     standing: Standing
     revision: int  # on which the patch builds
     is_void: bool = False  # overtaken: should it fail, it is not sent again
@@ -192,9 +192,9 @@ class Admission:
         self._picture = picture
         self.observer: Observer | None = None
         self._tracks: dict[WorkloadKey, _Track] = {}
-        self._unwritten: dict[WorkloadKey, News] = {}  # decided, and nobody can see it yet
-        self._explained: dict[WorkloadKey, tuple[float, News]] = {}  # written when due
-        self._overlooked = Overlooked(self.engine.state)
+        self._unwritten: dict[WorkloadKey, StatusUpdate] = {}  # decided, and nobody can see it yet
+        self._explained: dict[WorkloadKey, tuple[float, StatusUpdate]] = {}  # written when due
+        self._overlooked = Overlooked(self.engine.view)
         self._sent: dict[WorkloadKey, _Sent] = {}  # on its way
         self._not_before: dict[WorkloadKey, float] = {}  # a write that failed is sent again then
         self._failures: dict[WorkloadKey, int] = {}  # in a row
@@ -229,10 +229,13 @@ class Admission:
             self._hear_spec(workload_of(view, self._resources, self._preemption_priority(view)))
 
     def _apply(self, event: ev.Event) -> None:
-        if self.observer is not None:
-            self.observer.hears(event)
-        self.engine.apply(event)
+        changes = self.engine.apply(event)
         self._has_news = True
+        if self.observer is not None:
+            self.observer.heard(event, changes)
+        for key, (before, after) in changes.items():
+            if before is not None and after is not None and _ours(before) != _ours(after):
+                self._tell(key, StatusUpdate())
 
     def _hear_queue_object(self, resource: Resource, key: Key, document: Document | None) -> None:
         if document is None:
@@ -255,7 +258,7 @@ class Admission:
         """The doors behind which a changed object may change something."""
         if resource == LOCAL_QUEUES:
             return [LocalQueueKey(str(key))]
-        found = self.engine.state.local_queues.values()
+        found = self.engine.view.local_queues()
         return [lq.key for lq in found if resource != QUEUES or lq.queue == key.name]
 
     def _hear_workload(self, key: Key, document: Document | None) -> None:
@@ -282,7 +285,7 @@ class Admission:
             return
         status = status_of(view)
         if track is not None and track.sign == sign:
-            self._hear_status(track, self.engine.state.entries[workload_key].workload, status, view)
+            self._hear_status(track, self.engine.view[workload_key].workload, status, view)
             return
         workload = workload_of(view, self._resources, self._preemption_priority(view))
         if track is None:
@@ -297,7 +300,7 @@ class Admission:
     def _hear_end(self, track: _Track, key: WorkloadKey) -> None:
         """Whatever else its status says counts no more."""
         track.standing = Standing(is_finished=True)
-        if self.engine.state.entries[key].phase is not Phase.FINISHED:
+        if self.engine.view[key].phase is not Phase.FINISHED:
             self._forget(key)
             self._apply(ev.WorkloadFinished(key))
 
@@ -317,7 +320,7 @@ class Admission:
                 workload = replace(workload, active=False)
             else:
                 self._giving_up.discard(workload.key)
-        if self.engine.state.entries[workload.key].workload != workload:
+        if self.engine.view[workload.key].workload != workload:
             self._apply(ev.WorkloadEdited(workload))
             self._unplaced[workload.key] = None
 
@@ -327,7 +330,7 @@ class Admission:
         key = workload.key
         before, track.standing = track.standing, standing_of(status)
         track.is_told = _is_told(view)
-        shown, decided = track.standing, standing_of(self.engine.state.status_of(key))
+        shown, decided = track.standing, standing_of(self.engine.view[key].status)
         sent = self._sent.get(key)
         if shown.is_finished:
             self._hear_end(track, key)
@@ -343,8 +346,6 @@ class Admission:
         elif shown._replace(is_evicted=False) == decided and status.eviction is not None:
             self._forget(key)
             self._apply(ev.Evicted(key, status.eviction.reason, status.eviction.at))
-            if self.engine.state.entries[key].requeue_at is not None:
-                self._tell(key, News())  # when it will be back in line is ours to write
         else:
             self._forget(key)
             self._see(workload, status)
@@ -354,34 +355,30 @@ class Admission:
         self, key: WorkloadKey, status: WorkloadStatus, view: queueing.Workload
     ) -> None:
         """What others say about a workload whose standing is agreed upon."""
-        entry = self.engine.state.entries[key]
-        if status.reclaimable != entry.reclaimable:
+        known = self.engine.view[key]
+        if status.reclaimable != known.status.reclaimable:
             self._apply(ev.PodsReclaimed(key, status.reclaimable))
         if status.assignment is None:
             return
-        if status.pods_ready != entry.pods_ready or not entry.pods_seen:
-            self._hear_pods(entry, status, view)
+        if status.pods_ready != known.status.pods_ready or not known.pods_seen:
+            self._hear_pods(known, status, view)
         for check in view.status.admission_checks:
             name, state = CheckName(check.name), CheckState(check.state)
-            if state is not entry.checks.get(name, CheckState.PENDING):
+            if state is not known.status.checks.get(name, CheckState.PENDING):
                 retry_after_s = float(check.requeue_after_seconds or 0)
                 self._apply(ev.CheckAnswered(key, name, state, retry_after_s))
 
-    def _hear_pods(self, entry: Entry, status: WorkloadStatus, view: queueing.Workload) -> None:
+    def _hear_pods(
+        self, known: KnownWorkload, status: WorkloadStatus, view: queueing.Workload
+    ) -> None:
         condition = find_condition(view.status.conditions, PODS_READY)
         since = condition.last_transition_time if condition is not None else None
-        at = entry.reserved_at if since is None else since
-        event = ev.PodsChanged(entry.workload.key, status.pods_ready, at)
-        if not entry.pods_seen and not self._are_pods_trusted:
+        at = (known.status.reserved_at or 0.0) if since is None else since
+        event = ev.PodsChanged(known.workload.key, status.pods_ready, at)
+        if not known.pods_seen and not self._are_pods_trusted:
             self._pods_told[event.key] = event
         else:
-            self._believe_pods(entry, event)
-
-    def _believe_pods(self, entry: Entry, event: ev.PodsChanged) -> None:
-        before = entry.history
-        self._apply(event)
-        if entry.history != before:
-            self._tell(event.key, News())  # that flavors are forgiven is ours to write
+            self._apply(event)
 
     def _preemption_priority(self, view: queueing.Workload) -> int | None:
         """The number of the class that an annotation names, if it may be used."""
@@ -425,7 +422,7 @@ class Admission:
         cycle = self.engine.run_cycle(now)
         if self.observer is not None:
             self.observer.ended(cycle, now)
-        log_cycle(cycle, self.engine.state.cycle)
+        log_cycle(cycle)
         return cycle
 
     def _trust_pods(self, now: float) -> None:
@@ -436,32 +433,31 @@ class Admission:
             self._pods_trusted_at = now + PODS_TRUSTED_AFTER_S
         elif self._pods_trusted_at <= now:
             self._are_pods_trusted, self._pods_trusted_at = True, None
-            for entry in list(self.engine.state.entries.values()):
-                if not entry.pods_seen:
-                    key, at = entry.workload.key, now if entry.lost_at is None else entry.lost_at
-                    known = ev.PodsChanged(key, entry.pods_ready, at)
-                    self._believe_pods(entry, self._pods_told.get(key, known))
+            for known in self.engine.view.with_unseen_pods():
+                key, lost_at = known.workload.key, known.status.pods_lost_at
+                at = now if lost_at is None else lost_at
+                as_seen_last = ev.PodsChanged(key, known.status.pods_ready, at)
+                self._apply(self._pods_told.get(key, as_seen_last))
             self._pods_told.clear()
 
     def _note(self, decision: Decision, now: float) -> None:
-        log_decision(decision, self.engine.state, now)
+        log_decision(decision, self.engine.view, now)
         if isinstance(decision, Deactivate):
             self._giving_up.add(decision.workload)
         elif isinstance(decision, Wait):
             self._tracks[decision.workload].is_turned_away = False  # the engine has looked at it
-            self._overlooked.remember(decision)
-        for key, news in news_of(decision):
+        for key, news in updates_of(decision):
             if news.is_urgent:
                 self._tell(key, news)
             else:
                 self._explain(key, news, now)
 
-    def _tell(self, key: WorkloadKey, news: News) -> None:
+    def _tell(self, key: WorkloadKey, news: StatusUpdate) -> None:
         self._explained.pop(key, None)
         known = self._unwritten.get(key)
-        self._unwritten[key] = news if known is None else known.then(news)
+        self._unwritten[key] = news if known is None else known.merged_with(news)
 
-    def _explain(self, key: WorkloadKey, news: News, now: float) -> None:
+    def _explain(self, key: WorkloadKey, news: StatusUpdate, now: float) -> None:
         if key in self._unwritten:
             self._tell(key, news)  # it goes along
             return
@@ -472,36 +468,29 @@ class Admission:
         """Tell those whom no queue will look at, a few at a time."""
         if self._stirred and not self._unplaced:
             door, _ = self._stirred.popitem()
-            entries = self.engine.state.by_local_queue.get(door, {}).values()
-            pending = [e.workload.key for e in entries if e.phase is Phase.PENDING]
-            self._unplaced.update(dict.fromkeys(pending))
+            self._unplaced.update(dict.fromkeys(self.engine.view.pending_from(door)))
         for key in list(islice(self._unplaced, PLACED_AT_ONCE_MAX)):
             del self._unplaced[key]
-            entry = self.engine.state.entries.get(key)
-            if entry is None or entry.phase is not Phase.PENDING:
+            known = self.engine.view.workload(key)
+            if known is None or known.phase is not Phase.PENDING:
                 continue
-            news = self._why_not_in_line(entry, now)
+            news = self._why_not_in_line(key, now)
             track = self._tracks[key]
             if news is not None:
                 track.is_turned_away = True
             elif track.is_turned_away:
-                news = self._overlooked.news_for(entry)
+                news = self._overlooked.update_for(key)
                 track.is_turned_away = False
             elif not track.is_told:
                 self._overlooked.add(key, now)
             if news is not None:
                 self._explain(key, news, now)
 
-    def _why_not_in_line(self, entry: Entry, now: float) -> News | None:
-        state = self.engine.state
-        queue = state.queues.get(entry.queue) if entry.queue is not None else None
-        if queue is None:
-            obstacle = why_in_no_queue(state, entry)
-        elif queue.inactive is not None:
-            obstacle = inactivity(state, queue, queue.inactive)
-        else:
+    def _why_not_in_line(self, key: WorkloadKey, now: float) -> StatusUpdate | None:
+        obstacle = self.engine.view.why_outside(key)
+        if obstacle is None:
             return None
-        return waiting((obstacle,), False, str(obstacle_text(obstacle, now)))
+        return waiting((obstacle,), False)
 
     def _plan(self, now: float) -> Plan:
         for key, (due, news) in list(islice(self._explained.items(), EXPLAINED_AT_ONCE_MAX)):
@@ -522,12 +511,12 @@ class Admission:
             writes += self._write(key, now)
         return Plan(writes, self._due_at(now))
 
-    def _is_overlooked(self, entry: Entry) -> bool:
-        key = entry.workload.key
-        if entry.phase is not Phase.PENDING or self._tracks[key].is_told:
+    def _is_overlooked(self, key: WorkloadKey) -> bool:
+        known = self.engine.view.workload(key)
+        if known is None or known.phase is not Phase.PENDING or self._tracks[key].is_told:
             return False
         is_coming = key in self._sent or key in self._explained
-        return not is_coming and self._why_not_in_line(entry, 0.0) is None
+        return not is_coming and self.engine.view.why_outside(key) is None
 
     def _due_at(self, now: float) -> float | None:
         moments = [] if self._next_at is None else [self._next_at]
@@ -547,26 +536,27 @@ class Admission:
         ]
         return min(moments, default=None)
 
-    def _is_new_to_readers(self, key: WorkloadKey, news: News) -> bool:
+    def _is_new_to_readers(self, key: WorkloadKey, news: StatusUpdate) -> bool:
         document = self._picture.get(WORKLOADS, _key(key))
-        entry = self.engine.state.entries.get(key)
-        if document is None or entry is None or entry.phase is not Phase.PENDING:
+        known = self.engine.view.workload(key)
+        if document is None or known is None or known.phase is not Phase.PENDING:
             return False
         conditions = conditions_of(document)
-        shown = {tuple(c.get(field, "") for field in Told._fields) for c in conditions}
-        return any(told.type == RESERVED and told not in shown for told in news.told)
+        shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
+        return any(told.type == RESERVED and told not in shown for told in news.conditions)
 
     def _write(self, key: WorkloadKey, now: float) -> list[Write]:
         document = self._picture.get(WORKLOADS, _key(key))
         news = self._unwritten.pop(key)
-        if document is None or key not in self.engine.state.entries:
+        known = self.engine.view.workload(key)
+        if document is None or known is None:
             return []
-        status, track = self.engine.state.status_of(key), self._tracks[key]
+        status, track = known.status, self._tracks[key]
         if key in self._giving_up and document["spec"].get("active", True):
             # First what counts: read back after a crash, it is told as an eviction at least.
             give_up: Document = {"metadata": as_seen(document), "spec": {"active": False}}
             self._unwritten[key] = news
-            self._sent[key] = _Sent(News(), track.standing, revision_of(document))
+            self._sent[key] = _Sent(StatusUpdate(), track.standing, revision_of(document))
             return [Patch(resource=WORKLOADS, key=_key(key), patch=give_up)]
         patch = status_patch(document, status, news, now, lets_go=not track.sign.has_owner)
         standing = standing_of(status)
@@ -589,7 +579,7 @@ class Admission:
             about = _reference(outcome.document)
             return [
                 Say(about=about, reason=s.reason, message=s.message, type=s.type)
-                for s in sent.news.sayings
+                for s in sent.news.events
             ]
         document = self._picture.get(WORKLOADS, write.key)
         self._fail(key, sent, outcome.error, document, now)
@@ -624,20 +614,25 @@ class Admission:
                 self._unwritten.pop(key, None)  # it builds on what is forgotten
                 return
         later = self._unwritten.get(key)
-        self._unwritten[key] = sent.news if later is None else sent.news.then(later)
+        self._unwritten[key] = sent.news if later is None else sent.news.merged_with(later)
 
     def _is_ahead(self, key: WorkloadKey) -> bool:
         """Whether the engine counts with something that the document doesn't show."""
-        shown, decided = self._tracks[key].standing, self.engine.state.status_of(key)
+        shown, decided = self._tracks[key].standing, self.engine.view[key].status
         return key in self._giving_up or shown != standing_of(decided)
 
     def _hear_again(self, key: WorkloadKey) -> None:
         """What was put off while our write was on its way."""
-        track, entry = self._tracks.get(key), self.engine.state.entries.get(key)
-        if track is None or entry is None:
+        track, known = self._tracks.get(key), self.engine.view.workload(key)
+        if track is None or known is None:
             return
-        if track.standing != standing_of(self.engine.state.status_of(key)):
+        if track.standing != standing_of(known.status):
             self._hear_workload(_key(key), self._picture.get(WORKLOADS, _key(key)))
+
+
+def _ours(status: WorkloadStatus) -> tuple[object, ...]:
+    """What nobody but us writes, besides what decisions say."""
+    return status.requeue_count, status.requeue_at, status.history
 
 
 def _is_told(view: queueing.Workload) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from makeway.controller.statuses import waiting_word
 from makeway.engine.decisions import (
     Admit,
     Cycle,
@@ -18,20 +17,21 @@ from makeway.engine.decisions import (
     StartOver,
     Wait,
 )
-from makeway.engine.model import Assignment, WorkloadKey
-from makeway.engine.state import ClusterState
+from makeway.engine.model import Assignment
+from makeway.engine.view import View
+from makeway.translate.categories import waiting_word
 
 log = logging.getLogger("makeway.admission")
 
 
-def log_cycle(cycle: Cycle, number: int) -> None:
+def log_cycle(cycle: Cycle) -> None:
     if not log.isEnabledFor(logging.INFO):
         return
     done = [decision for decision in cycle.decisions if _does_something(decision)]
     if done:
         log.info(
             "cycle=%d heads=%d admitted=%d preempting=%d evicted=%d",
-            number,
+            cycle.number,
             len(cycle.order),
             sum(isinstance(decision, Admit) for decision in done),
             sum(isinstance(decision, Preempt) for decision in done),
@@ -49,7 +49,7 @@ def _does_something(decision: Decision) -> bool:
             return True
 
 
-def log_decision(decision: Decision, state: ClusterState, now: float) -> None:
+def log_decision(decision: Decision, view: View, now: float) -> None:
     """Who waits is told at debug level: a queue that is full says so in every cycle."""
     level = logging.INFO if _does_something(decision) else logging.DEBUG
     if not log.isEnabledFor(level):
@@ -74,7 +74,7 @@ def log_decision(decision: Decision, state: ClusterState, now: float) -> None:
                 decision.queue,
                 len(decision.victims),
                 ",".join(victim.workload for victim in decision.victims),
-                _waited_s(decision.preemptor, state, now),
+                now - view[decision.preemptor].queued_at,
             )
         case Wait():
             log.log(
@@ -83,7 +83,7 @@ def log_decision(decision: Decision, state: ClusterState, now: float) -> None:
                 decision.workload,
                 decision.queue,
                 waiting_word(decision.reasons),
-                _waited_s(decision.workload, state, now),
+                now - view[decision.workload].queued_at,
             )
         case Evict() | Deactivate():
             log.log(
@@ -112,7 +112,3 @@ def log_decision(decision: Decision, state: ClusterState, now: float) -> None:
 
 def _flavors(assignment: Assignment) -> str:
     return ",".join(assignment.flavors())
-
-
-def _waited_s(workload: WorkloadKey, state: ClusterState, now: float) -> float:
-    return now - state.entries[workload].order_time

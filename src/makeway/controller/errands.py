@@ -8,7 +8,6 @@ finds in the objects what was done already.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
@@ -19,12 +18,12 @@ from makeway.controller.conditions import conditions_of, true_types, with_condit
 from makeway.plane.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
+from makeway.translate.places import Message
 
 UNSCHEDULABLE = "Unschedulable"
 FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
 PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
 NUMBERS_S = 30.0  # how long a message stays whose numbers alone have changed
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +51,12 @@ class ToTell:
 
     uid: str
     nominated: str | None  # None: waits for no place in particular
-    message: str
-    gist: str  # the message without its numbers
+    message: Message
     is_spokesman: bool = True  # of several that wait together, one has the event
     not_before: float = field(default=0.0, compare=False)  # what may pass soon is not told at once
 
 
 Errand = ToBind | ToEvict | ToTell
-
-
-def gist_of(message: str) -> str:
-    return _NUMBER.sub("#", message)
 
 
 def is_final(error: ApiError) -> bool:
@@ -75,7 +69,7 @@ class PodErrands(Reconciler):
         super().__init__()
         self._picture, self._evictions = picture, evictions
         self._errands: dict[Key, Errand] = {}
-        self._told_at: dict[Key, float] = {}
+        self._told: dict[Key, tuple[float, Message]] = {}  # when last, and what
         self._refreshing: set[Key] = set()  # will be told new numbers when it is time
 
     def give(self, key: Key, errand: Errand, now: float) -> None:
@@ -93,11 +87,11 @@ class PodErrands(Reconciler):
     def _refresh_later(self, key: Key, now: float) -> None:
         if key not in self._refreshing:
             self._refreshing.add(key)
-            self.mark_at(key, self._told_at.get(key, now) + NUMBERS_S)
+            self.mark_at(key, self._told_at(key, now) + NUMBERS_S)
 
     def drop(self, key: Key) -> None:
         self._errands.pop(key, None)
-        self._told_at.pop(key, None)
+        self._told.pop(key, None)
         self._refreshing.discard(key)
 
     def of(self, key: Key) -> Errand | None:
@@ -146,26 +140,36 @@ class PodErrands(Reconciler):
         status = pod.get("status") or {}
         conditions = conditions_of(pod)
         told = _message_of(conditions)
-        is_new = told is None or gist_of(told) != errand.gist
+        message = errand.message
+        is_new = told != message.text and not self._has_told(key, told, message.gist)
         is_moved = (status.get("nominatedNodeName") or None) != errand.nominated
         if not is_new and not is_moved:
-            if told == errand.message:
+            if told == message.text:
+                self._told.setdefault(key, (now, message))
                 return NOTHING
-            if now < self._told_at.get(key, 0.0) + NUMBERS_S:
+            if now < self._told_at(key, 0.0) + NUMBERS_S:
                 self._refresh_later(key, now)
                 return NOTHING
-        self._told_at[key] = now
+        self._told[key] = now, message
         changes = {
             "nominatedNodeName": errand.nominated,
             "conditions": with_condition(
-                conditions, "PodScheduled", "False", UNSCHEDULABLE, errand.message, now
+                conditions, "PodScheduled", "False", UNSCHEDULABLE, message.text, now
             ),
         }
         patch = status_patch(PODS, pod, changes)
         if not is_new or not errand.is_spokesman:
             return _plan(patch)
-        event = Say(about=pod, reason=FAILED_SCHEDULING, message=errand.message, type="Warning")
+        event = Say(about=pod, reason=FAILED_SCHEDULING, message=message.text, type="Warning")
         return _plan(replace(patch, then=(event,)))
+
+    def _told_at(self, key: Key, default: float) -> float:
+        return self._told[key][0] if key in self._told else default
+
+    def _has_told(self, key: Key, shown: str | None, gist: str) -> bool:
+        """Whether what the pod shows is what we told it last, and of this gist."""
+        _, last = self._told.get(key, (0.0, None))
+        return last is not None and (last.text, last.gist) == (shown, gist)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         key = write.key
@@ -244,7 +248,9 @@ class WorkloadEvictions(Reconciler):
 
 
 def _is_same_but_numbers(errand: Errand, known: ToTell) -> TypeGuard[ToTell]:
-    return isinstance(errand, ToTell) and replace(known, message=errand.message) == errand
+    if not isinstance(errand, ToTell) or errand.message.gist != known.message.gist:
+        return False
+    return replace(known, message=errand.message) == errand
 
 
 def _is_over(errand: Errand, pod: Document) -> bool:

@@ -27,6 +27,7 @@ from makeway.placement.model import PodKey
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, status_patch
+from makeway.translate import messages
 from makeway.translate.placement import ENDED, not_matching_condition, own_gang_of
 
 
@@ -163,7 +164,7 @@ class GangStatuses(Reconciler):
         if INITIALLY_SCHEDULED in true_types(conditions):
             return conditions
         if bound >= (1 if gang is None else gang.min_count):
-            message = f"{bound} pods have a node"
+            message = messages.PODS_HAVE_NODES.format(bound)
             return with_condition(
                 conditions, INITIALLY_SCHEDULED, "True", "Scheduled", message, now
             )
@@ -191,7 +192,10 @@ def _put_numbers(status: Document, priorities: Priorities | None) -> None:
 
 def _with_resolution(conditions: list[Document], resolved: Resolved, now: float) -> list[Document]:
     condition = Condition(
-        type=PRIORITY_RESOLVED, status="True", reason="Resolved", message="The classes are known"
+        type=PRIORITY_RESOLVED,
+        status="True",
+        reason="Resolved",
+        message=messages.CLASSES_KNOWN,
     )
     if resolved.errors:
         condition = Condition(

@@ -7,18 +7,21 @@ only where several LocalQueues lead to one ClusterQueue.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from math import nan
 
 from makeway.api.quantity import in_units
 from makeway.controller import metric_families as families
 from makeway.controller.series import Readings
-from makeway.engine.entry import Entry
-from makeway.engine.fairness import share_of
-from makeway.engine.model import FlavorResource, LocalQueue, LocalQueueKey, QueueName, StopPolicy
-from makeway.engine.quota import Node
-from makeway.engine.state import ClusterState
-from makeway.engine.tree import Inactive, QueueState, Tree, quotas_of
+from makeway.engine.model import (
+    Amounts,
+    FlavorResource,
+    Inactive,
+    LocalQueue,
+    LocalQueueKey,
+    QueueName,
+    StopPolicy,
+)
+from makeway.engine.view import KnownCohort, KnownQueue, KnownWorkload, View
 
 ACTIVE, INADMISSIBLE = "active", "inadmissible"
 QUEUE_STATUSES = ("pending", "active", "terminating")
@@ -31,56 +34,51 @@ def local_queue_values(key: LocalQueueKey) -> tuple[str, str]:
 
 
 class Gauges:
-    """One look at the picture; made anew for every scrape."""
+    """One look at the engine; made anew for every scrape."""
 
-    def __init__(self, state: ClusterState, role: str) -> None:
-        state.settle_forest()
-        self._state = state
+    def __init__(self, view: View, role: str) -> None:
+        self._view = view
         self._readings = Readings((role,))
         self._add = self._readings.add
-        self._doors: dict[QueueName, list[LocalQueue]] = {}
-        for local_queue in state.local_queues.values():
-            self._doors.setdefault(local_queue.queue, []).append(local_queue)
+        self._local_queues: dict[QueueName, list[LocalQueue]] = {}
+        for local_queue in view.local_queues():
+            self._local_queues.setdefault(local_queue.queue, []).append(local_queue)
 
     def text(self) -> str:
-        for tree in self._state.trees:
-            admitted = {queue.node.index: self._queue(queue) for queue in tree.queues}
-            self._cohorts(tree, admitted)
-        for local_queue in self._state.local_queues.values():
-            self._local_status(local_queue)
+        active = {queue.spec.name for queue in self._view.queues() if self._queue(queue)}
+        for cohort in self._view.cohorts():
+            self._cohort(cohort)
+        for local_queue in self._view.local_queues():
+            self._local_status(local_queue, local_queue.queue in active)
         return self._readings.text()
 
     # --- ClusterQueues ---
 
-    def _queue(self, queue: QueueState) -> int:
-        """Tell everything about a queue; returns how many of its holders are admitted."""
+    def _queue(self, queue: KnownQueue) -> bool:
+        """Tell everything about a queue; returns whether it is active."""
         name = queue.spec.name
-        active, parked = queue.pending.counts()
-        if queue.inactive is not None:
-            active, parked = 0, active + parked
-        self._add(families.PENDING, active, name, ACTIVE)
-        self._add(families.PENDING, parked, name, INADMISSIBLE)
-        holders = [order[5] for order in queue.holders]
-        reserved = [entry for entry in holders if entry.admitted_at is None]
-        admitted = len(holders) - len(reserved)
-        self._add(families.RESERVING_ACTIVE, len(holders), name)
-        self._add(families.ADMITTED_ACTIVE, admitted, name)
-        status = "active" if queue.inactive is None else "pending"
-        if queue.inactive is Inactive.TERMINATING:
+        self._add(families.PENDING, queue.in_line, name, ACTIVE)
+        self._add(families.PENDING, queue.parked, name, INADMISSIBLE)
+        reserved = [holder for holder in queue.holders if holder.status.admitted_at is None]
+        self._add(families.RESERVING_ACTIVE, len(queue.holders), name)
+        self._add(families.ADMITTED_ACTIVE, len(queue.holders) - len(reserved), name)
+        is_active = queue.inactive is None
+        status = "active" if is_active else "pending"
+        if queue.inactive is not None and queue.inactive.why is Inactive.TERMINATING:
             status = "terminating"
         for known in QUEUE_STATUSES:
             self._add(families.QUEUE_STATUS, known == status, name, known)
-        parent, root = _parent_and_root(queue.node)
+        parent, root = _parent_and_root(queue.cohorts)
         self._add(families.QUEUE_INFO, 1, name, parent, root)
-        if self._state.config.fair_sharing:
-            self._add(families.QUEUE_SHARE, _share(queue.node, queue.tree), name, parent)
+        if self._view.is_fair_sharing:
+            self._add(families.QUEUE_SHARE, _share(queue.share), name, parent)
         self._quotas(queue, parent, _charged(reserved))
-        self._behind_doors(queue, (active, parked), holders)
-        return admitted
+        self._of_local_queues(queue)
+        return is_active
 
-    def _quotas(self, queue: QueueState, cohort: str, unused: Mapping[FlavorResource, int]) -> None:
+    def _quotas(self, queue: KnownQueue, cohort: str, unused: Amounts) -> None:
         """`unused`: what those are charged who are not admitted yet."""
-        for cell, quota in quotas_of(queue.spec).items():
+        for cell, quota in queue.quotas.items():
             values = (cohort, queue.spec.name, *cell)
             used = queue.used.get(cell, 0)
             for family, amount in (
@@ -95,94 +93,74 @@ class Gauges:
 
     # --- LocalQueues ---
 
-    def _behind_doors(
-        self, queue: QueueState, waiting: tuple[int, int], holders: list[Entry]
-    ) -> None:
+    def _of_local_queues(self, queue: KnownQueue) -> None:
         """The same for each LocalQueue that leads to a queue."""
-        doors = self._doors.get(queue.spec.name, [])
-        counts = {doors[0].key: waiting} if len(doors) == 1 else _waiting_by_door(queue)
-        held: dict[LocalQueueKey, list[Entry]] = {door.key: [] for door in doors}
-        for entry in holders:
-            if entry.workload.local_queue in held:
-                held[entry.workload.local_queue].append(entry)
-        for key, entries in held.items():
+        local_queues = self._local_queues.get(queue.spec.name, [])
+        if len(local_queues) == 1:
+            counts = {local_queues[0].key: (queue.in_line, queue.parked)}
+        else:
+            counts = self._waiting_by_local_queue(queue)
+        held: dict[LocalQueueKey, list[KnownWorkload]] = {lq.key: [] for lq in local_queues}
+        for holder in queue.holders:
+            if holder.workload.local_queue in held:
+                held[holder.workload.local_queue].append(holder)
+        for key, holders in held.items():
             values = local_queue_values(key)
-            active, parked = counts.get(key, (0, 0))
-            self._add(families.LOCAL_PENDING, active, *values, ACTIVE)
+            in_line, parked = counts.get(key, (0, 0))
+            self._add(families.LOCAL_PENDING, in_line, *values, ACTIVE)
             self._add(families.LOCAL_PENDING, parked, *values, INADMISSIBLE)
-            reserved = [entry for entry in entries if entry.admitted_at is None]
-            self._add(families.LOCAL_RESERVING_ACTIVE, len(entries), *values)
-            self._add(families.LOCAL_ADMITTED_ACTIVE, len(entries) - len(reserved), *values)
-            is_whole = len(entries) == len(holders)
-            charged = queue.used if is_whole else _charged(entries)
+            reserved = [holder for holder in holders if holder.status.admitted_at is None]
+            self._add(families.LOCAL_RESERVING_ACTIVE, len(holders), *values)
+            self._add(families.LOCAL_ADMITTED_ACTIVE, len(holders) - len(reserved), *values)
+            is_whole = len(holders) == len(queue.holders)
+            charged = queue.used if is_whole else _charged(holders)
             unused = _charged(reserved)
-            for cell in quotas_of(queue.spec):
+            for cell in queue.quotas:
                 amount, used = charged.get(cell, 0), charged.get(cell, 0) - unused.get(cell, 0)
                 resource = cell.resource
                 self._add(families.LOCAL_RESERVATION, in_units(resource, amount), *values, *cell)
                 self._add(families.LOCAL_USAGE, in_units(resource, used), *values, *cell)
 
-    def _local_status(self, local_queue: LocalQueue) -> None:
-        queue = self._state.queues.get(local_queue.queue)
-        is_stopped = local_queue.stop_policy is not StopPolicy.NONE
-        is_active = queue is not None and queue.inactive is None and not is_stopped
+    def _waiting_by_local_queue(self, queue: KnownQueue) -> dict[LocalQueueKey, tuple[int, int]]:
+        """Who is in line and who is parked."""
+        counts = self._view.waiting_by_local_queue(queue.spec.name)
+        if queue.inactive is None:
+            return counts
+        return {key: (0, in_line + parked) for key, (in_line, parked) in counts.items()}
+
+    def _local_status(self, local_queue: LocalQueue, is_queue_active: bool) -> None:
+        is_active = is_queue_active and local_queue.stop_policy is StopPolicy.NONE
         for known in ("True", "False", "Unknown"):
             values = local_queue_values(local_queue.key)
             self._add(families.LOCAL_STATUS, known == str(is_active), *values, known)
 
     # --- cohorts ---
 
-    def _cohorts(self, tree: Tree, admitted: dict[int, int]) -> None:
-        """`admitted`: workloads, by index of the queue's node."""
-        charged: list[Counter[FlavorResource]] = [Counter() for _ in tree.nodes]
-        for node in reversed(tree.nodes):  # children come before their parents
-            queue = tree.queue_at[node.index]
-            if queue is not None:
-                charged[node.index].update(queue.used)
-            else:
-                self._cohort(node, tree, charged[node.index], admitted.get(node.index, 0))
-            if node.parent is not None:
-                above = node.parent.index
-                charged[above].update(charged[node.index])
-                admitted[above] = admitted.get(above, 0) + admitted.get(node.index, 0)
-
-    def _cohort(
-        self, node: Node, tree: Tree, charged: Counter[FlavorResource], admitted: int
-    ) -> None:
-        parent, root = _parent_and_root(node)
-        self._add(families.COHORT_INFO, 1, node.name, parent, root or node.name)
-        self._add(families.COHORT_ADMITTED_ACTIVE, admitted, node.name)
-        if self._state.config.fair_sharing:
-            self._add(families.COHORT_SHARE, _share(node, tree), node.name)
-        for cell, quota in node.subtree.items():
-            values = (node.name, *cell)
+    def _cohort(self, cohort: KnownCohort) -> None:
+        name = cohort.name
+        parent, root = _parent_and_root(cohort.cohorts)
+        self._add(families.COHORT_INFO, 1, name, parent, root or name)
+        self._add(families.COHORT_ADMITTED_ACTIVE, cohort.admitted, name)
+        if self._view.is_fair_sharing:
+            self._add(families.COHORT_SHARE, _share(cohort.share), name)
+        for cell, quota in cohort.quota.items():
+            values = (name, *cell)
             self._add(families.COHORT_QUOTA, in_units(cell.resource, quota), *values)
-            amount = in_units(cell.resource, charged[cell])
+            amount = in_units(cell.resource, cohort.used.get(cell, 0))
             self._add(families.COHORT_RESERVATIONS, amount, *values)
 
 
-def _parent_and_root(node: Node) -> tuple[str, str]:
+def _parent_and_root(cohorts: tuple[str, ...]) -> tuple[str, str]:
     """The nearest cohort above and the topmost; empty where there is none."""
-    names = [cohort.name for cohort in node.ancestors()]
-    return (names[0], names[-1]) if names else ("", "")
+    return (cohorts[0], cohorts[-1]) if cohorts else ("", "")
 
 
-def _share(node: Node, tree: Tree) -> float:
-    share = share_of(node, tree.snapshot).share
-    return nan if share.is_infinite else share.value
+def _share(share: float | None) -> float:
+    return nan if share is None else share
 
 
-def _charged(entries: list[Entry]) -> dict[FlavorResource, int]:
-    total: dict[FlavorResource, int] = {}
-    for entry in entries:
-        for cell, amount in entry.usage.items():
-            total[cell] = total.get(cell, 0) + amount
+def _charged(holders: list[KnownWorkload]) -> Counter[FlavorResource]:
+    total: Counter[FlavorResource] = Counter()
+    for holder in holders:
+        total.update(holder.charged)
     return total
-
-
-def _waiting_by_door(queue: QueueState) -> dict[LocalQueueKey, tuple[int, int]]:
-    """Who is in line and who is parked, by LocalQueue."""
-    counts = queue.pending.counts_by_local_queue()
-    if queue.inactive is None:
-        return counts
-    return {key: (0, active + parked) for key, (active, parked) in counts.items()}

@@ -25,7 +25,7 @@ class InUse(Reconciler):
     def __init__(self, picture: Picture, engine: Engine, kind: Resource) -> None:
         super().__init__()
         assert kind in (FLAVORS, QUEUES), kind
-        self._picture, self._engine, self._kind = picture, engine, kind
+        self._picture, self._view, self._kind = picture, engine.view, kind
         # Nothing is let go before everybody who may use it was listed.
         self.resources: tuple[Resource, ...] = tuple(dict.fromkeys((kind, QUEUES, WORKLOADS)))
 
@@ -52,13 +52,11 @@ class InUse(Reconciler):
         return Patch(resource=self._kind, key=key, patch={"metadata": metadata})
 
     def _is_used(self, name: str) -> bool:
-        queues = self._engine.state.queues
         if self._kind == QUEUES:
-            queue = queues.get(QueueName(name))
-            return queue is not None and bool(queue.holders)
+            return self._view.is_held(QueueName(name))
         return any(
             quotas.flavor == name
-            for queue in queues.values()
-            for group in queue.spec.groups
+            for spec in self._view.specs()
+            for group in spec.groups
             for quotas in group.flavors
         )

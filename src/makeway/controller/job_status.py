@@ -19,13 +19,11 @@ from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released
 from makeway.controller.workload_writes import workload_patch
 from makeway.plane.writes import Patch, status_patch
+from makeway.translate import messages
 
 TIME_IS_UP = "MaximumExecutionTimeExceeded"
 TO_DEACTIVATE = "DeactivationTarget"
 _ENDS = {"Complete": "Succeeded", "Failed": "Failed"}
-_NOT_READY = "Not all pods are ready or succeeded"
-_READY = "All pods are ready or succeeded"
-_LOST = "Pods that were ready no longer are"
 
 
 class Draft:
@@ -71,8 +69,7 @@ class Draft:
         if texts:
             self.set("UnsupportedField", "True", "UnsupportedField", "; ".join(texts))
         elif is_true(self.workload.status.conditions, "UnsupportedField"):
-            message = "Nothing is asked for that Makeway lacks"
-            self.set("UnsupportedField", "False", "Supported", message)
+            self.set("UnsupportedField", "False", "Supported", messages.ALL_SUPPORTED)
 
     def note_reclaimable(self, counts: Mapping[str, int]) -> None:
         """Succeeded pods that nobody replaces give their quota back; counted by pod set."""
@@ -97,11 +94,11 @@ class Draft:
         if are_ready:
             if before is None or before.status != "True":
                 reason = "Recovered" if have_been_ready else "Started"
-                self.set("PodsReady", "True", reason, _READY)
+                self.set("PodsReady", "True", reason, messages.READY)
         elif have_been_ready:
-            self.set("PodsReady", "False", "WaitForRecovery", _LOST)
+            self.set("PodsReady", "False", "WaitForRecovery", messages.NO_LONGER_READY)
         else:
-            self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
+            self.set("PodsReady", "False", "WaitForStart", messages.NOT_READY)
 
     def finish(self, reason: str, message: str) -> None:
         self.set("Finished", "True", reason, message)
@@ -112,7 +109,7 @@ class Draft:
         self._fields["accumulatedPastExecutionTimeSeconds"] = self._time_spent()
         self._conditions = released(self._conditions, self._now)
         if find_condition(self.workload.status.conditions, "PodsReady") is not None:
-            self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
+            self.set("PodsReady", "False", "WaitForStart", messages.NOT_READY)
         if not self.workload.spec.active:
             self._conditions = without_condition(self._conditions, TO_DEACTIVATE)
 
@@ -135,8 +132,7 @@ class Draft:
         left_s = limit_s - spent_s(self.workload, self._now)
         if left_s > 0:
             return self._now + left_s
-        message = f"It was admitted for longer than the {limit_s} s that it may be"
-        self.set(TO_DEACTIVATE, "True", TIME_IS_UP, message)
+        self.set(TO_DEACTIVATE, "True", TIME_IS_UP, messages.TIME_IS_UP.format(limit_s))
         return None
 
 

@@ -26,7 +26,7 @@ from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.client.resources import WORKLOADS
 from makeway.controller.job_priorities import Missing, Priority
-from makeway.translate import constraints_of
+from makeway.translate import constraints_of, messages
 
 POD_SET_NAME = "main"
 NAME_MAX = 63
@@ -188,7 +188,7 @@ def stop_of(workload: Workload) -> tuple[str, str] | None:
     if evicted is not None and evicted.status == "True":
         return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
     if not workload.spec.active:
-        return "WorkloadDeactivated", "The workload is deactivated"
+        return "WorkloadDeactivated", messages.DEACTIVATED
     return None
 
 

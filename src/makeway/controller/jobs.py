@@ -62,6 +62,7 @@ from makeway.controller.workload_writes import deletion, without_finalizer, work
 from makeway.plane.parts import NOTHING, Plan
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, Patch, Say, Write
+from makeway.translate import messages
 
 
 class Pair(NamedTuple):
@@ -135,7 +136,7 @@ class Jobs(WorkloadKeeper):
         job, workload = pair.job, pair.workload
         ending = ending_of(job)
         if is_true(workload.status.conditions, "Finished"):
-            message = "Its Workload was declared finished; it holds no quota"
+            message = messages.WORKLOAD_FINISHED
             stop = _suspend(job, pair.about, "Stopped", message) if ending is None else ()
             return Plan([*stop, *without_finalizer(WORKLOADS, pair.document, IN_USE)])
         draft = Draft(pair.document, workload, now)
@@ -150,8 +151,7 @@ class Jobs(WorkloadKeeper):
         if not may_run(workload):
             writes += _stop(pair, draft)
         elif _is_resized(pair):
-            message = "The Job no longer asks for what it was admitted with"
-            stop = _suspend(job, pair.about, "Stopped", message)
+            stop = _suspend(job, pair.about, "Stopped", messages.JOB_CHANGED)
             return Plan([*stop, deletion(WORKLOADS, pair.document)])
         elif job.spec.suspend:
             writes += self._start(pair, draft)
@@ -205,7 +205,7 @@ class Jobs(WorkloadKeeper):
         job, workload, wanted = pair.job, pair.workload, pair.wanted
         sayings: Sequence[Write] = ()
         if holds_quota(workload) and wanted.queue != workload.spec.queue_name:
-            message = f"It stays in LocalQueue {workload.spec.queue_name} while it holds its quota"
+            message = messages.STAYS_IN.format(workload.spec.queue_name)
             sayings = self.note(pair.key, pair.about, "QueueChangePending", message)
         dressed = is_dressed(job, workload)  # so it isn't what its user wrote
         if job.spec.suspend and dressed:
@@ -299,7 +299,7 @@ def _leave(pair: Pair) -> Sequence[Write]:
     """Somebody has deleted the Workload: stop its Job, and let it go when that has stopped."""
     job = pair.job
     if not job.spec.suspend and holds_quota(pair.workload):
-        return _suspend(job, pair.about, "Stopped", "Its Workload was deleted")
+        return _suspend(job, pair.about, "Stopped", messages.WORKLOAD_DELETED)
     if holds_quota(pair.workload) and not is_at_rest(job, has_pods=pair.has_pods):
         return ()
     if job.spec.suspend and is_dressed(job, pair.workload):
@@ -308,7 +308,7 @@ def _leave(pair: Pair) -> Sequence[Write]:
 
 
 def _hold_back(job: Job, about: Document, queue: str) -> Sequence[Write]:
-    return _suspend(job, about, "Suspended", f"Held back until LocalQueue {queue} admits it")
+    return _suspend(job, about, "Suspended", messages.HELD_BACK.format(queue))
 
 
 def _suspend(job: Job, about: Document, reason: str, message: str) -> Sequence[Write]:

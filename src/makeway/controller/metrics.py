@@ -36,13 +36,20 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.entry import Entry, Phase
-from makeway.engine.model import EvictionReason, LocalQueueKey, QueueName, WorkloadKey
+from makeway.engine.model import (
+    Changes,
+    EvictionReason,
+    Phase,
+    QueueName,
+    StatusChange,
+    WorkloadKey,
+)
 from makeway.plane.loop import Loop
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 
 Clock = Callable[[], float]
+NO_CHANGE = StatusChange(None, None)
 
 
 class _Place(NamedTuple):
@@ -87,7 +94,7 @@ class Metrics:
         role: str = "leader",
         timer: Clock = time.perf_counter,
     ) -> None:
-        self._state, self._picture = engine.state, picture
+        self._view, self._picture = engine.view, picture
         self._clock, self._timer = clock, timer
         self._role = role
         self._began_at = 0.0  # the cycle that runs; by the timer
@@ -151,49 +158,49 @@ class Metrics:
 
     # What the engine is told
 
-    def hears(self, event: ev.Event) -> None:
-        """Something is about to change; the engine still knows the workload as it was."""
+    def heard(self, event: ev.Event, changes: Changes) -> None:
+        """Something has happened, and this is what the engine makes of it."""
         hearer = self._hearers.get(type(event))
         if hearer is not None:
-            hearer(event)
+            hearer(event, changes)
 
-    def _hear_end(self, event: ev.WorkloadFinished) -> None:
-        entry = self._state.entries.get(event.key)
-        if entry is None or entry.phase is Phase.FINISHED:
+    def _hear_end(self, event: ev.WorkloadFinished, changes: Changes) -> None:
+        before, _ = changes.get(event.key, NO_CHANGE)
+        if before is None or before.finished:
             return
-        place = self._place(entry)
+        place = self._place(event.key, before.queue)
         self._finished.add(place)
-        if entry.admitted_at is not None:
-            self._execution.observe(self._clock() - entry.admitted_at, place)
+        if before.admitted_at is not None:
+            self._execution.observe(self._clock() - before.admitted_at, place)
 
-    def _hear_pods(self, event: ev.PodsChanged) -> None:
-        entry = self._state.entries.get(event.key)
-        if entry is None or not event.are_ready or entry.pods_ready or entry.lost_at is not None:
+    def _hear_pods(self, event: ev.PodsChanged, changes: Changes) -> None:
+        before, after = changes.get(event.key, NO_CHANGE)
+        if before is None or after is None or not after.pods_ready:
             return
-        if entry.phase is Phase.ADMITTED and entry.admitted_at is not None:
-            place = self._place(entry)
-            self._ready_wait.observe(event.at - entry.order_time, place)
-            self._admitted_until_ready.observe(event.at - entry.admitted_at, place)
+        is_first_time = not before.pods_ready and before.pods_lost_at is None
+        if is_first_time and before.admitted_at is not None and before.eviction is None:
+            place = self._place(event.key, before.queue)
+            self._ready_wait.observe(event.at - self._view[event.key].queued_at, place)
+            self._admitted_until_ready.observe(event.at - before.admitted_at, place)
 
-    def _hear_eviction(self, event: ev.Evicted) -> None:
-        entry = self._state.entries.get(event.key)
-        if entry is not None and entry.phase in (Phase.RESERVED, Phase.ADMITTED):
-            self._count_eviction(entry, event.reason.value, event.reason.value, event.at)
+    def _hear_eviction(self, event: ev.Evicted, changes: Changes) -> None:
+        if event.key in changes:
+            self._count_eviction(event.key, event.reason.value, event.reason.value, event.at)
 
-    def _hear_release(self, event: ev.PodsGone) -> None:
-        entry = self._state.entries.get(event.key)
-        if entry is None or entry.phase is not Phase.EVICTING or entry.eviction is None:
+    def _hear_release(self, event: ev.PodsGone, changes: Changes) -> None:
+        before, _ = changes.get(event.key, NO_CHANGE)
+        if before is None or before.eviction is None:
             return
-        seconds = self._clock() - entry.eviction.at
-        reason = entry.eviction.reason.value
-        self._eviction_latency.observe(seconds, entry.queue or "", reason)
+        seconds = self._clock() - before.eviction.at
+        reason = before.eviction.reason.value
+        self._eviction_latency.observe(seconds, before.queue or "", reason)
 
-    def _hear_queue_gone(self, event: ev.QueueRemoved) -> None:
+    def _hear_queue_gone(self, event: ev.QueueRemoved, _: Changes) -> None:
         self._skips.pop(event.name, None)
         for series in self._of_queues:
             series.forget((event.name,))
 
-    def _hear_local_queue_gone(self, event: ev.LocalQueueRemoved) -> None:
+    def _hear_local_queue_gone(self, event: ev.LocalQueueRemoved, _: Changes) -> None:
         for series in self._of_local_queues:
             series.forget(local_queue_values(event.key))
 
@@ -216,12 +223,12 @@ class Metrics:
                 if head.mode is HeadMode.PREEMPT and head.result is HeadResult.SKIPPED:
                     self._skips[head.queue] += 1
         for decision in cycle.decisions:
-            self.decided(decision, now)
+            self._decided(decision, cycle.changes, now)
 
-    def decided(self, decision: Decision, now: float) -> None:
+    def _decided(self, decision: Decision, changes: Changes, now: float) -> None:
         match decision:
             case Admit():
-                self._count_admission(decision)
+                self._count_admission(decision, changes[decision.workload])
             case Reserve():
                 self._count_reservation(decision.workload, decision.waited_s)
             case Preempt():
@@ -229,44 +236,42 @@ class Metrics:
                     if victim.is_new:
                         self._preempted.add(decision.queue, victim.rule.value)
                         preempted = EvictionReason.PREEMPTED.value
-                        entry = self._state.entries[victim.workload]
-                        self._count_eviction(entry, preempted, preempted, now)
+                        self._count_eviction(victim.workload, preempted, preempted, now)
             case Evict():
-                entry = self._state.entries[decision.workload]
-                self._count_eviction(entry, decision.reason.value, decision.reason.value, now)
+                reason = decision.reason.value
+                self._count_eviction(decision.workload, reason, reason, now)
             case Deactivate():
-                entry = self._state.entries[decision.workload]
-                if entry.phase is Phase.EVICTING:  # else it waited, and nothing was stopped
+                # One that waited is not stopped by it.
+                if self._view[decision.workload].phase is Phase.EVICTING:
                     reason = EvictionReason.DEACTIVATED.value
-                    self._count_eviction(entry, reason, decision.reason.value, now)
+                    self._count_eviction(decision.workload, reason, decision.reason.value, now)
             case Wait() | Requeue() | StartOver():
                 pass
             case _:
                 assert_never(decision)
 
     def _count_reservation(self, workload: WorkloadKey, waited_s: float) -> None:
-        place = self._place(self._state.entries[workload])
+        place = self._place(workload)
         self._reserved.add(place)
         self._reserved_wait.observe(waited_s, place)
 
-    def _count_admission(self, decision: Admit) -> None:
-        entry = self._state.entries[decision.workload]
-        place = self._place(entry)
-        if entry.before is not None and entry.before.phase is Phase.RESERVED:
+    def _count_admission(self, decision: Admit, change: StatusChange) -> None:
+        place = self._place(decision.workload)
+        if change.before is not None and change.before.assignment is not None:
             self._checks_wait.observe(decision.checked_s, place)
         else:
             self._reserved.add(place)
             self._reserved_wait.observe(decision.waited_s, place)
         self._admitted.add(place)
         self._admitted_wait.observe(decision.waited_s, place)
-        for cohort in self._state.queues[decision.queue].node.ancestors():
-            self._cohort_admitted.add(cohort.name, place.priority_class)
+        for cohort in self._view.cohorts_above(decision.queue):
+            self._cohort_admitted.add(cohort, place.priority_class)
 
-    def _count_eviction(self, entry: Entry, reason: str, told: str, now: float) -> None:
+    def _count_eviction(self, key: WorkloadKey, reason: str, told: str, now: float) -> None:
         """`told`: the reason as it stands in the workload's own count of its evictions."""
         cause = told.removeprefix("DeactivatedDueTo") if told != reason else ""
-        document = self._document(entry.workload.key)
-        place = self._place(entry, document)
+        document = self._document(key)
+        place = self._place(key, document=document)
         self._evicted.add(place, reason, cause)
         if not _was_evicted(document, told):
             self._evicted_once.add(place.queue, reason, cause, place.priority_class)
@@ -280,20 +285,23 @@ class Metrics:
         namespace, _, name = key.partition("/")
         return self._picture.get(WORKLOADS, Key(namespace, name)) or {}
 
-    def _place(self, entry: Entry, document: Document | None = None) -> _Place:
-        workload = entry.workload
+    def _place(
+        self,
+        key: WorkloadKey,
+        queue: QueueName | None = None,  # None: where it waits or holds quota now
+        document: Document | None = None,
+    ) -> _Place:
+        known = self._view[key]
+        local_queue = self._view.local_queue(known.workload.local_queue)
+        behind = local_queue.queue if local_queue is not None else ""
         if document is None:
-            document = self._document(workload.key)
+            document = self._document(key)
         named = (document.get("spec") or {}).get("priorityClassRef") or {}
         return _Place(
-            entry.queue or self._queue_behind(workload.local_queue),
-            local_queue_values(workload.local_queue),
+            queue or known.queue or behind,
+            local_queue_values(known.workload.local_queue),
             named.get("name") or "",
         )
-
-    def _queue_behind(self, key: LocalQueueKey) -> str:
-        local_queue = self._state.local_queues.get(key)
-        return local_queue.queue if local_queue is not None else ""
 
     # What is shown
 
@@ -304,7 +312,7 @@ class Metrics:
             (
                 *(one.text() for one in series),
                 self._cycles().text(),
-                Gauges(self._state, self._role).text(),
+                Gauges(self._view, self._role).text(),
                 self._health().text(),
             )
         )

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from weakref import WeakKeyDictionary
 
-from makeway.controller.statuses import News, waiting
-from makeway.engine.decisions import Reason, Wait
-from makeway.engine.entry import Entry, Shape
-from makeway.engine.model import QueueName, Strategy, WorkloadKey
-from makeway.engine.state import ClusterState
+from makeway.controller.statuses import StatusUpdate, waiting
+from makeway.engine.model import WorkloadKey
+from makeway.engine.view import View
+from makeway.translate.words import in_line_text
 
 TOLD_AFTER_S = 5.0
 TOLD_EVERY_S = 1.0
@@ -23,12 +21,10 @@ LOOKED_AT_MAX = 500  # most of those who came have quota, or a reason, by the ti
 
 
 class Overlooked:
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
+    def __init__(self, view: View) -> None:
+        self._view = view
         self._due: dict[WorkloadKey, float] = {}  # in the order of time
         self._not_before = 0.0  # for all of them
-        self._reasons: WeakKeyDictionary[Shape, tuple[QueueName, tuple[Reason, ...]]]
-        self._reasons = WeakKeyDictionary()
 
     def add(self, key: WorkloadKey, now: float) -> None:
         self._due.setdefault(key, now + TOLD_AFTER_S)
@@ -41,8 +37,8 @@ class Overlooked:
         return None if due is None else max(due, self._not_before)
 
     def take(
-        self, now: float, is_wanted: Callable[[Entry], bool]
-    ) -> Iterator[tuple[WorkloadKey, News]]:
+        self, now: float, is_wanted: Callable[[WorkloadKey], bool]
+    ) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
         """Those whose time has come, each once; a bounded number in each second."""
         if now < self._not_before:
             return
@@ -51,30 +47,16 @@ class Overlooked:
             if due > now:
                 return
             del self._due[key]
-            entry = self._state.entries.get(key)
-            if entry is not None and is_wanted(entry):
-                yield key, self.news_for(entry)._replace(sayings=())
+            if is_wanted(key):
+                yield key, self.update_for(key)._replace(events=())
                 told += 1
             if told == TOLD_AT_ONCE_MAX:
                 self._not_before = now + TOLD_EVERY_S
                 return
 
-    def remember(self, wait: Wait) -> None:
-        """What keeps the head of a class waiting keeps all of it waiting."""
-        entry = self._state.entries[wait.workload]
-        if entry.shape.is_shared and entry.place is not None and not wait.is_preemptor:
-            self._reasons[entry.shape] = wait.queue, wait.reasons
-
-    def news_for(self, entry: Entry) -> News:
+    def update_for(self, key: WorkloadKey) -> StatusUpdate:
         """Why somebody waits who is in line."""
-        queue = None if entry.queue is None else self._state.queues.get(entry.queue)
-        assert queue is not None, f"{entry.workload.key} is in no line"
-        head = queue.pending.head()
-        is_behind = head is not None and head is not entry
-        if not (is_behind and queue.spec.strategy is Strategy.STRICT_FIFO):
-            name, reasons = self._reasons.get(entry.shape, (None, ()))
-            if name == entry.queue:
-                return waiting(reasons, False)
-        line = f"Waits in ClusterQueue {entry.queue}"
-        behind = f" behind {head.workload.key}" if head is not None and is_behind else ""
-        return waiting((), False, line + behind)
+        found = self._view.why_in_line(key)
+        if found.reasons:
+            return waiting(found.reasons, False)
+        return waiting((), False, in_line_text(found.queue, found.behind))

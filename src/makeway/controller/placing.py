@@ -39,7 +39,6 @@ from makeway.controller.errands import (
     ToEvict,
     ToTell,
     WorkloadEvictions,
-    gist_of,
     is_final,
 )
 from makeway.placement import decisions as dec
@@ -65,11 +64,14 @@ from makeway.translate.placement import (
     seen_in_placement,
 )
 from makeway.translate.places import (
-    LEAVING_TEXT,
+    LEAVING,
+    Message,
     preemptor_text,
     refusal_of,
+    unplaceable,
+    unwound_text,
     victim_text,
-    wait_text,
+    wait_message,
     workload_text,
 )
 
@@ -186,8 +188,7 @@ class Placing:
                 self.state.apply(event)
             return
         self.state.apply(PodGone(PodKey(str(key))))
-        text = f"Makeway can't place this pod: {refusal}"
-        told = ToTell(uid=view.metadata.uid, nominated=None, message=text, gist=gist_of(text))
+        told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
         self._errands.give(key, told, 0.0)
 
     def _lose_pod(self, key: Key) -> None:
@@ -333,7 +334,7 @@ class Placing:
             case dec.Wait():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
-                self._tell(decision.preemptor, kept, wait_text(decision), now, wait_s)
+                self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
                 return ()
             case dec.Unwind():
                 self._unwind(decision, now)
@@ -360,7 +361,7 @@ class Placing:
                     after=workloads,
                 )
                 self._errands.give(key, errand, now)
-        self._tell(plan.preemptor, dict(plan.placement), LEAVING_TEXT, now)
+        self._tell(plan.preemptor, dict(plan.placement), LEAVING, now)
         first = self._picture.get(PODS, preemptors[0])
         if not plan.victims or first is None:
             return ()
@@ -373,7 +374,7 @@ class Placing:
                 uid=self._seen[key].uid,
                 reason=UNWOUND,
                 event=UNWOUND,
-                message=f"Too few pods of the gang {decision.gang} could be bound",
+                message=unwound_text(decision),
                 is_asked=False,
             )
             self._errands.give(key, errand, now)
@@ -382,19 +383,17 @@ class Placing:
         self,
         unit: Unit,
         nominated: dict[PodKey, NodeName],
-        message: str,
+        message: Message,
         now: float,
         wait_s: float = 0.0,
     ) -> None:
         """Every pod of a unit says why it waits; the first one has the event."""
-        gist = gist_of(message)
         for index, pod_key in enumerate(self.state.waiting(unit)):
             key = _key(pod_key)
             errand = ToTell(
                 uid=self._seen[key].uid,
                 nominated=nominated.get(pod_key),
                 message=message,
-                gist=gist,
                 is_spokesman=index == 0,
                 not_before=now + wait_s,
             )

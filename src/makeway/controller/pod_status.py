@@ -12,7 +12,7 @@ from makeway.controller.job_status import Draft
 from makeway.controller.job_workload import POD_SET_NAME, holds_quota, is_evicted
 from makeway.controller.pod_members import Member
 from makeway.plane.writes import Key
-from makeway.translate import LACKS_PODS
+from makeway.translate import LACKS_PODS, messages
 
 PODS_FAILED = "PodsFailed"
 
@@ -54,7 +54,7 @@ def ending_of(unit: Unit) -> tuple[str, str] | None:
         return _ending_of_pod(unit)
     total = sum(unit.counts.values())
     succeeded = sum(member.has_succeeded for member in unit.members)
-    message = f"Pods succeeded: {succeeded}/{total}"
+    message = messages.PODS_SUCCEEDED.format(succeeded, total)
     if succeeded >= total:
         return "Succeeded", message
     if any(member.is_final for member in unit.members) and _has_failed(unit):
@@ -144,14 +144,13 @@ def note_lack(unit: Unit, draft: Draft) -> None:
     is_told = told is not None and told.status == "True"
     if not _lacks_pods(unit):
         if is_told:
-            draft.set(LACKS_PODS, "False", "PodsReady", "No pods need to be replaced")
+            draft.set(LACKS_PODS, "False", "PodsReady", messages.NO_PODS_TO_REPLACE)
         return
     evicted = find_condition(conditions, "Evicted")
     if evicted is not None and is_evicted(unit.workload) and holds_quota(unit.workload):
         draft.set(LACKS_PODS, "True", evicted.reason, evicted.message)
     elif not is_told:
-        message = "Some of its pods failed or were deleted, and need to be replaced"
-        draft.set(LACKS_PODS, "True", PODS_FAILED, message)
+        draft.set(LACKS_PODS, "True", PODS_FAILED, messages.PODS_TO_REPLACE)
 
 
 def _lacks_pods(unit: Unit) -> bool:

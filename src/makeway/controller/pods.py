@@ -71,6 +71,7 @@ from makeway.controller.workload_writes import deletion, without_finalizer, work
 from makeway.plane.parts import Plan
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, Patch, Say, Write, as_seen, status_patch
+from makeway.translate import messages
 
 
 class Pods(WorkloadKeeper):
@@ -156,11 +157,7 @@ class Pods(WorkloadKeeper):
     def _pass_over(self, key: Key, members: Iterable[Member]) -> Sequence[Write]:
         """Pods that name a queue and were not held back when they were created."""
         loose = [m for m in members if not m.is_ours and not m.is_over and not m.has_node]
-        message = (
-            "The pod is not queued: it was created without the scheduling gate "
-            f"{ADMISSION_GATE}, and a gate can't be added later"
-        )
-        return self._note(key, loose[:1], "NotQueued", message)
+        return self._note(key, loose[:1], "NotQueued", messages.NO_GATE)
 
     def _first_sight(
         self, key: Key, group: str, members: Sequence[Member], now: float
@@ -173,8 +170,7 @@ class Pods(WorkloadKeeper):
         for member in active:
             if member.is_anothers:
                 continue  # Kueue has Workloads for such pods that nothing here leads to
-            message = "It runs without a Workload that holds quota for it"
-            writes += self._end(member, "NoWorkload", message, now)
+            writes += self._end(member, "NoWorkload", messages.NO_WORKLOAD, now)
         waiting = [member for member in members if member.is_gated and not member.is_leaving]
         if active or not waiting:
             return writes
@@ -183,7 +179,7 @@ class Pods(WorkloadKeeper):
         if composition.problem:
             return [*writes, *self._note(key, waiting, "Misunderstood", composition.problem)]
         if not composition.counts:
-            message = f"Waits until all {waiting[0].total} pods of group {group} are there"
+            message = messages.WAITS_FOR_GROUP.format(waiting[0].total, group)
             return [*writes, *self._note(key, waiting, "WaitingForPods", message, "Normal")]
         return [*writes, *self._create(key, group, waiting[0], composition)]
 
@@ -191,13 +187,11 @@ class Pods(WorkloadKeeper):
         self, key: Key, group: str, lead: Member, composition: Composition
     ) -> Sequence[Write]:
         if not lead.queue:
-            message = "The pod is held back, and names no queue that could admit it"
-            return self._note(key, [lead], "NotQueued", message)
+            return self._note(key, [lead], "NotQueued", messages.NO_QUEUE)
         taken = Key(key.namespace, group)
         if group and self._picture.has(WORKLOADS, taken):
             self._shut_out[taken] = key
-            message = f"There is another Workload with the name of group {group}"
-            return self._note(key, [lead], "NameTaken", message)
+            return self._note(key, [lead], "NameTaken", messages.NAME_TAKEN.format(group))
         pod = self._pod(lead)
         priority = self.priority_for(key, pod.metadata.labels, pod.spec)
         if isinstance(priority, Missing):
@@ -218,7 +212,7 @@ class Pods(WorkloadKeeper):
         writes: list[Write] = [self._ungate(unit, *one) for one in ready]
         strangers = [m for m in unit.members if m.is_gated and m.role not in unit.counts]
         if unit.group and strangers:
-            message = f"It is unlike every pod that group {unit.group} was admitted with"
+            message = messages.UNLIKE_GROUP.format(unit.group)
             writes += self._note(unit.key, strangers, "NotAdmitted", message)
         return writes
 
@@ -245,7 +239,7 @@ class Pods(WorkloadKeeper):
     def _stop(self, unit: Unit, draft: Draft, now: float) -> Sequence[Write]:
         """End what runs; and when the last has ended, give the quota back."""
         if unit.active:
-            message = f"LocalQueue {unit.workload.spec.queue_name} has not admitted it"
+            message = messages.NOT_ADMITTED_BY.format(unit.workload.spec.queue_name)
             stop = stop_of(unit.workload) or ("NotAdmitted", message)
             return [w for m in unit.active for w in self._end(m, *stop, now)]
         if is_evicted(unit.workload) and holds_quota(unit.workload):
@@ -274,7 +268,7 @@ class Pods(WorkloadKeeper):
     def _delete(self, member: Member) -> Sequence[Write]:
         """A pod too many."""
         freed = () if member.is_active else self._free([member])
-        message = "Its group has as many pods as it should have without it"
+        message = messages.EXCESS_POD
         said = Say(about=_about(member), reason="ExcessPodDeleted", message=message)
         return [*freed, deletion(PODS, self._document(member), then=(said,))]
 
@@ -310,8 +304,7 @@ class Pods(WorkloadKeeper):
         """Nothing is held any more; and pods that come under an old name are a new group."""
         writes: list[Write] = [*without_finalizer(WORKLOADS, unit.document, IN_USE)]
         for member in unit.active:
-            message = "Its Workload was declared finished; it holds no quota"
-            writes += self._end(member, "WorkloadFinished", message, now)
+            writes += self._end(member, "WorkloadFinished", messages.WORKLOAD_FINISHED, now)
         finished = find_condition(unit.workload.status.conditions, "Finished")
         has_ended = finished is not None and finished.reason in ("Succeeded", "Failed")
         is_new = has_ended and not any(m.is_over or m.is_active for m in unit.members)
@@ -324,9 +317,8 @@ class Pods(WorkloadKeeper):
         writes: list[Write] = [*self._free(member for member in unit.members if member.is_lost)]
         if not unit.active:
             return [*writes, *without_finalizer(WORKLOADS, unit.document, IN_USE)]
-        message = "Its Workload was deleted"
         for member in unit.active:
-            writes += self._end(member, "WorkloadDeleted", message, now)
+            writes += self._end(member, "WorkloadDeleted", messages.WORKLOAD_DELETED, now)
         return writes
 
     def _delete_workload(self, unit: Unit) -> Sequence[Write]:

@@ -7,7 +7,7 @@ one step per workload that waits or holds quota.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,25 +19,22 @@ from makeway.client.client import Document, Resource
 from makeway.client.resources import LOCAL_QUEUES, QUEUES
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.engine.engine import Engine
-from makeway.engine.entry import HOLDING, Entry, Phase
-from makeway.engine.explain import inactivity
-from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, StopPolicy
-from makeway.engine.state import ClusterState
-from makeway.engine.tree import Inactive, QueueState, quotas_of
+from makeway.engine.explain import QueueInactive
+from makeway.engine.model import (
+    FlavorResource,
+    LocalQueueKey,
+    QueueName,
+    Quota,
+    StopPolicy,
+)
+from makeway.engine.view import KnownQueue, KnownWorkload
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
+from makeway.translate import messages
 
 EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"
-_WHY_INACTIVE = {
-    Inactive.TERMINATING: "is being deleted",
-    Inactive.STOPPED: "is stopped",
-    Inactive.FLAVOR_NOT_FOUND: "references a missing ResourceFlavor",
-    Inactive.CHECK_NOT_FOUND: "references a missing AdmissionCheck",
-    Inactive.CHECK_INACTIVE: "references an AdmissionCheck that nobody answers",
-    Inactive.COHORT_CYCLE: "its cohort is its own ancestor",
-}
 
 
 @dataclass(slots=True)
@@ -48,13 +45,13 @@ class _Count:
     reserved: Counter[FlavorResource] = field(default_factory=Counter)
     used: Counter[FlavorResource] = field(default_factory=Counter)
 
-    def add(self, entry: Entry) -> None:
-        """Count one who holds quota."""
+    def add(self, holder: KnownWorkload) -> None:
+        is_admitted = holder.status.admitted_at is not None
         self.reserving += 1
-        self.admitted += entry.admitted_at is not None
-        for cell, amount in entry.usage.items():
+        self.admitted += is_admitted
+        for cell, amount in holder.charged.items():
             self.reserved[cell] += amount
-            if entry.admitted_at is not None:
+            if is_admitted:
                 self.used[cell] += amount
 
 
@@ -67,8 +64,8 @@ class QueueStatus:
     resources: tuple[Resource, ...] = (QUEUES, LOCAL_QUEUES)
 
     def __init__(self, picture: Picture, engine: Engine) -> None:
-        self._picture, self._engine = picture, engine
-        self._seen = -1  # the version of the engine's picture that was counted last
+        self._picture, self._view = picture, engine.view
+        self._seen = -1  # the revision of the engine's state that was counted last
         self._is_due = True  # a queue object has changed since
         self._at = 0.0  # when it was counted last
         self._busy: set[tuple[Resource, Key]] = set()
@@ -80,56 +77,49 @@ class QueueStatus:
             self._unsupported.pop((resource, key), None)
 
     def act(self, now: float) -> Plan:
-        state = self._engine.state
-        if not self._is_due and state.version == self._seen:
+        if not self._is_due and self._view.revision == self._seen:
             return Plan()
         if now < self._at + EVERY_S:
             return Plan(next_at=self._at + EVERY_S)
-        state.settle_forest()
-        self._at, self._seen, self._is_due = now, state.version, False
-        return Plan([*self._local_queues(now), *self._queues(now)])
+        self._at, self._seen, self._is_due = now, self._view.revision, False
+        queues = {queue.spec.name: queue for queue in self._view.queues()}
+        return Plan([*self._local_queues(queues, now), *self._queues(queues, now)])
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         self._busy.discard((write.resource, write.key))
         self._is_due = True  # once more, to see whether it is as it should be
         return ()
 
-    def _queues(self, now: float) -> Iterable[Patch]:
-        state = self._engine.state
+    def _queues(self, queues: Mapping[QueueName, KnownQueue], now: float) -> Iterable[Patch]:
         for key in list(self._picture.keys(QUEUES)):
-            queue = state.queues.get(QueueName(key.name))
+            queue = queues.get(QueueName(key.name))
             document = self._picture.get(QUEUES, key)
             if queue is None or document is None:
                 continue
-            count = _Count(pending=len(queue.pending))
-            for order in queue.holders:
-                count.add(order[5])
+            count = _Count(pending=queue.in_line + queue.parked)
+            for holder in queue.holders:
+                count.add(holder)
             conditions = with_condition(
-                conditions_of(document), "Active", *_queue_activity(state, queue), now=now
+                conditions_of(document), "Active", *_queue_activity(queue.inactive), now=now
             )
             found = self._unsupported_in(QUEUES, key, document, queueing.ClusterQueue)
-            cells = tuple(quotas_of(queue.spec))
-            status = _status(count, cells, queue)
+            status = _status(count, tuple(queue.quotas), queue.quotas)
             status["conditions"] = with_unsupported(conditions, found, now)
             yield from self._patch(QUEUES, key, document, status)
 
-    def _local_queues(self, now: float) -> Iterable[Patch]:
-        state = self._engine.state
+    def _local_queues(self, queues: Mapping[QueueName, KnownQueue], now: float) -> Iterable[Patch]:
         for key in list(self._picture.keys(LOCAL_QUEUES)):
-            local_queue = state.local_queues.get(LocalQueueKey(str(key)))
+            local_queue = self._view.local_queue(LocalQueueKey(str(key)))
             document = self._picture.get(LOCAL_QUEUES, key)
             if local_queue is None or document is None:
                 continue
-            # There may be very many who wait or have finished: one comparison for each of them.
-            entries = state.by_local_queue.get(local_queue.key, {}).values()
-            begun = [entry for entry in entries if entry.phase is not Phase.PENDING]
-            count = _Count(pending=len(entries) - len(begun))
-            for entry in begun:
-                if entry.phase is not Phase.FINISHED and entry.phase in HOLDING:
-                    count.add(entry)
-            queue = state.queues.get(local_queue.queue)
+            pending, holders = self._view.counted_from(local_queue.key)
+            count = _Count(pending=pending)
+            for holder in holders:
+                count.add(holder)
+            queue = queues.get(local_queue.queue)
             activity = _local_activity(local_queue.stop_policy, queue)
-            cells = tuple(quotas_of(queue.spec)) if queue is not None else ()
+            cells = tuple(queue.quotas) if queue is not None else ()
             conditions = with_condition(conditions_of(document), "Active", *activity, now=now)
             found = self._unsupported_in(LOCAL_QUEUES, key, document, queueing.LocalQueue)
             status = _status(count, cells, None)
@@ -174,48 +164,48 @@ def with_unsupported(
     return with_condition(conditions, UNSUPPORTED_FIELD, "True", "NotSupported", message, now=now)
 
 
-def _queue_activity(state: ClusterState, queue: QueueState) -> tuple[str, str, str]:
-    if queue.inactive is None:
-        return "True", "Ready", "Can admit new workloads"
-    names = ", ".join(inactivity(state, queue, queue.inactive).missing)
-    why = _WHY_INACTIVE[queue.inactive] + (f" ({names})" if names else "")
-    return "False", queue.inactive.value, f"Can't admit new workloads: {why}"
+def _queue_activity(inactive: QueueInactive | None) -> tuple[str, str, str]:
+    if inactive is None:
+        return "True", "Ready", messages.CAN_ADMIT
+    return "False", inactive.why.value, messages.cannot_admit(inactive.why, inactive.missing)
 
 
-def _local_activity(policy: StopPolicy, queue: QueueState | None) -> tuple[str, str, str]:
+def _local_activity(policy: StopPolicy, queue: KnownQueue | None) -> tuple[str, str, str]:
     if policy is not StopPolicy.NONE:
-        return "False", "Stopped", "LocalQueue is stopped"
+        return "False", "Stopped", messages.LOCAL_QUEUE_STOPPED
     if queue is None:
-        return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+        return "False", "ClusterQueueDoesNotExist", messages.CANNOT_SUBMIT
     if queue.inactive is not None:
-        return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-    return "True", "Ready", "Can submit new workloads to localQueue"
+        return "False", "ClusterQueueIsInactive", messages.CANNOT_SUBMIT
+    return "True", "Ready", messages.CAN_SUBMIT
 
 
 def _status(
-    count: _Count, cells: Sequence[FlavorResource], queue: QueueState | None
+    count: _Count, cells: Sequence[FlavorResource], quotas: Mapping[FlavorResource, Quota] | None
 ) -> dict[str, Any]:
     return {
         "pendingWorkloads": count.pending,
         "reservingWorkloads": count.reserving,
         "admittedWorkloads": count.admitted,
-        "flavorsReservation": _flavors(count.reserved, cells, queue),
-        "flavorsUsage": _flavors(count.used, cells, queue),
+        "flavorsReservation": _flavors(count.reserved, cells, quotas),
+        "flavorsUsage": _flavors(count.used, cells, quotas),
     }
 
 
 def _flavors(
-    amounts: Counter[FlavorResource], cells: Sequence[FlavorResource], queue: QueueState | None
+    amounts: Counter[FlavorResource],
+    cells: Sequence[FlavorResource],
+    quotas: Mapping[FlavorResource, Quota] | None,
 ) -> list[Document]:
-    """Usage per flavor; `queue` where borrowing is to be told."""
+    """Usage per flavor; `quotas` where borrowing is to be told."""
     flavors: dict[str, list[Document]] = {}
     for cell in cells:
         usage: Document = {
             "name": cell.resource,
             "total": format_amount(cell.resource, amounts[cell]),
         }
-        if queue is not None:
-            borrowed = max(0, amounts[cell] - queue.node.nominal(cell))
+        if quotas is not None:
+            borrowed = max(0, amounts[cell] - quotas[cell].nominal)
             usage["borrowed"] = format_amount(cell.resource, borrowed)
         flavors.setdefault(cell.flavor, []).append(usage)
     return [{"name": flavor, "resources": usages} for flavor, usages in flavors.items()]

@@ -18,29 +18,8 @@ from makeway.controller.conditions import (
     with_condition,
     without_condition,
 )
-from makeway.engine.decisions import (
-    Admit,
-    Deactivate,
-    DeactivationReason,
-    Decision,
-    Defective,
-    Evict,
-    ExceedsCapacity,
-    FlavorMismatch,
-    HeldForPreemptor,
-    LostToOthers,
-    NamespaceNotAdmitted,
-    NotCovered,
-    Preempt,
-    Requeue,
-    Reserve,
-    Shortfall,
-    StartOver,
-    VictimsTaken,
-    Wait,
-    WaitingForVictims,
-)
-from makeway.engine.explain import LocalQueueStopped, Obstacle, QueueInactive
+from makeway.engine import decisions as dec
+from makeway.engine.explain import Obstacle
 from makeway.engine.model import (
     Assignment,
     CheckName,
@@ -50,13 +29,14 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.engine.tree import Inactive
 from makeway.plane.writes import as_seen
-from makeway.translate import LACKS_PODS, PODS_GONE, PREEMPTOR
+from makeway.translate import PREEMPTOR, messages
+from makeway.translate.categories import Category, waiting_word
 from makeway.translate.words import (
-    decision_text,
-    format_span,
-    names_text,
+    admitted_text,
+    message_of,
+    preempted_text,
+    reserved_text,
     victim_message,
     waiting_message,
 )
@@ -66,8 +46,8 @@ REQUEUED, PODS_READY, FINISHED = "Requeued", "PodsReady", "Finished"
 DEACTIVATION = "DeactivationTarget"
 
 
-class Told(NamedTuple):
-    """One condition, without its time."""
+class Condition(NamedTuple):
+    """What a condition says, without its time."""
 
     type: str
     status: str
@@ -76,163 +56,103 @@ class Told(NamedTuple):
 
 
 _SAYING_NO = (CheckState.RETRY.value, CheckState.REJECTED.value)
-_BY_CHECKS = (EvictionReason.ADMISSION_CHECK.value, DeactivationReason.CHECK_REJECTED.value)
+_BY_CHECKS = (EvictionReason.ADMISSION_CHECK.value, dec.DeactivationReason.CHECK_REJECTED.value)
 
 
-class Saying(NamedTuple):
+class EventText(NamedTuple):
     reason: str
     message: str
     type: str = "Normal"
 
 
-class News(NamedTuple):
+class StatusUpdate(NamedTuple):
     """What a decision means for one workload."""
 
-    told: tuple[Told, ...] = ()
-    sayings: tuple[Saying, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    events: tuple[EventText, ...] = ()
     is_urgent: bool = True  # others act upon it; else it only explains
     checks: tuple[CheckName, ...] = ()  # that have to answer before it may start
 
-    def then(self, later: News) -> News:
-        """Both, where the later word counts."""
-        types = {told.type for told in later.told}
-        kept = tuple(told for told in self.told if told.type not in types)
-        return News(
-            kept + later.told,
-            self.sayings + later.sayings,
+    def merged_with(self, later: StatusUpdate) -> StatusUpdate:
+        """Both; of two conditions of one type the later counts."""
+        types = {told.type for told in later.conditions}
+        kept = tuple(told for told in self.conditions if told.type not in types)
+        return StatusUpdate(
+            kept + later.conditions,
+            self.events + later.events,
             self.is_urgent or later.is_urgent,
             later.checks or self.checks,
         )
 
 
-def news_of(decision: Decision) -> Iterator[tuple[WorkloadKey, News]]:
+def updates_of(decision: dec.Decision) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
     """What a decision means for each workload that it concerns."""
     match decision:
-        case Admit():
-            yield decision.workload, _admission(decision)
-        case Reserve():
-            told = _reserved(decision.queue, decision.waited_s)
-            saying = Saying(RESERVED, told.message)
-            yield decision.workload, News((told,), (saying,), checks=decision.checks)
-        case Preempt():
+        case dec.Admit():
+            reserved_s = decision.waited_s - decision.checked_s
+            reserved = _reserved(reserved_text(decision.queue, reserved_s))
+            admitted = _update(admitted_text(decision), ADMITTED, (ADMITTED, "True", ADMITTED))
+            yield decision.workload, reserved._replace(events=()).merged_with(admitted)
+        case dec.Reserve():
+            reserved = _reserved(reserved_text(decision.queue, decision.waited_s))
+            yield decision.workload, reserved._replace(checks=decision.checks)
+        case dec.Preempt():
             yield from _preemption(decision)
-        case Wait():
+        case dec.Wait():
             yield decision.workload, waiting(decision.reasons, decision.is_preemptor)
-        case Evict():
-            yield decision.workload, _eviction(decision)
-        case Deactivate():
-            yield decision.workload, _deactivation(decision)
-        case Requeue():
-            message = decision_text(decision).details[0]
-            told = Told(REQUEUED, "True", "BackoffFinished", message)
-            yield decision.workload, News((told,), (Saying(REQUEUED, message),))
-        case StartOver():
-            message = ". ".join(decision_text(decision).details)
-            told = Told(RESERVED, "False", "WaitingForQuota", message)
-            yield decision.workload, News((told,), (Saying("FlavorsExhausted", message),))
+        case dec.Evict():
+            reason = decision.reason.value
+            evicted = EVICTED, "True", reason
+            yield decision.workload, _update(message_of(decision), f"EvictedDueTo{reason}", evicted)
+        case dec.Deactivate():
+            reason = decision.reason.value
+            conditions = (DEACTIVATION, "True", reason), (EVICTED, "True", reason)
+            update = _update(message_of(decision), reason, *conditions, event_type="Warning")
+            yield decision.workload, update
+        case dec.Requeue():
+            requeued = REQUEUED, "True", "BackoffFinished"
+            yield decision.workload, _update(message_of(decision), REQUEUED, requeued)
+        case dec.StartOver():
+            waits = RESERVED, "False", Category.QUOTA.word
+            yield decision.workload, _update(message_of(decision), "FlavorsExhausted", waits)
         case _:
             assert_never(decision)
 
 
-def _reserved(queue: str, waited_s: float) -> Told:
-    waited = format_span(waited_s)
-    message = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited}"
-    return Told(RESERVED, "True", RESERVED, message)
+def _update(
+    message: str,
+    event: str,
+    *conditions: tuple[str, str, str],  # type, status, reason
+    event_type: str = "Normal",
+) -> StatusUpdate:
+    """Conditions, and an event for this reason, that all say the same."""
+    told = tuple(Condition(*condition, message) for condition in conditions)
+    return StatusUpdate(told, (EventText(event, message, event_type),))
 
 
-def _admission(decision: Admit) -> News:
-    reserved = _reserved(decision.queue, decision.waited_s - decision.checked_s)
-    details = decision_text(decision).details[1:]
-    message = ". ".join(
-        (
-            f"Admitted by ClusterQueue {decision.queue}, wait time since reservation was "
-            f"{format_span(decision.checked_s)}",
-            *details,
-        )
-    )
-    admitted = Told(ADMITTED, "True", ADMITTED, message)
-    return News((reserved, admitted), (Saying(ADMITTED, message),))
+def _reserved(message: str) -> StatusUpdate:
+    return _update(message, RESERVED, (RESERVED, "True", RESERVED))
 
 
-def _preemption(decision: Preempt) -> Iterator[tuple[WorkloadKey, News]]:
-    victims = []
-    for victim in decision.victims:
-        if not victim.is_new:
-            continue
-        victims.append(victim.workload)
+def _preemption(decision: dec.Preempt) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
+    victims = [victim for victim in decision.victims if victim.is_new]
+    for victim in victims:
+        conditions = (EVICTED, "True", PREEMPTED), (PREEMPTED, "True", victim.rule.value)
         message = victim_message(victim, decision.preemptor)
-        told = (
-            Told(EVICTED, "True", PREEMPTED, message),
-            Told(PREEMPTED, "True", victim.rule.value, message),
-        )
-        yield victim.workload, News(told, (Saying(PREEMPTED, message),))
+        yield victim.workload, _update(message, PREEMPTED, *conditions)
     if victims:
-        message = f"Preempted {names_text(tuple(victims))} to make room"
-        yield decision.preemptor, News(sayings=(Saying("PreemptedWorkload", message),))
+        message = preempted_text([victim.workload for victim in victims])
+        yield decision.preemptor, _update(message, "PreemptedWorkload")
 
 
-def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> News:
+def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> StatusUpdate:
     """Why a workload has no quota; `text` where it can't be told from reasons alone."""
     known = tuple(reasons)
-    message = text or waiting_message(known)  # type: ignore[arg-type]
-    word = waiting_word(known)
-    told = Told(RESERVED, "False", word, message)
-    sayings = () if is_preemptor else (Saying("Pending", message, "Warning"),)
-    return News((told,), sayings, is_urgent=False)
-
-
-def waiting_word(reasons: Iterable[Obstacle]) -> str:
-    """One word for many reasons: that of the one nearest to being overcome."""
-    words = {_word(reason) for reason in reasons}
-    return next((word for word in _NEAREST_FIRST if word in words), "Pending")
-
-
-_NEAREST_FIRST = (
-    "WaitingForPreemptedWorkloads",
-    "Suspended",
-    "WaitingForQuota",
-    "ExceedsMaxQuota",
-    "NoMatchingFlavor",
-    LACKS_PODS,
-    "Misconfigured",
-)
-
-
-def _word(reason: Obstacle) -> str:
-    match reason:
-        case WaitingForVictims():
-            return "WaitingForPreemptedWorkloads"
-        case Shortfall() | LostToOthers() | VictimsTaken() | HeldForPreemptor():
-            return "WaitingForQuota"
-        case ExceedsCapacity():
-            return "ExceedsMaxQuota"
-        case FlavorMismatch():
-            return "NoMatchingFlavor"
-        case LocalQueueStopped() | QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
-            return "Suspended"
-        case Defective(problem=problem) if problem == PODS_GONE:
-            return LACKS_PODS
-        case NotCovered() | NamespaceNotAdmitted() | Defective():
-            return "Misconfigured"
-        case _:
-            return "Misconfigured"
-
-
-def _eviction(decision: Evict) -> News:
-    message = ". ".join(decision_text(decision).details)
-    reason = decision.reason.value
-    told = Told(EVICTED, "True", reason, message)
-    return News((told,), (Saying(f"EvictedDueTo{reason}", message),))
-
-
-def _deactivation(decision: Deactivate) -> News:
-    message = ". ".join(decision_text(decision).details)
-    reason = decision.reason.value
-    told = (
-        Told(DEACTIVATION, "True", reason, message),
-        Told(EVICTED, "True", reason, message),
+    condition = RESERVED, "False", waiting_word(known)
+    update = _update(
+        text or waiting_message(known), Category.TURN.word, condition, event_type="Warning"
     )
-    return News(told, (Saying(reason, message, "Warning"),))
+    return update._replace(events=() if is_preemptor else update.events, is_urgent=False)
 
 
 # --- patches ---
@@ -241,7 +161,7 @@ def _deactivation(decision: Deactivate) -> News:
 def status_patch(
     document: Document,
     status: WorkloadStatus,
-    news: News,
+    update: StatusUpdate,
     now: float,
     *,
     lets_go: bool,
@@ -252,11 +172,11 @@ def status_patch(
     """
     old, before = document.get("status") or {}, conditions_of(document)
     true = true_types(before)
-    news = _with_words_of_checks(news, old)
+    update = _with_words_of_checks(update, old)
     is_leaving = status.eviction is not None and status.assignment is not None
     holds = status.assignment is not None and not (is_leaving and lets_go)
     patch: dict[str, Any] = {
-        "conditions": _conditions(before, status, news, now, holds=holds, is_leaving=is_leaving),
+        "conditions": _conditions(before, status, update, now, holds=holds, is_leaving=is_leaving),
         "admission": None,
         "requeueState": _requeue_state(status),
     }
@@ -267,17 +187,17 @@ def status_patch(
             "podSetAssignments": _assignments(status.assignment),
         }
     is_new = holds and RESERVED not in true
-    if (is_new and news.checks) or ((is_new or not holds) and old.get("admissionChecks")):
-        patch["admissionChecks"] = [_open_check(name, now) for name in news.checks if holds]
+    if (is_new and update.checks) or ((is_new or not holds) and old.get("admissionChecks")):
+        patch["admissionChecks"] = [_open_check(name, now) for name in update.checks if holds]
     if status.history or old.get("flavorAssignmentHistory"):
         patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
-    evicted = next((told for told in news.told if told.type == EVICTED), None)
+    evicted = next((told for told in update.conditions if told.type == EVICTED), None)
     if evicted is not None and not (EVICTED in true or _is_forgotten(evicted, status)):
         patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
     return {"metadata": as_seen(document), "status": patch}
 
 
-def _with_words_of_checks(news: News, old: Mapping[str, Any]) -> News:
+def _with_words_of_checks(update: StatusUpdate, old: Mapping[str, Any]) -> StatusUpdate:
     """What checks say goes with their states when a workload gives its quota back; keep it."""
     words = [
         f"{check.get('name')}: {check['message']}"
@@ -285,25 +205,25 @@ def _with_words_of_checks(news: News, old: Mapping[str, Any]) -> News:
         if check.get("state") in _SAYING_NO and check.get("message")
     ]
     if not words:
-        return news
+        return update
     told = (
         t._replace(message=f"{t.message}. {'; '.join(words)}") if t.reason in _BY_CHECKS else t
-        for t in news.told
+        for t in update.conditions
     )
-    return news._replace(told=tuple(told))
+    return update._replace(conditions=tuple(told))
 
 
 def _conditions(
     before: Sequence[Document],
     status: WorkloadStatus,
-    news: News,
+    update: StatusUpdate,
     now: float,
     *,
     holds: bool,
     is_leaving: bool,
 ) -> list[Document]:
     conditions, was_reserved = list(before), RESERVED in true_types(before)
-    for told in news.told:
+    for told in update.conditions:
         if told.type == RESERVED and told.status == "True" and was_reserved:
             continue  # it was reserved before, and is admitted now
         if told.type == EVICTED and status.assignment is None:
@@ -314,11 +234,11 @@ def _conditions(
     if holds and not is_leaving:
         conditions = _begun(conditions, is_new=not was_reserved, now=now)
     elif not holds:
-        conditions = _with_preemptor(released(conditions, now), status.preemptor, now)
+        conditions = _with_preemptor(released(conditions, now), status.claim is not None, now)
     return conditions
 
 
-def _is_forgotten(told: Told, status: WorkloadStatus) -> bool:
+def _is_forgotten(told: Condition, status: WorkloadStatus) -> bool:
     """Whether the decision was taken back when its write was refused."""
     if told.type in (EVICTED, PREEMPTED):
         return status.assignment is not None and status.eviction is None
@@ -331,9 +251,9 @@ def _with_preemptor(conditions: list[Document], is_preemptor: bool, now: float) 
         return conditions
     word = next((c.get("reason", "") for c in conditions if c.get("type") == RESERVED), "Pending")
     if is_preemptor:
-        told = Told(PREEMPTOR, "True", word, "Others make way for this workload")
+        told = Condition(PREEMPTOR, "True", word, messages.OTHERS_MAKE_WAY)
     else:
-        told = Told(PREEMPTOR, "False", word, "Nobody makes way for this workload")
+        told = Condition(PREEMPTOR, "False", word, messages.NOBODY_MAKES_WAY)
     return with_condition(conditions, *told, now=now)
 
 
@@ -342,12 +262,12 @@ def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Docu
     past = {EVICTED, PREEMPTED, PREEMPTOR}
     for condition in list(conditions):
         if condition.get("type") in past and condition.get("status") == "True":
-            message = f"Previously: {condition.get('message', '')}"
+            message = messages.PREVIOUSLY.format(condition.get("message", ""))
             conditions = with_condition(
                 conditions, condition["type"], "False", RESERVED, message, now=now
             )
         if condition.get("type") == PODS_READY and is_new:
-            message = "Not all pods are ready or succeeded"
+            message = messages.NOT_READY
             conditions = without_condition(conditions, PODS_READY)
             conditions = with_condition(
                 conditions, PODS_READY, "False", "WaitForStart", message, now=now
@@ -364,9 +284,8 @@ def released(conditions: list[Document], now: float) -> list[Document]:
             why = next((c.get("message", "") for c in conditions if c.get("type") == EVICTED), "")
             conditions = with_condition(conditions, RESERVED, "False", "Pending", why, now=now)
         if condition.get("type") == ADMITTED:
-            message = "The workload has no reservation"
             conditions = with_condition(
-                conditions, ADMITTED, "False", "NoReservation", message, now=now
+                conditions, ADMITTED, "False", "NoReservation", messages.NO_RESERVATION, now=now
             )
     return conditions
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
-from makeway.api.quantity import QuantityError, amount, format_amount
+from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.codec import decode_own
 from makeway.client.client import Document
 from makeway.client.resources import NODES, PODS, WORKLOADS
-from makeway.controller.conditions import conditions_of
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.plane.picture import Picture, owner_of
 from makeway.plane.writes import Key
+from makeway.translate.data import as_data, obstacle_data, pieces_data
 from makeway.translate.explanation import explanation_lines
+from makeway.translate.places import largest_node_line, no_node_line, scheduling_message
+from makeway.translate.words import Line
 
 PENDING_MAX = 1000  # in one answer, unless more are asked for
-PODS_SHOWN = 5  # of a node
-NUMBER_MAX = 2**63 - 1  # that JSON is written with here; what is more is written as text
-# As the words of schedulers have it, ours and Kubernetes' own.
-_INSUFFICIENT = re.compile(r"Insufficient ([A-Za-z0-9](?:[A-Za-z0-9./_-]*[A-Za-z0-9])?)")
 
 
 class Visibility:
@@ -33,65 +28,61 @@ class Visibility:
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a workload does not run, as data and as lines; None if it isn't known."""
         key = WorkloadKey(f"{namespace}/{name}")
-        if key not in self._engine.state.entries:
+        if self._engine.view.workload(key) is None:
             return None
         now = self._clock()
-        explanation = self._engine.explain(key, now)
+        explanation = self._engine.explain(key)
         pods = self._pods_without_node(Key(namespace, name))
+        messages = Counter(scheduling_message(pod) for pod in pods)
+        lines = [
+            *explanation_lines(explanation, now),
+            *(no_node_line(count, text) for text, count in messages.items()),
+            *self._largest_nodes(pods),
+        ]
         return {
             "apiVersion": "makeway.dev/v1",
             "kind": "Explanation",
             "metadata": {"name": name, "namespace": namespace},
-            **{
-                _json_name(field.name): as_json(getattr(explanation, field.name))
-                for field in fields(explanation)
-            },
-            "podsWithoutNode": [{"count": count, "message": text} for text, count in pods.items()],
-            "lines": [
-                *explanation_lines(explanation, now),
-                *map(_pods_line, pods.items()),
-                *self._largest_nodes(pods),
-            ],
+            **as_data(explanation),
+            "obstacles": [obstacle_data(obstacle, now) for obstacle in explanation.obstacles],
+            "podsWithoutNode": [{"count": n, "message": text} for text, n in messages.items()],
+            "lines": [str(line) for line in lines],
+            "pieces": [pieces_data(line) for line in lines],
         }
 
-    def _pods_without_node(self, key: Key) -> Counter[str]:
-        """Why pods of a workload have no node, and how many of them."""
+    def _pods_without_node(self, key: Key) -> list[Pod]:
+        """Pods of a workload for which a scheduler has found no node."""
         workload = self._picture.get(WORKLOADS, key)
         owner = "" if workload is None else owner_of(workload)
-        pods = self._picture.owned_by(owner, PODS) if owner else []
-        return Counter(
-            condition.get("message") or "nobody has looked at it yet"
-            for pod in pods
-            for condition in conditions_of(pod)
-            if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False")
-        )
+        pods = _pods(self._picture.owned_by(owner, PODS) if owner else ())
+        return [pod for pod in pods if ("PodScheduled", "False") in _conditions(pod)]
 
-    def _largest_nodes(self, pods: Iterable[str]) -> Iterator[str]:
-        """Of what nodes have too little: the most that one node has, and who is there."""
-        short = dict.fromkeys(name for text in pods for name in _INSUFFICIENT.findall(text))
-        for resource in short:
-            sizes = [
-                (_allocatable(node, resource), node["metadata"]["name"])
-                for node in self._picture.all(NODES)
-            ]
-            if sizes:
-                size, name = max(sizes)
-                most = format_amount(resource, size)
-                yield f"The largest node has {most} {resource}: {name}{self._pods_there(name)}"
+    def _largest_nodes(self, waiting: Iterable[Pod]) -> Iterator[Line]:
+        """Of what even the largest node has too little left: how much it has, and who is there."""
+        needs: dict[str, int] = {}
+        for pod in waiting:
+            for resource, needed in pod_requests(pod.spec).items():
+                needs[resource] = max(needed, needs.get(resource, 0))
+        nodes = [decode_own(Node, node).object for node in self._picture.all(NODES) if needs]
+        for resource, needed in sorted(needs.items()):
+            sizes = [(_size(n, resource), n.metadata.name) for n in nodes if n is not None]
+            size, name = max(sizes, default=(0, ""))
+            there = self._pods_on(name) if name else []
+            if name and size - sum(pod_requests(p.spec).get(resource, 0) for p in there) < needed:
+                pods = sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in there)
+                yield largest_node_line(resource, size, name, pods)
 
-    def _pods_there(self, node: str) -> str:
-        there = sorted(
-            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+    def _pods_on(self, node: str) -> list[Pod]:
+        return _pods(
+            pod
             for pod in self._picture.all(PODS)
             if (pod.get("spec") or {}).get("nodeName") == node
             and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         )
-        more = f" and {len(there) - PODS_SHOWN} more" if len(there) > PODS_SHOWN else ""
-        return f"; pods there: {', '.join(there[:PODS_SHOWN])}{more}" if there else "; it is empty"
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
         """Kueue's list of who waits in a ClusterQueue, first come first; None: no such queue."""
-        if name not in self._engine.state.queues:
+        if self._engine.view.spec(QueueName(name)) is None:
             return None
         return self._summary(QueueName(name), None, offset, limit)
 
@@ -99,23 +90,23 @@ class Visibility:
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Document | None:
         key = LocalQueueKey(f"{namespace}/{name}")
-        local_queue = self._engine.state.local_queues.get(key)
-        if local_queue is None or local_queue.queue not in self._engine.state.queues:
+        local_queue = self._engine.view.local_queue(key)
+        if local_queue is None or self._engine.view.spec(local_queue.queue) is None:
             return None
         return self._summary(local_queue.queue, key, offset, limit)
 
     def _summary(
-        self, queue: QueueName, door: LocalQueueKey | None, offset: int, limit: int
+        self, queue: QueueName, local_queue: LocalQueueKey | None, offset: int, limit: int
     ) -> Document:
-        """Everybody who came through `door`; None: all."""
+        """Who waits in a queue, or of them those of one LocalQueue."""
         items: list[Document] = []
         seen: dict[LocalQueueKey, int] = {}
-        needed = offset + limit if door is None else None
+        needed = offset + limit if local_queue is None else None
         for position, key in enumerate(self._engine.waiting_in(queue, needed)):
-            workload = self._engine.state.entries[key].workload
+            workload = self._engine.view[key].workload
             in_local_queue = seen.get(workload.local_queue, 0)
             seen[workload.local_queue] = in_local_queue + 1
-            if door is not None and workload.local_queue != door:
+            if local_queue is not None and workload.local_queue != local_queue:
                 continue
             if offset > 0:
                 offset -= 1
@@ -139,39 +130,14 @@ class Visibility:
         }
 
 
-def _allocatable(node: Document, resource: str) -> int:
-    status = node.get("status") or {}
-    amounts = status.get("allocatable") or status.get("capacity") or {}
-    try:
-        return amount(resource, amounts.get(resource) or 0)
-    except QuantityError:
-        return 0
+def _pods(documents: Iterable[Document]) -> list[Pod]:
+    views = (decode_own(Pod, document).object for document in documents)
+    return [view for view in views if view is not None]
 
 
-def _pods_line(item: tuple[str, int]) -> str:
-    text, count = item
-    who = "A pod of it has" if count == 1 else f"{count} pods of it have"
-    return f"{who} no node: {text}"
+def _conditions(pod: Pod) -> set[tuple[str, str]]:
+    return {(condition.type, condition.status) for condition in pod.status.conditions}
 
 
-def as_json(value: Any) -> Any:
-    """A value of the engine as plain data; what it is stands in `type`."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = {_json_name(name): as_json(getattr(value, name)) for name in value._fields}
-        return {"type": type(value).__name__, **parts}
-    if is_dataclass(value):
-        return {_json_name(f.name): as_json(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | frozenset):
-        return [as_json(item) for item in value]
-    if isinstance(value, int) and abs(value) > NUMBER_MAX:
-        return str(value)
-    return value
-
-
-def _json_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _size(node: Node, resource: str) -> int:
+    return (node.status.allocatable or node.status.capacity).get(resource, 0)

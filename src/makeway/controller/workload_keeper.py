@@ -23,6 +23,7 @@ from makeway.controller.workload_writes import without_finalizer
 from makeway.plane.parts import Reconciler
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Create, Key, ObjectWrite, Say, Write, key_of
+from makeway.translate import messages
 
 NAMED = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # of these one may be missing
 
@@ -91,13 +92,13 @@ class WorkloadKeeper(Reconciler):
     ) -> Sequence[Say]:
         """A flavor may still come; a clash stays what it is, and ends the Workload."""
         if isinstance(obstacle, Missing):
-            return self.note(key, about, "FlavorNotFound", f"Can't start: {obstacle}")
+            return self.note(key, about, "FlavorNotFound", messages.CANNOT_START.format(obstacle))
         draft.finish("FailedToStart", obstacle.message)
         return self.note(key, about, "FailedToStart", obstacle.message)
 
 
 def creation(document: Document, about: Document) -> Create:
-    message = f"Created Workload: {key_of(document)}"
+    message = messages.CREATED_WORKLOAD.format(key_of(document))
     said = Say(about=about, reason="CreatedWorkload", message=message)
     return Create(resource=WORKLOADS, document=document, then=(said,))
 
@@ -105,7 +106,7 @@ def creation(document: Document, about: Document) -> Create:
 def admitted_by(workload: Workload, about: Document) -> Say:
     admission = workload.status.admission
     queue = admission.cluster_queue if admission is not None else ""
-    return Say(about=about, reason="Started", message=f"Admitted by ClusterQueue {queue}")
+    return Say(about=about, reason="Started", message=messages.ADMITTED_BY.format(queue))
 
 
 def finish(draft: Draft, about: Document, reason: str, message: str) -> Sequence[Write]:
@@ -113,7 +114,7 @@ def finish(draft: Draft, about: Document, reason: str, message: str) -> Sequence
     draft.finish(reason, message)
     patch = draft.patch()
     assert patch is not None, "it was not finished before"
-    text = f"Workload '{patch.key}' is declared finished"
+    text = messages.FINISHED_WORKLOAD.format(patch.key)
     said = Say(about=about, reason="FinishedWorkload", message=text)
     freed = without_finalizer(WORKLOADS, draft.document, IN_USE)
     return [replace(patch, then=(said,)), *freed]

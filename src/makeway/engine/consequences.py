@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from makeway.engine.decisions import (
     Admit,
-    Change,
     Deactivate,
     DeactivationReason,
     Decision,
@@ -23,29 +22,18 @@ from makeway.engine.decisions import (
     Wait,
     WaitingForVictims,
 )
-from makeway.engine.entry import Entry, Phase, Scan
+from makeway.engine.entry import Entry, Scan
 from makeway.engine.head import Head
 from makeway.engine.model import (
-    Eviction,
+    Claim,
     EvictionReason,
     FailurePolicy,
+    Phase,
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.state import ClusterState
+from makeway.engine.state import ClusterState, with_active
 from makeway.engine.tree import QueueState
-
-QUOTA_WAKES = frozenset(
-    {
-        Change.QUOTA_FREED,
-        Change.QUEUE_EDITED,
-        Change.FLAVOR_EDITED,
-        Change.CHECK_ACTIVE,
-        Change.WORKLOAD_EDITED,
-    }
-)
-NAMESPACE_WAKES = frozenset({Change.NAMESPACE_EDITED, Change.QUEUE_EDITED, Change.WORKLOAD_EDITED})
-NEXT_CYCLE = frozenset({Change.NEXT_CYCLE})
 
 
 class Consequences:
@@ -55,9 +43,11 @@ class Consequences:
         self.state = state
         self.now = now
         self.decisions: list[Decision] = []
-        self.have_changed_something = False  # so the next cycle may answer differently
-        self.began_at = began_at  # the last change of the tree that the cycle has seen
-        self.begin_anew = False  # it would only repeat one before this
+        self.needs_cycle = False  # something has changed, so the next cycle may answer differently
+        self.began_at = began_at  # the revision of the tree that the cycle has seen
+        self.scan_wrapped = (
+            False  # a head has tried every flavor: the next cycle repeats an old one
+        )
 
     def carry_out(self, head: Head, taken: Iterable[WorkloadKey]) -> None:
         """`taken` are the victims of the whole cycle."""
@@ -73,34 +63,36 @@ class Consequences:
                 self._step_back(head)
             case HeadResult.NO_FIT | HeadResult.NO_CANDIDATES:
                 self._remember_scan(head, True)
-                self._lose_preemptor(head)
+                self._give_up_claim(head)
                 self._park(head)
 
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""
         if entry.place is None:
-            self.have_changed_something = True  # it makes room for the next in its queue
-            self.state.drop_preemptor(entry)  # and nobody keeps a place for it meanwhile
-        self._wait(entry, queue, (reason,), NAMESPACE_WAKES)
+            self.needs_cycle = True  # it makes room for the next in its queue
+            self.state.claim(entry, None)  # and nobody keeps a place for it meanwhile
+        self._wait(entry, queue, (reason,))
 
     def run_out_of_flavors(self, entry: Entry, queue: QueueState) -> None:
         """What was left to try is gone since: give up, or begin again after a pause."""
-        self.have_changed_something = True
-        history, reason = entry.history, DeactivationReason.FLAVORS_EXHAUSTED
+        self.needs_cycle = True
+        history, reason = entry.status.history, DeactivationReason.FLAVORS_EXHAUSTED
         if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.RETRY_ALL:
-            if self.state.back_off(entry, self.now):
-                self.state.start_over(entry)
+            status = self.state.backed_off(entry.status._replace(history=()), self.now)
+            if status is not None:
+                entry.search.scan = None
+                self.state.move(entry, status)
                 self.decisions.append(
                     StartOver(
                         workload=entry.workload.key,
                         queue=queue.spec.name,
-                        requeue_at=entry.requeue_at,
-                        requeue_count=entry.requeue_count,
+                        requeue_at=status.requeue_at,
+                        requeue_count=status.requeue_count,
                     )
                 )
                 return
             reason = DeactivationReason.REQUEUE_LIMIT
-        self.state.deactivate(entry)
+        self.state.decide(entry, entry.status, with_active(entry.workload, False))
         self.decisions.append(
             Deactivate(
                 workload=entry.workload.key,
@@ -115,7 +107,7 @@ class Consequences:
         assignment = nomination.assignment()
         checks = queue.checks_for(assignment.flavors())
         waited_s = self.now - entry.order_time
-        self.have_changed_something = True
+        self.needs_cycle = True
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
@@ -147,8 +139,8 @@ class Consequences:
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
-                self.state.evict(entry, Eviction(EvictionReason.PREEMPTED, self.now))
-                self.have_changed_something = True
+                self.state.evict(entry, EvictionReason.PREEMPTED, self.now)
+                self.needs_cycle = True
             cells = tuple(sorted(cell for cell in head.nomination.contested if cell in entry.usage))
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
         self.decisions.append(
@@ -163,28 +155,27 @@ class Consequences:
 
     def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:
         """The head is a preemptor now: it has first call on what its victims free."""
-        if not head.entry.is_preemptor:
-            self.have_changed_something = True
-        head.entry.scan = None
-        self.state.make_preemptor(head.entry, dict(head.nomination.usage))
-        head.entry.booked = head.nomination.assignment()
+        entry = head.entry
+        if entry.status.claim is None:
+            self.needs_cycle = True
+        entry.search.scan = None
+        self.state.claim(entry, Claim(head.nomination.assignment()))
+        entry.search.claimed_usage = dict(head.nomination.usage)
         if self.state.config.gates.hold_for_preemptor and lets_others_pass(head.queue):
-            head.queue.pending.park_alone(head.entry)
-            self.have_changed_something = True
+            head.queue.pending.park_alone(entry)
+            self.needs_cycle = True
         reasons = (WaitingForVictims(victims), *head.reasons)
-        self._wait(
-            head.entry, head.queue, reasons, frozenset({Change.QUOTA_FREED}), is_preemptor=True
-        )
+        self._wait(entry, head.queue, reasons, is_preemptor=True)
 
-    def _lose_preemptor(self, head: Head) -> None:
+    def _give_up_claim(self, head: Head) -> None:
         """Not even with its victims gone would it fit: the place is not kept for it any more."""
-        if head.entry.is_preemptor and self.state.config.gates.hold_for_preemptor:
-            self.have_changed_something = True
-            self.state.drop_preemptor(head.entry)
+        if head.entry.status.claim is not None and self.state.config.gates.hold_for_preemptor:
+            self.needs_cycle = True
+            self.state.claim(head.entry, None)
 
     def _remember_scan(self, head: Head, keeps: bool) -> None:
-        entry = head.entry
-        before, entry.scan = entry.scan, None
+        entry, search = head.entry, head.entry.search
+        before, search.scan = search.scan, None
         scan = Scan(
             tuple(head.nomination.tried),
             head.queue.generation,
@@ -195,22 +186,22 @@ class Consequences:
         is_kept = self._keeps_position(head)
         if keeps and scan.has_more and self._is_worth_another(head):
             head.has_flavors_left = True
-            entry.scan = scan if is_kept else None
+            search.scan = scan if is_kept else None
         if before is None:
-            entry.began_at = self.began_at
+            search.began_at = self.began_at
         if head.has_flavors_left:
-            self.have_changed_something = True  # the next search begins elsewhere
-        elif before is not None and entry.began_at != head.queue.tree.changed_at:
-            self.have_changed_something = True  # the first flavors were tried before a change
+            self.needs_cycle = True  # the next search begins elsewhere
+        elif before is not None and search.began_at != head.queue.tree.revision:
+            self.needs_cycle = True  # the first flavors were tried before a change
         elif before is not None:
-            self.begin_anew = True  # all flavors were tried; the next search is like the first
+            self.scan_wrapped = True  # all flavors were tried; the next search is like the first
 
     def _is_worth_another(self, head: Head) -> bool:
         """Positions of several pod sets may chase each other for ever: there is an end to it."""
         entry, queue = head.entry, head.queue
-        changed_at, count = entry.attempts
-        count = count + 1 if changed_at == queue.tree.changed_at else 1
-        entry.attempts = (queue.tree.changed_at, count)
+        revision, count = entry.search.attempts
+        count = count + 1 if revision == queue.tree.revision else 1
+        entry.search.attempts = (queue.tree.revision, count)
         flavors = sum(len(group.flavors) for group in queue.spec.groups)
         return count <= 4 * flavors * len(entry.workload.pod_sets)
 
@@ -219,7 +210,7 @@ class Consequences:
         if self.state.config.gates.keep_scan_progress:
             return True
         told = tuple(_as_told(reason) for reason in head.reasons)
-        before, head.entry.told = head.entry.told, told
+        before, head.entry.search.told = head.entry.search.told, told
         return told == before
 
     def _step_back(self, head: Head) -> None:
@@ -231,29 +222,29 @@ class Consequences:
                 head.queue.pending.park_shape(head.entry)
             else:
                 head.queue.pending.park_alone(head.entry)
-            self.have_changed_something = True
-        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES if is_held else NEXT_CYCLE)
+            self.needs_cycle = True
+        self._wait(head.entry, head.queue, head.reasons)
 
     def _park(self, head: Head) -> None:
         if lets_others_pass(head.queue) and not head.has_flavors_left:
             head.queue.pending.park_shape(head.entry)
-            self.have_changed_something = True
-        self._wait(head.entry, head.queue, head.reasons, QUOTA_WAKES)
+            self.needs_cycle = True
+        self._wait(head.entry, head.queue, head.reasons)
 
     def _wait(
         self,
         entry: Entry,
         queue: QueueState,
         reasons: tuple[Reason, ...],
-        wake_on: frozenset[Change],
         is_preemptor: bool = False,
     ) -> None:
+        if not is_preemptor:
+            queue.pending.note_reasons(entry, reasons)
         self.decisions.append(
             Wait(
                 workload=entry.workload.key,
                 queue=queue.spec.name,
                 reasons=reasons,
-                wake_on=wake_on,
                 is_preemptor=is_preemptor,
             )
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from makeway.engine.claims import BlockingPreemptor, find_blocking, remember_claims
 from makeway.engine.consequences import Consequences, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
@@ -28,7 +29,6 @@ from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
 from makeway.engine.model import FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Nominator
-from makeway.engine.places import Rival, find_rival, recall_bookings
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import Chosen, release_all
@@ -40,31 +40,31 @@ class TreeCycle:
     def __init__(self, state: ClusterState, tree: Tree, now: float) -> None:
         self.state = state
         self.tree = tree
-        self.standing = tree.snapshot  # with what was booked in this cycle; victims still there
+        self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
-        self.booked: set[WorkloadKey] = set()  # heads whose place is booked in both pictures
+        self.settled: set[WorkloadKey] = set()  # heads whose place is charged in both pictures
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
-        self.consequences = Consequences(state, now, tree.changed_at)
+        self.consequences = Consequences(state, now, tree.revision)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
         first = [pair for pair in self.heads() if self.is_admissible(*pair)]
-        with self.standing.trial():
+        with self.present.trial():
             heads = [self.nominate(entry, queue) for entry, queue in first]
             for head in self.in_order(heads):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
         for head in heads:
             self.consequences.carry_out(head, self.taken)
-        self.tree.is_due = self.consequences.have_changed_something
-        is_settled = not self.tree.is_due and not self.consequences.begin_anew
-        self.tree.settled = tuple(self.outcomes) if is_settled else None
+        self.tree.needs_cycle = self.consequences.needs_cycle
+        if not self.tree.needs_cycle and not self.consequences.scan_wrapped:
+            self.tree.seen = self.tree.revision
 
     # --- heads ---
 
@@ -85,7 +85,7 @@ class TreeCycle:
             if workload.stands_aside or lets_others_pass(queue):
                 queue.pending.park_alone(entry)
             self.consequences.turn_away(entry, queue, Defective(workload.defect))
-        elif entry.history and not self._has_flavors_to_try(entry, queue):
+        elif entry.status.history and not self._has_flavors_to_try(entry, queue):
             self.consequences.run_out_of_flavors(entry, queue)
             return False
         else:
@@ -94,14 +94,15 @@ class TreeCycle:
         return False
 
     def _has_flavors_to_try(self, entry: Entry, queue: QueueState) -> bool:
-        return not exhausted_for(entry, queue) or has_eligible_flavors(
-            entry, queue, self.state.flavors, self.state.pod_sets_of(entry)
+        history = entry.status.history
+        return not exhausted_for(history, queue) or has_eligible_flavors(
+            history, queue, self.state.flavors, self.state.pod_sets_of(entry)
         )
 
     # --- nominate ---
 
     def nominate(self, entry: Entry, queue: QueueState) -> Head:
-        return Head(entry, queue, Nominator(self.state, entry, queue, self.standing).nominate())
+        return Head(entry, queue, Nominator(self.state, entry, queue, self.present).nominate())
 
     # --- order ---
 
@@ -112,13 +113,13 @@ class TreeCycle:
             return
         by_key = {head.entry.workload.key: head for head in heads}
         fair = [FairHead(head.entry, head.queue, head.nomination.usage) for head in heads]
-        for fair_head in FairOrder(self.tree, fair, self.standing):
+        for fair_head in FairOrder(self.tree, fair, self.present):
             yield by_key[fair_head.entry.workload.key]
 
     # --- decide ---
 
     def decide(self, head: Head) -> None:
-        """Settle a head against those before it; what it gets is booked in both pictures."""
+        """Settle a head against those before it; what it gets is charged in both pictures."""
         self._judge(head)
         match head.result:
             case HeadResult.NO_FIT:
@@ -130,13 +131,13 @@ class TreeCycle:
             head.skip(VictimsTaken())
         elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
-        elif (rival := self.rival_of(head)) is not None:
-            head.skip(HeldForPreemptor(rival.preemptor))
-            head.shares_fate = rival.concerns_shape
+        elif (blocking := self._blocking(head)) is not None:
+            head.skip(HeldForPreemptor(blocking.preemptor))
+            head.shares_fate = blocking.applies_to_shape
         else:
             self._take(head.victims)
-            self._book(head.queue, head.nomination.usage)
-            self.booked.add(head.entry.workload.key)
+            self._charge(head.queue, head.nomination.usage)
+            self.settled.add(head.entry.workload.key)
             if head.result is not HeadResult.ADMITTED:
                 self.promised.append(head)
 
@@ -173,7 +174,7 @@ class TreeCycle:
         return head.nomination.mode is Mode.FIT
 
     def _fits_beside_others(self, head: Head) -> bool:
-        """With everybody's victims gone and all that was booked charged?"""
+        """With everybody's victims gone and all that was given away charged?"""
         with self.cleared.trial():
             release_all(head.victims, self.cleared)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
@@ -186,10 +187,10 @@ class TreeCycle:
         counts_on_victims = not self.state.config.gates.hold_for_preemptor
         if head.result is not HeadResult.ADMITTED or not self.taken or counts_on_victims:
             return True
-        with self.standing.trial():
+        with self.present.trial():
             for other in self.promised:
-                self.standing.release(other.queue.node, other.nomination.usage)
-            return self.standing.fits(head.queue.node, head.nomination.usage)
+                self.present.release(other.queue.node, other.nomination.usage)
+            return self.present.fits(head.queue.node, head.nomination.usage)
 
     def _reserve_what_is_left(self, head: Head) -> None:
         """Nobody may sneak past a head that has to wait, unless it can reclaim from anybody."""
@@ -200,7 +201,7 @@ class TreeCycle:
         for cell, amount in nomination.usage.items():
             quota = node.quotas.get(cell)
             nominal = node.nominal(cell)
-            used = self.standing.used(node, cell)
+            used = self.present.used(node, cell)
             limit = quota.borrowing_limit if quota is not None else None
             if nomination.borrow_level == 0:
                 kept[cell] = max(0, min(amount, nominal - used))
@@ -208,38 +209,29 @@ class TreeCycle:
                 kept[cell] = amount
             else:
                 kept[cell] = min(amount, nominal + limit - used)
-        self._book(queue, kept)
+        self._charge(queue, kept)
         if self.state.config.gates.hold_for_preemptor:
             self.reserved.append((queue, kept))
 
     def _take(self, victims: tuple[Chosen, ...]) -> None:
         if not victims:
             return
-        if self.cleared is self.standing:
-            self.cleared = self.standing.copy()
+        if self.cleared is self.present:
+            self.cleared = self.present.copy()
         self.taken.update((victim.entry.workload.key, victim) for victim in victims)
         release_all(victims, self.cleared)
 
-    def _book(self, queue: QueueState, amounts: dict[FlavorResource, int]) -> None:
-        self.standing.charge(queue.node, amounts)
-        if self.cleared is not self.standing:
+    def _charge(self, queue: QueueState, amounts: dict[FlavorResource, int]) -> None:
+        self.present.charge(queue.node, amounts)
+        if self.cleared is not self.present:
             self.cleared.charge(queue.node, amounts)
 
-    def rival_of(self, head: Head) -> Rival | None:
+    def _blocking(self, head: Head) -> BlockingPreemptor | None:
         """The waiting preemptor whose place this head would take, if places are kept."""
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None
-        recall_bookings(self.state, self.tree)
+        remember_claims(self.state, self.tree)
         with self.cleared.trial():
             for queue, kept in self.reserved:  # it lasts no longer than this cycle
                 self.cleared.release(queue.node, kept)
-            return find_rival(
-                self.tree,
-                head.entry,
-                head.queue,
-                head.nomination.usage,
-                head.victims,
-                self.cleared,
-                self.booked,
-                self.taken,
-            )
+            return find_blocking(self.state, head, self.cleared, self.settled, self.taken)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Assignment,
+    Changes,
     CheckName,
     EvictionReason,
     FlavorName,
@@ -19,19 +20,6 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-
-
-class Change(Enum):
-    """What could change the answer for a waiting workload."""
-
-    QUOTA_FREED = "quota freed or added in its cohort tree"
-    QUEUE_EDITED = "its queue, cohort or preemption policy edited"
-    FLAVOR_EDITED = "a flavor edited"
-    NAMESPACE_EDITED = "its namespace's labels edited"
-    CHECK_ACTIVE = "an admission check becoming active"
-    WORKLOAD_EDITED = "its own shape or priority changed"
-    DEADLINE = "its back-off running out"
-    NEXT_CYCLE = "the next cycle"
 
 
 class VictimRule(Enum):
@@ -54,10 +42,10 @@ class NotCovered(NamedTuple):
 
 
 class MismatchKind(Enum):
-    MISSING = "no such flavor"
-    TAINT = "a taint is not tolerated"
-    AFFINITY = "labels contradict the node selector or affinity"
-    EXHAUSTED = "the flavor is exhausted for this workload"
+    MISSING = "Missing"  # there is no such flavor
+    TAINT = "Taint"  # one is not tolerated
+    AFFINITY = "Affinity"  # labels contradict the node selector or affinity
+    EXHAUSTED = "Exhausted"  # the flavor failed this workload
 
 
 class FlavorMismatch(NamedTuple):
@@ -82,9 +70,9 @@ class ExceedsCapacity(NamedTuple):
 class Preemptability(Enum):
     """Whether others could be made to give way for a shortfall."""
 
-    FORBIDDEN = "the request exceeds nominal quota and policy forbids preemption with borrowing"
-    NO_VICTIMS = "nobody who may be preempted would free enough"
-    POSSIBLE = "preempting others would free enough"
+    FORBIDDEN = "Forbidden"  # by policy, as the request exceeds nominal quota
+    NO_VICTIMS = "NoVictims"  # those who may be preempted would not free enough
+    POSSIBLE = "Possible"
 
 
 class Shortfall(NamedTuple):
@@ -192,7 +180,6 @@ class Wait:
     workload: WorkloadKey
     queue: QueueName
     reasons: tuple[Reason, ...]  # at least one
-    wake_on: frozenset[Change]  # trying again before one of these would be a waste
     is_preemptor: bool = False  # it waits for victims and has first call on what they free
 
     def __post_init__(self) -> None:
@@ -288,8 +275,10 @@ class HeadOutcome(NamedTuple):
 class Cycle:
     """What one cycle answered."""
 
+    number: int
     decisions: tuple[Decision, ...]
     order: tuple[HeadOutcome, ...]
     not_nominated: tuple[WorkloadKey, ...]  # heads turned away before flavors were looked at
+    changes: Changes
     next_at: float | None  # call again at this time, though nothing happen before; None: no need
     had_heads: bool

@@ -1,38 +1,33 @@
-"""What the engine knows of one workload."""
+"""What the engine knows of one workload: the workload, its status, and notes on searches for it."""
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
 from makeway.engine.model import (
-    Assignment,
-    CheckName,
-    CheckState,
-    Eviction,
-    FlavorResource,
-    FlavorTrial,
+    Amounts,
+    Phase,
     PodSetName,
     QueueName,
     ResourceGroup,
     ResourceName,
     Workload,
+    WorkloadStatus,
+    phase_of,
 )
 
-
-class Phase(Enum):
-    PENDING = "pending"
-    RESERVED = "reserved"  # holds quota, checks are open
-    ADMITTED = "admitted"  # holds quota, may run
-    EVICTING = "evicting"  # still holds quota: its pods have not let go yet
-    INACTIVE = "inactive"  # not wanted to run
-    FINISHED = "finished"
-
-
-HOLDING = frozenset({Phase.RESERVED, Phase.ADMITTED, Phase.EVICTING})
-
 QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
-VictimOrder = tuple[bool, int, float, str, int, "Entry"]  # small first: who is sacrificed
+
+
+class VictimOrder(NamedTuple):
+    """A holder of quota among those of its queue; small first: who is sacrificed."""
+
+    is_staying: bool  # False: on its way out already
+    priority: int
+    minus_reserved_at: float  # the most recently reserved goes first
+    uid: str
+    serial: int  # no two are equal, so entries are never compared
+    entry: Entry
 
 
 class Shape:
@@ -61,95 +56,74 @@ class Scan(NamedTuple):
         return any(self.tried)
 
 
-class Standing(NamedTuple):
-    """What a decision may change of an entry, as it was before; restored if the write fails."""
+class Search:
+    """Notes that spare the engine work or keep it fair. A restart forgets them, and may."""
 
-    phase: Phase
+    __slots__ = (
+        "attempts",
+        "began_at",
+        "claimed_usage",
+        "pods_seen",
+        "ready_pod_sets",
+        "scan",
+        "told",
+    )
+
+    def __init__(self) -> None:
+        self.scan: Scan | None = None
+        self.began_at = -1  # the revision of its tree at which the search for flavors began
+        self.attempts = (0, 0)  # a revision of its tree, and how often it was tried since
+        self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
+        self.claimed_usage: Amounts | None = None  # of its claim, as found when it was made
+        self.pods_seen = True  # False after a restart, until the driver has told of its pods
+        self.ready_pod_sets: frozenset[PodSetName] = frozenset()
+
+
+class UndoPoint(NamedTuple):
+    """What a decision has changed, as it was before; restored if the write fails."""
+
+    status: WorkloadStatus
     is_active: bool
-    eviction: Eviction | None
-    history: tuple[FlavorTrial, ...]
-    requeue_count: int
-    requeue_at: float | None
-    retry_after_s: float
+
+    def phase(self) -> Phase:
+        return phase_of(self.is_active, self.status)
 
 
 class Entry:
-    """A workload and where it stands. Changed only by ClusterState."""
+    """A workload and what has become of it.
+
+    Workload, status and what follows from them are written by ClusterState alone.
+    """
 
     __slots__ = (
-        "admitted_at",
-        "assignment",
-        "attempts",
-        "before",
-        "began_at",
-        "booked",
-        "booking",
-        "checks",
-        "eviction",
-        "history",
-        "is_preemptor",
-        "lost_at",
         "order_time",
         "phase",
         "place",
-        "pods_ready",
-        "pods_seen",
         "queue",
-        "ready_pod_sets",
-        "reclaimable",
-        "requeue_at",
-        "requeue_count",
-        "reserved_at",
-        "retry_after_s",
-        "scan",
+        "search",
         "serial",
         "shape",
-        "told",
+        "status",
+        "undo",
         "usage",
         "victim_order",
         "workload",
     )
 
-    def __init__(self, workload: Workload, serial: int) -> None:
+    def __init__(self, workload: Workload, status: WorkloadStatus, serial: int) -> None:
         self.workload = workload
+        self.status = status
+        self.search = Search()
         self.serial = serial  # order of arrival; the last tie-break everywhere
-        self.phase = Phase.PENDING
+        self.undo: UndoPoint | None = None  # of the last decision
+        # What follows from workload and status, and from the queues there are.
+        self.phase = phase_of(workload.active, status)
         self.queue: QueueName | None = None  # where it waits or holds quota
-        self.assignment: Assignment | None = None  # set exactly in the phases of HOLDING
-        self.usage: dict[FlavorResource, int] = {}  # what is charged for it
-        self.reserved_at = 0.0
-        self.admitted_at: float | None = None
-        self.eviction: Eviction | None = None
-        self.pods_ready = False
-        self.lost_at: float | None = None  # when pods that had been ready no longer were
-        self.ready_pod_sets: frozenset[PodSetName] = frozenset()
-        self.pods_seen = True  # False after a restart, until the driver has told
-        self.requeue_count = 0
-        self.requeue_at: float | None = None
-        self.retry_after_s = 0.0  # asked for by a check that says Retry
-        self.checks: dict[CheckName, CheckState] = {}
-        self.history: tuple[FlavorTrial, ...] = ()
-        self.reclaimable: dict[PodSetName, int] = {}
-        self.before: Standing | None = None  # the last decision, if it should be forgotten
-        self.is_preemptor = False
-        self.booked: Assignment | None = None  # on which flavors, and for how many pods
-        self.booking: dict[FlavorResource, int] | None = None  # the quota a preemptor waits for
-        self.scan: Scan | None = None
-        self.began_at = -1  # at which change of its tree the search for flavors began
-        self.attempts = (0, 0)  # at which change of its tree, and how often it was tried since
-        self.shape = Shape(is_shared=False)
-        self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
+        self.usage: Amounts = NOTHING  # what is charged for it
         self.order_time = workload.created_at
+        self.shape = Shape(is_shared=False)
         self.place: tuple[QueueOrder, Entry] | None = None  # its item in a heap of waiting ones
         self.victim_order: VictimOrder | None = None  # its item among those who hold quota
 
-    def standing(self) -> Standing:
-        return Standing(
-            self.phase,
-            self.workload.active,
-            self.eviction,
-            self.history,
-            self.requeue_count,
-            self.requeue_at,
-            self.retry_after_s,
-        )
+
+NOTHING: Amounts = {}

@@ -13,7 +13,7 @@ from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import NamedTuple
 
-from makeway.engine.cycle import TreeCycle
+from makeway.engine.claims import find_blocking
 from makeway.engine.decisions import (
     Defective,
     ExceedsCapacity,
@@ -26,7 +26,7 @@ from makeway.engine.decisions import (
     Shortfall,
     VictimRule,
 )
-from makeway.engine.entry import Entry, Phase, QueueOrder
+from makeway.engine.entry import Entry, QueueOrder
 from makeway.engine.flavors import Mode, Nomination
 from makeway.engine.head import Head
 from makeway.engine.model import (
@@ -38,7 +38,9 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     FlavorTrial,
+    Inactive,
     LocalQueueKey,
+    Phase,
     PodSetName,
     Policy,
     QueueName,
@@ -50,8 +52,8 @@ from makeway.engine.model import (
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, is_within_quota, potential
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import Inactive, QueueState
-from makeway.engine.victims import Claim, may_preempt
+from makeway.engine.tree import QueueState
+from makeway.engine.victims import Need, may_preempt
 
 # --- why it is not even looked at ---
 
@@ -123,11 +125,11 @@ Obstacle = (
 class Refusal(Enum):
     """Why a holder can't be made to give way."""
 
-    POLICY = "the queue's preemption policy forbids it"
-    PRIORITY = "its priority is not low enough"
-    NOT_BORROWING = "its queue uses no more than its own quota"
-    QUEUE_STOPPED = "its queue is stopped"
-    LETTING_GO = "it is on its way out already"
+    POLICY = "Policy"
+    PRIORITY = "Priority"
+    NOT_BORROWING = "NotBorrowing"
+    QUEUE_STOPPED = "QueueStopped"
+    LETTING_GO = "LettingGo"
 
 
 class Holder(NamedTuple):
@@ -266,40 +268,40 @@ _OF_AMOUNTS = (ExceedsCapacity, Shortfall)
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
-def explain(state: ClusterState, key: WorkloadKey, now: float) -> Explanation:
+def explain(state: ClusterState, key: WorkloadKey) -> Explanation:
     """Everything that keeps a workload from running at this moment."""
-    state.settle_forest()
     entry = state.entries[key]
+    status = entry.status
     match entry.phase:
         case Phase.PENDING:
-            return _explain_pending(state, entry, now)
+            return _explain_pending(state, entry)
         case Phase.RESERVED:
             obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
         case Phase.EVICTING:
-            assert entry.eviction is not None
-            obstacles = (LettingGo(entry.eviction.reason),)
+            assert status.eviction is not None
+            obstacles = (LettingGo(status.eviction.reason),)
         case _:
             obstacles = ()
     return Explanation(
         workload=key,
         phase=entry.phase,
         queue=entry.queue,
-        assignment=entry.assignment,
+        assignment=status.assignment,
         obstacles=obstacles,
-        history=entry.history,
+        history=status.history,
     )
 
 
 def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, CheckState], ...]:
-    queue = state.queues.get(entry.queue) if entry.queue is not None else None
-    if queue is None or entry.assignment is None:
+    queue, status = _queue_of(state, entry), entry.status
+    if queue is None or status.assignment is None:
         return ()
-    checks = queue.checks_for(entry.assignment.flavors())
-    states = ((check, entry.checks.get(check, CheckState.PENDING)) for check in checks)
+    checks = queue.checks_for(status.assignment.flavors())
+    states = ((check, status.checks.get(check, CheckState.PENDING)) for check in checks)
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 
-def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanation:
+def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
         obstacle = why_in_no_queue(state, entry)
@@ -314,10 +316,10 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
     obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
     found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
     head = Head(entry, queue, found)
-    is_free = found.nomination.mode is Mode.FIT
-    rival = TreeCycle(state, queue.tree, now).rival_of(head) if is_free else None
-    if rival is not None:
-        obstacles = (*obstacles, HeldForPreemptor(rival.preemptor))
+    if found.nomination.mode is Mode.FIT and state.config.gates.hold_for_preemptor:
+        blocking = find_blocking(state, head, queue.tree.snapshot)
+        if blocking is not None:
+            obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
     if queue.spec.strategy is Strategy.STRICT_FIFO and before:
         obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
     obstacles = (*obstacles, *head.reasons)
@@ -331,8 +333,8 @@ def _explain_pending(state: ClusterState, entry: Entry, now: float) -> Explanati
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
         holders=tuple(_holders(head)[:SHOWN]),
         helps=(*_ways_round(state, queue, obstacles), *_helps(head)),
-        history=entry.history,
-        is_preemptor=entry.is_preemptor,
+        history=entry.status.history,
+        is_preemptor=entry.status.claim is not None,
     )
 
 
@@ -367,7 +369,10 @@ def _placed(state: ClusterState, queue: QueueState, entry: Entry) -> tuple[Queue
 
 
 def _queue_of(state: ClusterState, entry: Entry) -> QueueState | None:
-    return state.queues.get(entry.queue) if entry.queue is not None else None
+    """The queue where it waits or whose quota it holds, as the next cycle will see it."""
+    if entry.queue is None or entry.queue not in state.queues:
+        return None
+    return state.queue_now(entry.queue)
 
 
 def why_in_no_queue(state: ClusterState, entry: Entry) -> Obstacle:
@@ -449,13 +454,13 @@ def _admitted_namespaces(state: ClusterState, queue: QueueState) -> tuple[str, .
 
 def _before_quota(state: ClusterState, entry: Entry, queue: QueueState) -> Iterator[Obstacle]:
     """What keeps it out whatever the quota."""
-    workload = entry.workload
+    workload, status = entry.workload, entry.status
     if queue.inactive is not None:
         yield inactivity(state, queue, queue.inactive)
-        if entry.eviction is not None and state.waits_for_restart(entry, queue):
-            yield EvictedByStop(entry.eviction.reason)
-    if entry.requeue_at is not None:
-        yield BackingOff(entry.requeue_at, entry.requeue_count)
+        if status.eviction is not None and state.waits_for_restart(entry, queue):
+            yield EvictedByStop(status.eviction.reason)
+    if status.requeue_at is not None:
+        yield BackingOff(status.requeue_at, status.requeue_count)
     labels = state.namespaces.get(workload.namespace)
     selector = queue.spec.namespaces
     if selector is None or labels is None or not selector.admits(labels):
@@ -477,22 +482,22 @@ def _holders(head: Head) -> list[Holder]:
     missing = _missing(head.nomination)
     if not missing:
         return []
-    claim = Claim(preemptor=head.entry, queue=head.queue, amounts=missing, contested=tuple(missing))
+    need = Need(preemptor=head.entry, queue=head.queue, amounts=missing, contested=tuple(missing))
     found = []
     for queue in head.queue.tree.queues:
         for order in queue.holders:
-            entry = order[5]
+            entry = order.entry
             held = tuple((cell, entry.usage[cell]) for cell in missing if entry.usage.get(cell))
             if held:
-                verdict = _verdict(claim, queue, entry)
+                verdict = _verdict(need, queue, entry)
                 found.append(Holder(entry.workload.key, queue.spec.name, held, verdict))
     return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
 
 
-def _verdict(claim: Claim, queue: QueueState, holder: Entry) -> VictimRule | Refusal:
+def _verdict(need: Need, queue: QueueState, holder: Entry) -> VictimRule | Refusal:
     """May this holder be taken, looked at alone?"""
-    preemption = claim.queue.spec.preemption
-    own = queue is claim.queue
+    preemption = need.queue.spec.preemption
+    own = queue is need.queue
     policy = preemption.within_queue if own else preemption.reclaim
     if holder.phase is Phase.EVICTING:
         return Refusal.LETTING_GO
@@ -500,9 +505,9 @@ def _verdict(claim: Claim, queue: QueueState, holder: Entry) -> VictimRule | Ref
         return Refusal.POLICY
     if not own and queue.inactive is not None:
         return Refusal.QUEUE_STOPPED
-    if not own and is_within_quota(queue.node, claim.contested, queue.tree.usage):
+    if not own and is_within_quota(queue.node, need.contested, queue.tree.usage):
         return Refusal.NOT_BORROWING
-    if not may_preempt(policy, claim.preemptor, holder):
+    if not may_preempt(policy, need.preemptor, holder):
         return Refusal.PRIORITY
     return VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
 
@@ -547,10 +552,10 @@ def _finishes_that_help(queue: QueueState, wanted: Amounts) -> Iterator[Help]:
     snapshot = queue.tree.snapshot
     short = [c for c, amount in wanted.items() if amount > snapshot.available(queue.node, c)]
     holders = [
-        (order[5], other)
+        (order.entry, other)
         for other in queue.tree.queues
         for order in other.holders
-        if any(cell in order[5].usage for cell in short)
+        if any(cell in order.entry.usage for cell in short)
     ]
     holders.sort(key=lambda pair: (-sum(pair[0].usage.get(c, 0) for c in short), pair[0].serial))
     enough = []

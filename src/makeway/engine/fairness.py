@@ -19,9 +19,9 @@ from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
     Chosen,
-    Claim,
     Eligible,
     Fit,
+    Need,
     release_all,
     spare_the_unneeded,
 )
@@ -148,20 +148,20 @@ class FairOrder:
 
 
 def find_fair_victims(
-    claim: Claim, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
+    need: Need, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
 ) -> tuple[Chosen, ...]:
-    lines = _lines(claim, tree, snapshot)
+    lines = _lines(need, tree, snapshot)
     if not lines:
         return ()
     with snapshot.trial():
-        snapshot.charge(claim.queue.node, claim.amounts)  # shares count the preemptor in
-        contest = _Contest(claim, tree, snapshot, rules)
+        snapshot.charge(need.queue.node, need.amounts)  # shares count the preemptor in
+        contest = _Contest(need, tree, snapshot, rules)
         victims = contest.take(lines)
         if not victims:
             return ()
     with snapshot.trial():
         release_all(victims, snapshot)
-        return spare_the_unneeded(victims, snapshot, Fit(claim, snapshot))
+        return spare_the_unneeded(victims, snapshot, Fit(need, snapshot))
 
 
 class _Line:
@@ -183,19 +183,19 @@ class _Line:
 _Lines = dict[int, _Line]  # by index of the queue's node; those with nobody left may be missing
 
 
-def _lines(claim: Claim, tree: Tree, snapshot: Snapshot) -> _Lines:
+def _lines(need: Need, tree: Tree, snapshot: Snapshot) -> _Lines:
     """The preemptor's own queue and all that borrow what it needs, where somebody may be taken."""
-    preemption = claim.queue.spec.preemption
+    preemption = need.queue.spec.preemption
     lines: _Lines = {}
     if preemption.within_queue is not Policy.NEVER:
-        eligible = Eligible(claim, preemption.within_queue)
-        lines[claim.queue.node.index] = _Line(eligible.all_in(claim.queue))
-    if claim.queue.node.parent is not None and preemption.reclaim is not Policy.NEVER:
-        eligible = Eligible(claim, preemption.reclaim)
+        eligible = Eligible(need, preemption.within_queue)
+        lines[need.queue.node.index] = _Line(eligible.all_in(need.queue))
+    if need.queue.node.parent is not None and preemption.reclaim is not Policy.NEVER:
+        eligible = Eligible(need, preemption.reclaim)
         for queue in tree.queues:
-            if queue is claim.queue or queue.inactive is not None:
+            if queue is need.queue or queue.inactive is not None:
                 continue
-            if not is_within_quota(queue.node, claim.contested, snapshot.usage):
+            if not is_within_quota(queue.node, need.contested, snapshot.usage):
                 lines[queue.node.index] = _Line(eligible.all_in(queue))
     return {index: line for index, line in lines.items() if line.first is not None}
 
@@ -204,13 +204,13 @@ class _Contest:
     """Takes victims while shares allow, with the preemptor's usage counted in."""
 
     def __init__(
-        self, claim: Claim, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
+        self, need: Need, tree: Tree, snapshot: Snapshot, rules: tuple[ShareRule, ...]
     ) -> None:
-        self.claim = claim
+        self.need = need
         self.tree = tree
         self.snapshot = snapshot
         self.rules = rules
-        self.path = {node.index for node in claim.queue.node.ancestors()}
+        self.path = {node.index for node in need.queue.node.ancestors()}
         self.victims: list[Chosen] = []
         self._shares: dict[int, NodeShare] = {}  # of nodes where nothing was taken since
 
@@ -234,8 +234,8 @@ class _Contest:
         is_entitled = self._is_within_nominal()
         for queue in walk:
             line = walk.lines[queue.node.index]
-            if queue is self.claim.queue or is_entitled:
-                own = queue is self.claim.queue
+            if queue is self.need.queue or is_entitled:
+                own = queue is self.need.queue
                 rule = VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
                 if self._remove(line.pop(), queue, rule):
                     return {}, True
@@ -274,30 +274,30 @@ class _Contest:
         if self.rules[0] is ShareRule.BELOW_INITIAL_SHARE:
             return my_share < initial
         with self.snapshot.trial():
-            self.snapshot.release(queue.node, order[5].usage)
+            self.snapshot.release(queue.node, order.entry.usage)
             return my_share <= share_of(theirs, self.snapshot).share
 
     def _remove(self, order: VictimOrder, queue: QueueState, rule: VictimRule) -> bool:
         """Take the victim; does the preemptor fit now?"""
-        entry, snapshot, node = order[5], self.snapshot, self.claim.queue.node
+        entry, snapshot, node = order.entry, self.snapshot, self.need.queue.node
         snapshot.release(queue.node, entry.usage)
         self._shares.pop(queue.node.index, None)
         for cohort in queue.node.ancestors():
             self._shares.pop(cohort.index, None)
         self.victims.append(Chosen(entry, queue, rule))
         with snapshot.trial():
-            snapshot.release(node, self.claim.amounts)
-            return snapshot.fits(node, self.claim.amounts)
+            snapshot.release(node, self.need.amounts)
+            return snapshot.fits(node, self.need.amounts)
 
     def _is_within_nominal(self) -> bool:
-        return is_within_quota(self.claim.queue.node, self.claim.contested, self.snapshot.usage)
+        return is_within_quota(self.need.queue.node, self.need.contested, self.snapshot.usage)
 
     def _sides(self, queue: QueueState) -> tuple[Node, Node]:
         """The nodes just below the common cohort, on the preemptor's and on the other side."""
         theirs = queue.node
         while theirs.parent is not None and theirs.parent.index not in self.path:
             theirs = theirs.parent
-        mine = self.claim.queue.node
+        mine = self.need.queue.node
         while mine.parent is not theirs.parent:
             assert mine.parent is not None, f"{queue.spec.name} is not in this tree"
             mine = mine.parent
@@ -320,10 +320,10 @@ class _QueueWalk:
         self.dropped.add(queue.node.index)
 
     def __iter__(self) -> Iterator[QueueState]:
-        claim, tree = self.contest.claim, self.contest.tree
-        if claim.queue.node.parent is None:
-            while self._has_candidates(claim.queue.node):
-                yield claim.queue
+        need, tree = self.contest.need, self.contest.tree
+        if need.queue.node.parent is None:
+            while self._has_candidates(need.queue.node):
+                yield need.queue
             return
         while tree.root.index not in self.dropped:
             queue = self._descend(tree.root)
@@ -359,7 +359,7 @@ class _QueueWalk:
         return line is not None and line.first is not None
 
     def _is_out(self, node: Node, borrowed: Collection[FlavorResource]) -> bool:
-        own = self.contest.claim.queue.node
+        own = self.contest.need.queue.node
         if node.is_queue:
             return (not borrowed and node is not own) or not self._has_candidates(node)
         return not borrowed and node.index not in self.contest.path
@@ -374,4 +374,4 @@ class _QueueWalk:
     def _first_victim(self, queue: QueueState) -> tuple[bool, bool, VictimOrder]:
         order = self.lines[queue.node.index].first
         assert order is not None, f"{queue.spec.name} has no candidates"
-        return order[0], queue is self.contest.claim.queue, order
+        return order.is_staying, queue is self.contest.need.queue, order

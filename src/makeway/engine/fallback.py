@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from makeway.engine.entry import Entry
 from makeway.engine.flavors import mismatch_of
 from makeway.engine.model import (
     PODS,
@@ -23,6 +22,7 @@ from makeway.engine.model import (
     PodSetName,
     ResourceGroup,
     Trigger,
+    WorkloadStatus,
 )
 from makeway.engine.quota import potential
 from makeway.engine.tree import QueueState
@@ -44,12 +44,12 @@ def rule_for(fallbacks: Fallbacks, flavor: FlavorName, trigger: Trigger) -> Fall
     return general
 
 
-def exhausted_for(entry: Entry, queue: QueueState) -> tuple[FlavorName, ...]:
-    """The flavors passed over for this workload; an entry counts while a rule for it exists."""
+def exhausted_for(history: tuple[FlavorTrial, ...], queue: QueueState) -> tuple[FlavorName, ...]:
+    """The flavors passed over for a workload; a trial counts while a rule for it exists."""
     fallbacks = queue.spec.fungibility.fallbacks
     return tuple(
         trial.flavor
-        for trial in entry.history
+        for trial in history
         if trial.reason is not None and rule_for(fallbacks, trial.flavor, trial.reason)
     )
 
@@ -68,12 +68,12 @@ def with_assigned(
 
 
 def with_exhausted(
-    entry: Entry, flavors: Collection[FlavorName], trigger: Trigger, now: float
+    status: WorkloadStatus, flavors: Collection[FlavorName], trigger: Trigger, now: float
 ) -> tuple[FlavorTrial, ...]:
     """The history with these flavors exhausted; a rule may be newer than their assignment."""
-    lines = {trial.flavor: trial for trial in entry.history}
+    lines = {trial.flavor: trial for trial in status.history}
     for flavor in flavors:
-        line = lines.get(flavor) or FlavorTrial(flavor, entry.reserved_at)
+        line = lines.get(flavor) or FlavorTrial(flavor, status.reserved_at or 0.0)
         lines[flavor] = line._replace(exhausted_at=now, reason=trigger)
     return tuple(lines[flavor] for flavor in sorted(lines))
 
@@ -83,17 +83,17 @@ def without_exhaustion(history: tuple[FlavorTrial, ...]) -> tuple[FlavorTrial, .
     return tuple(trial._replace(exhausted_at=None, reason=None) for trial in history)
 
 
-def timeout_due_at(entry: Entry, queue: QueueState, flavor: FlavorName) -> float | None:
+def timeout_due_at(status: WorkloadStatus, queue: QueueState, flavor: FlavorName) -> float | None:
     """When the clock of a held flavor runs out; None if no rule sets one."""
     rule = rule_for(queue.spec.fungibility.fallbacks, flavor, Trigger.TIMEOUT)
     if rule is None or rule.timeout_s is None:
         return None
-    times = (trial.assigned_at for trial in entry.history if trial.flavor == flavor)
-    return next(times, entry.reserved_at) + rule.timeout_s
+    times = (trial.assigned_at for trial in status.history if trial.flavor == flavor)
+    return next(times, status.reserved_at or 0.0) + rule.timeout_s
 
 
 def choose_exhausted(
-    entry: Entry,
+    status: WorkloadStatus,
     queue: QueueState,
     due: Collection[FlavorName],
     flavors: Mapping[FlavorName, Flavor],
@@ -103,25 +103,25 @@ def choose_exhausted(
 
     So a common cpu flavor isn't blamed for a dry gpu flavor.
     """
-    exhausted = set(exhausted_for(entry, queue))
+    exhausted = set(exhausted_for(status.history, queue))
     replaceable = []
     for flavor in due:
         without = exhausted | {flavor}
         if all(
             _eligible(pod_set, group, queue, flavors, without)
-            for pod_set, group in _held_groups(entry, queue, flavor, pod_sets)
+            for pod_set, group in _held_groups(status, queue, flavor, pod_sets)
         ):
             replaceable.append(flavor)
     return tuple(sorted(replaceable or due))
 
 
 def _held_groups(
-    entry: Entry, queue: QueueState, flavor: FlavorName, pod_sets: tuple[PodSet, ...]
+    status: WorkloadStatus, queue: QueueState, flavor: FlavorName, pod_sets: tuple[PodSet, ...]
 ) -> Iterator[tuple[PodSet, ResourceGroup]]:
     """The pod sets that hold the flavor, each with the resource group it holds it in."""
-    assert entry.assignment is not None
+    assert status.assignment is not None
     by_name: dict[PodSetName, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
-    for assigned in entry.assignment.pod_sets:
+    for assigned in status.assignment.pod_sets:
         for resource, held in assigned.flavors:
             group = queue.group_of.get(resource)
             if held == flavor and group is not None and assigned.name in by_name:
@@ -129,13 +129,13 @@ def _held_groups(
 
 
 def has_eligible_flavors(
-    entry: Entry,
+    history: tuple[FlavorTrial, ...],
     queue: QueueState,
     flavors: Mapping[FlavorName, Flavor],
     pod_sets: tuple[PodSet, ...],
 ) -> bool:
     """Is there, for every needed group of every pod set, a flavor left to try?"""
-    exhausted = set(exhausted_for(entry, queue))
+    exhausted = set(exhausted_for(history, queue))
     return all(
         _eligible(pod_set, group, queue, flavors, exhausted)
         for pod_set in pod_sets

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from makeway.engine.entry import Phase
+from makeway.engine.model import Phase
 
 
 class Step(Enum):
@@ -24,28 +24,36 @@ class Step(Enum):
     FORGET = "the last decision could not be written"
 
 
-TRANSITIONS: dict[tuple[Phase, Step], Phase] = {
-    (Phase.PENDING, Step.RESERVE): Phase.RESERVED,
-    (Phase.PENDING, Step.ADMIT): Phase.ADMITTED,
-    (Phase.PENDING, Step.DEACTIVATE): Phase.INACTIVE,
-    (Phase.PENDING, Step.FINISH): Phase.FINISHED,
-    (Phase.RESERVED, Step.ADMIT): Phase.ADMITTED,
-    (Phase.RESERVED, Step.EVICT): Phase.EVICTING,
-    (Phase.RESERVED, Step.FINISH): Phase.FINISHED,
-    (Phase.RESERVED, Step.FORGET): Phase.PENDING,
-    (Phase.ADMITTED, Step.EVICT): Phase.EVICTING,
-    (Phase.ADMITTED, Step.FINISH): Phase.FINISHED,
-    (Phase.ADMITTED, Step.FORGET): Phase.RESERVED,
-    (Phase.EVICTING, Step.LET_GO): Phase.PENDING,
-    (Phase.EVICTING, Step.DEACTIVATE): Phase.INACTIVE,
-    (Phase.EVICTING, Step.FINISH): Phase.FINISHED,
-    (Phase.EVICTING, Step.FORGET): Phase.RESERVED,
-    (Phase.INACTIVE, Step.ACTIVATE): Phase.PENDING,
-    (Phase.INACTIVE, Step.FINISH): Phase.FINISHED,
+STEPS: dict[tuple[Phase, Phase], Step] = {
+    (Phase.PENDING, Phase.RESERVED): Step.RESERVE,
+    (Phase.PENDING, Phase.ADMITTED): Step.ADMIT,
+    (Phase.PENDING, Phase.INACTIVE): Step.DEACTIVATE,
+    (Phase.PENDING, Phase.FINISHED): Step.FINISH,
+    (Phase.RESERVED, Phase.ADMITTED): Step.ADMIT,
+    (Phase.RESERVED, Phase.EVICTING): Step.EVICT,
+    (Phase.RESERVED, Phase.FINISHED): Step.FINISH,
+    (Phase.RESERVED, Phase.PENDING): Step.FORGET,
+    (Phase.ADMITTED, Phase.EVICTING): Step.EVICT,
+    (Phase.ADMITTED, Phase.FINISHED): Step.FINISH,
+    (Phase.ADMITTED, Phase.RESERVED): Step.FORGET,
+    (Phase.ADMITTED, Phase.PENDING): Step.FORGET,
+    (Phase.EVICTING, Phase.PENDING): Step.LET_GO,
+    (Phase.EVICTING, Phase.INACTIVE): Step.DEACTIVATE,
+    (Phase.EVICTING, Phase.FINISHED): Step.FINISH,
+    (Phase.EVICTING, Phase.RESERVED): Step.FORGET,
+    (Phase.EVICTING, Phase.ADMITTED): Step.FORGET,
+    (Phase.INACTIVE, Phase.PENDING): Step.ACTIVATE,
+    (Phase.INACTIVE, Phase.FINISHED): Step.FINISH,
 }
 
 
-def after(phase: Phase, step: Step) -> Phase:
-    following = TRANSITIONS.get((phase, step))
-    assert following is not None, f"a workload that is {phase.value} can't {step.name.lower()}"
-    return following
+def check_step(before: Phase, after: Phase) -> None:
+    assert before is after or (before, after) in STEPS, (
+        f"a workload that is {before.value} can't become {after.value}"
+    )
+
+
+def can_be_forgotten(phase: Phase, before: Phase) -> bool:
+    """Whether a decision that led from one phase to another can be taken back."""
+    step = STEPS.get((phase, before))
+    return step is Step.FORGET or step is Step.ACTIVATE

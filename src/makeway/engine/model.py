@@ -67,6 +67,17 @@ class StopPolicy(Enum):
     HOLD_AND_DRAIN = "HoldAndDrain"
 
 
+class Inactive(Enum):
+    """Why a queue admits nothing; the values are Kueue's words."""
+
+    TERMINATING = "Terminating"
+    STOPPED = "Stopped"
+    FLAVOR_NOT_FOUND = "FlavorNotFound"
+    CHECK_NOT_FOUND = "AdmissionCheckNotFound"
+    CHECK_INACTIVE = "AdmissionCheckInactive"
+    COHORT_CYCLE = "CohortCycle"
+
+
 class Policy(Enum):
     """Whom a pending workload may preempt."""
 
@@ -281,8 +292,13 @@ class FlavorTrial(NamedTuple):
     reason: Trigger | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadStatus:
+class Claim(NamedTuple):
+    """What a preemptor has first call on: the place that its victims clear."""
+
+    assignment: Assignment | None = None  # None after a restart: which place was not written down
+
+
+class WorkloadStatus(NamedTuple):
     """What has become of a workload; all of it survives a restart of the driver."""
 
     assignment: Assignment | None = None  # holds quota exactly when this is set
@@ -295,10 +311,46 @@ class WorkloadStatus:
     pods_lost_at: float | None = None  # when pods that had been ready no longer were
     requeue_count: int = 0
     requeue_at: float | None = None  # back-off: not before this time
-    checks: Mapping[CheckName, CheckState] = field(default_factory=dict)
+    checks: Mapping[CheckName, CheckState] = {}
+    retry_after_s: float = 0.0  # the longest pause that a check which says Retry asks for
     history: tuple[FlavorTrial, ...] = ()
-    preemptor: bool = False
-    reclaimable: Mapping[PodSetName, int] = field(default_factory=dict)
+    claim: Claim | None = None  # set for a preemptor while its victims make way
+    reclaimable: Mapping[PodSetName, int] = {}
+
+
+class StatusChange(NamedTuple):
+    """What an event or a cycle has made of a workload's status."""
+
+    before: WorkloadStatus | None  # None: it was not known
+    after: WorkloadStatus | None  # None: it is not known any more
+
+
+Changes = Mapping[WorkloadKey, StatusChange]
+
+
+class Phase(Enum):
+    __hash__ = object.__hash__  # Enum's own is a call of a Python function at every look-up
+
+    PENDING = "pending"
+    RESERVED = "reserved"  # holds quota, checks are open
+    ADMITTED = "admitted"  # holds quota, may run
+    EVICTING = "evicting"  # still holds quota: its pods have not let go yet
+    INACTIVE = "inactive"  # not wanted to run
+    FINISHED = "finished"
+
+
+HOLDING = frozenset({Phase.RESERVED, Phase.ADMITTED, Phase.EVICTING})
+
+
+def phase_of(is_active: bool, status: WorkloadStatus) -> Phase:
+    """`is_active`: whether the workload is wanted to run."""
+    if status.finished:
+        return Phase.FINISHED
+    if status.assignment is None:
+        return Phase.PENDING if is_active else Phase.INACTIVE
+    if status.eviction is not None:
+        return Phase.EVICTING
+    return Phase.RESERVED if status.admitted_at is None else Phase.ADMITTED
 
 
 class RequeueTime(Enum):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from makeway.engine.entry import Entry, Phase, Scan
+from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
 from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
@@ -14,6 +14,7 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     Fungibility,
+    Phase,
     PodSet,
     PodSetName,
     Policy,
@@ -27,7 +28,7 @@ from makeway.engine.quota import borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-from makeway.engine.victims import Chosen, Claim, find_victims, is_hopeless, release_all
+from makeway.engine.victims import Chosen, Need, find_victims, is_hopeless, release_all
 
 Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
 
@@ -88,7 +89,7 @@ class Nominator:
     def _question(
         self, only: Flavors | None, is_resumed: bool, pod_sets: tuple[PodSet, ...]
     ) -> FlavorQuestion:
-        entry, queue, config = self.entry, self.queue, self.state.config
+        queue, config, history = self.queue, self.state.config, self.entry.status.history
         preemption = queue.spec.preemption
         reclaims = preemption.reclaim is not Policy.NEVER
         return FlavorQuestion(
@@ -101,7 +102,7 @@ class Nominator:
                 preemption.borrow_while_reclaiming or (config.fair_sharing and reclaims)
             ),
             try_victims=self._try_victims,
-            exhausted=exhausted_for(entry, queue) if entry.history else (),
+            exhausted=exhausted_for(history, queue) if history else (),
             scan=self._usable_scan() if is_resumed else None,
             only=only,
         )
@@ -112,14 +113,17 @@ class Nominator:
         While the victims on their way suffice it looks for no others. Another place, or more
         pods, might need victims again, or make it a victim in turn.
         """
-        booked = self.entry.booked
-        if booked is None or not self.state.config.gates.hold_for_preemptor:
+        claim = self.entry.status.claim
+        if claim is None or not self.state.config.gates.hold_for_preemptor:
             return None
-        pods = {ps.name: ps.count for ps in booked.pod_sets}
+        claimed = claim.assignment
+        if claimed is None:
+            return None
+        pods = {ps.name: ps.count for ps in claimed.pod_sets}
         pod_sets = self.state.pod_sets_of(self.entry)
         if any(ps.name not in pods for ps in pod_sets):
             return None
-        only = {ps.name: dict(ps.flavors) for ps in booked.pod_sets}
+        only = {ps.name: dict(ps.flavors) for ps in claimed.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
         nomination = assign_flavors(self._question(only, False, capped))
         victims = self._victims_for(nomination)
@@ -132,7 +136,7 @@ class Nominator:
 
         Progress made in the cycle just before is kept even then, lest later flavors starve.
         """
-        scan = self.entry.scan
+        scan = self.entry.search.scan
         if scan is None or scan.shape != self.entry.shape:
             return None
         if scan.groups != self.queue.spec.groups:
@@ -165,7 +169,7 @@ class Nominator:
     ) -> tuple[Chosen, ...]:
         if is_hopeless(self.entry, self.queue):
             return ()
-        claim = Claim(
+        need = Need(
             preemptor=self.entry,
             queue=self.queue,
             amounts=amounts,
@@ -174,8 +178,8 @@ class Nominator:
         )
         config, tree = self.state.config, self.queue.tree
         if config.fair_sharing:
-            return find_fair_victims(claim, tree, self.snapshot, config.share_rules)
-        return find_victims(claim, tree, self.snapshot)
+            return find_fair_victims(need, tree, self.snapshot, config.share_rules)
+        return find_victims(need, tree, self.snapshot)
 
 
 def preference_of(fungibility: Fungibility, is_implicit: bool) -> Preference:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from makeway.engine.decisions import Reason
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
 
@@ -19,7 +20,7 @@ from makeway.engine.model import LocalQueueKey, WorkloadKey
 class ShapeClass:
     """Waiting workloads of one shape, best first."""
 
-    __slots__ = ("epoch_parked", "members", "serial", "shape", "size")
+    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size")
 
     def __init__(self, shape: Shape, serial: int) -> None:
         self.shape = shape
@@ -27,6 +28,7 @@ class ShapeClass:
         self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
         self.size = 0  # without those
         self.epoch_parked = -1
+        self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
 
     def best(self) -> tuple[QueueOrder, Entry]:
         members = self.members
@@ -141,6 +143,15 @@ class PendingQueue:
         shape_class = self._classes[entry.shape]
         shape_class.epoch_parked = self._epoch
         self._enter(shape_class)
+
+    def note_reasons(self, entry: Entry, reasons: tuple[Reason, ...]) -> None:
+        """What keeps the head of a class waiting keeps all of it waiting."""
+        if entry.place is not None and entry.shape.is_shared:
+            self._classes[entry.shape].reasons = reasons
+
+    def reasons_for(self, entry: Entry) -> tuple[Reason, ...]:
+        shape_class = self._classes.get(entry.shape)
+        return () if shape_class is None else shape_class.reasons
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)

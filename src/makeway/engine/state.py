@@ -1,22 +1,35 @@
 """ClusterState: our picture of queues and workloads.
 
-It changes when an event is applied (what each event means stands in happenings.py) and when a
+It changes when an event is applied (what each event means stands in handlers.py) and when a
 cycle's decisions are counted; it can be rebuilt from the objects at any time.
+
+Of a workload it keeps the workload itself, its status, and notes on searches for it. `move` is the
+only writer of a status, and whatever follows from one is done there: the phase is checked, the
+workload stands in line or is charged for what it holds, its tree has a new revision, and the
+change is handed out with the answer to the event or the cycle that caused it.
+
+A preemptor has a *claim* in its status: first call on what its victims free. The claim lasts while
+it stands in line. Each tree has an index of those who have one, kept up where they enter their line
+and leave it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
-from makeway.engine.entry import HOLDING, Entry, Phase, QueueOrder, Shape
+from makeway.engine.clocks import Clocks
+from makeway.engine.cohorts import TreeMembers, is_in_cycle, members_of_trees
+from makeway.engine.entry import NOTHING, Entry, QueueOrder, Shape, UndoPoint
 from makeway.engine.fallback import exhausted_for, with_assigned
-from makeway.engine.lifecycle import Step, after
+from makeway.engine.lifecycle import can_be_forgotten, check_step
 from makeway.engine.model import (
+    Amounts,
     Assignment,
+    Changes,
     CheckName,
+    Claim,
     Cohort,
     CohortName,
     Config,
@@ -25,18 +38,23 @@ from makeway.engine.model import (
     Flavor,
     FlavorName,
     FlavorResource,
+    Inactive,
     LocalQueue,
     LocalQueueKey,
+    Phase,
     PodSet,
     PodSetAssignment,
     QueueName,
     RequeueTime,
+    StatusChange,
     StopPolicy,
     Strategy,
+    Workload,
     WorkloadKey,
     WorkloadStatus,
+    phase_of,
 )
-from makeway.engine.tree import Grove, Inactive, QueueState, Tree
+from makeway.engine.tree import QueueState, Tree
 
 
 class ClusterState:
@@ -49,141 +67,180 @@ class ClusterState:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.checks: dict[CheckName, bool] = {}  # name -> is active
         self.entries: dict[WorkloadKey, Entry] = {}
-        self.cycle = 0
-        self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
-        self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
-        self._clock: list[tuple[float, int, Entry]] = []  # heap; may hold times long passed over
         self.by_local_queue: dict[LocalQueueKey, dict[WorkloadKey, Entry]] = {}
         self.orphans: dict[QueueName, dict[WorkloadKey, Entry]] = {}  # hold quota of no queue
         self.trees: list[Tree] = []
-        self.forest_is_stale = False  # queues or cohorts were edited since the trees were planted
-        self._recount: set[QueueName] = set()  # queues charged while the forest was stale
-        self.returning: set[WorkloadKey] = set()  # were preemptors; their queue isn't here yet
-        self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
+        self.trees_are_stale = False  # queues or cohorts were edited since the trees were built
+        self._recount: set[QueueName] = set()  # queues charged while the trees were stale
+        self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
+        self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
+        self.clocks = Clocks()
+        self.cycle = 0
         self.serial = 0
-        self._changes = 0
+        self.revision = 0  # grows when who waits or holds quota may have changed
+        self._changes: dict[WorkloadKey, StatusChange] = {}  # not handed out yet
+        self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
-    # --- what a cycle decides is counted at once ---
+    # --- statuses ---
+
+    def add(self, workload: Workload, status: WorkloadStatus) -> None:
+        """A workload that is new to us, with what became of it before we looked."""
+        self.serial += 1
+        holds = status.assignment is not None and not status.finished
+        entry = Entry(workload, status if holds else without_quota(status), self.serial)
+        entry.search.pods_seen = not holds
+        self.entries[workload.key] = entry
+        self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
+        self.reshape(entry)
+        self._put_in(entry)
+        if holds:
+            self.attention[workload.key] = entry
+        self._note_change(workload.key, None, entry.status)
+
+    def remove(self, entry: Entry) -> None:
+        key = entry.workload.key
+        del self.entries[key]
+        del self.by_local_queue[entry.workload.local_queue][key]
+        self.attention.pop(key, None)
+        self._take_out(entry)
+        self._note_change(key, entry.status, None)
+
+    def move(self, entry: Entry, status: WorkloadStatus, workload: Workload | None = None) -> None:
+        """Give a workload another status, and do what follows from it.
+
+        Whoever leaves its line, or takes another place in it, gives up its claim.
+        """
+        workload = entry.workload if workload is None else workload
+        before = entry.status
+        if status == before and workload is entry.workload:
+            return
+        phase = phase_of(workload.active, status)
+        check_step(entry.phase, phase)
+        if before.assignment is not None and status.assignment is not None:
+            self._move_holder(entry, workload, status)
+        elif _differ_in_claim(status, before) and workload is entry.workload:
+            entry.status = status
+            self._claim_or_waive(entry)
+        else:
+            if status.claim is not None and (phase is not Phase.PENDING or self._has_claim(entry)):
+                status = status._replace(claim=None)
+            self._take_out(entry)
+            self._write(entry, workload, status)
+            self._put_in(entry)
+        self._note_change(workload.key, before, entry.status)
+        if phase is Phase.RESERVED or phase is Phase.ADMITTED:
+            self.attention[workload.key] = entry
+
+    def decide(
+        self, entry: Entry, status: WorkloadStatus, workload: Workload | None = None
+    ) -> None:
+        """Move by a decision of our own, which can be taken back if it can't be written."""
+        undo = UndoPoint(entry.status, entry.workload.active)
+        self.move(entry, status, workload)
+        entry.undo = undo
+
+    def forget(self, entry: Entry) -> None:
+        """The last decision never happened; what others have said since stays."""
+        undo, entry.undo = entry.undo, None
+        if undo is None or not can_be_forgotten(entry.phase, undo.phase()):
+            return
+        status = undo.status._replace(
+            checks=entry.status.checks, reclaimable=entry.status.reclaimable
+        )
+        if status.assignment is not None:
+            status = status._replace(
+                pods_ready=entry.status.pods_ready,
+                pods_lost_at=entry.status.pods_lost_at,
+            )
+        self.move(entry, status, with_active(entry.workload, undo.is_active))
+
+    def take_changes(self) -> Changes:
+        """What has become of statuses since this was asked last."""
+        changes, self._changes = self._changes, {}
+        return changes
+
+    def _note_change(
+        self, key: WorkloadKey, before: WorkloadStatus | None, after: WorkloadStatus | None
+    ) -> None:
+        known = self._changes.get(key)
+        self._changes[key] = StatusChange(before if known is None else known.before, after)
+        self.revision += 1
+
+    def _write(self, entry: Entry, workload: Workload, status: WorkloadStatus) -> None:
+        entry.workload, entry.status = workload, status
+        entry.phase = phase_of(workload.active, status)
+        entry.order_time = self._order_time(entry)
+        if entry.phase is Phase.PENDING:
+            entry.shape = self._shape_of(entry)
+
+    def _take_out(self, entry: Entry) -> None:
+        if entry.phase is Phase.PENDING:
+            self._leave_line(entry)
+        elif entry.status.assignment is not None:
+            self._release(entry)
+
+    def _put_in(self, entry: Entry) -> None:
+        if entry.phase is Phase.PENDING:
+            self._line_up(entry)
+        elif entry.status.assignment is not None:
+            self._take_hold(entry)
+
+    # --- decisions that cycles and events share ---
 
     def reserve(self, entry: Entry, assignment: Assignment, admits: bool, now: float) -> None:
         """The workload leaves the queue and holds quota from now on."""
         queue = self.queue_of(entry)
-        queue.pending.discard(entry)
-        self.drop_preemptor(entry)
-        entry.before = entry.standing()
-        entry.assignment = assignment
-        entry.reserved_at = now
-        entry.admitted_at = now if admits else None
-        entry.eviction = None
-        entry.requeue_at = None
-        entry.retry_after_s = 0.0
-        entry.scan = None
-        entry.pods_ready = False
-        entry.pods_seen = True
-        entry.lost_at = None
-        entry.ready_pod_sets = frozenset()
-        entry.order_time = self._order_time(entry)
+        history = entry.status.history
         if queue.spec.fungibility.fallbacks.rules:
-            entry.history = with_assigned(entry.history, assignment.flavors(), now)
-        self.step(entry, Step.ADMIT if admits else Step.RESERVE)
-        entry.usage = self.charged_for(entry)
-        self.take_hold(queue, entry)
-        self.attention[entry.workload.key] = entry
+            history = with_assigned(history, assignment.flavors(), now)
+        entry.search.scan = None
+        entry.search.pods_seen = True
+        entry.search.ready_pod_sets = frozenset()
+        status = entry.status._replace(
+            assignment=assignment,
+            queue=queue.spec.name,
+            reserved_at=now,
+            admitted_at=now if admits else None,
+            eviction=None,
+            requeue_at=None,
+            retry_after_s=0.0,
+            pods_ready=False,
+            pods_lost_at=None,
+            history=history,
+            claim=None,
+        )
+        self.decide(entry, status)
 
-    def admit(self, entry: Entry, now: float) -> None:
-        """All checks are ready."""
-        entry.before = entry.standing()
-        self.step(entry, Step.ADMIT)
-        entry.admitted_at = now
-        self.attention[entry.workload.key] = entry
-
-    def evict(self, entry: Entry, eviction: Eviction) -> None:
+    def evict(self, entry: Entry, reason: EvictionReason, now: float) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
-        entry.before = entry.standing()
-        queue = self.holding_queue(entry)
-        if queue is not None:
-            queue.let_go(entry)
-        self.step(entry, Step.EVICT)
-        entry.eviction = eviction
-        entry.order_time = self._order_time(entry)
-        if queue is not None:
-            queue.hold(entry)
-            queue.generation += 1
-            self.touch(queue.tree)
+        self.decide(entry, entry.status._replace(eviction=Eviction(reason, now)))
 
-    def make_preemptor(self, entry: Entry, booking: dict[FlavorResource, int] | None) -> None:
-        """It has first call on what its victims free; `booking` is what it needs, if known."""
-        queue = self.queue_of(entry)
-        entry.booking = booking
-        queue.tree.preemptors[entry.workload.key] = entry
-        if not self.config.gates.hold_for_preemptor:
-            if queue.spec.strategy is Strategy.BEST_EFFORT_FIFO:
-                queue.pending.pinned = entry
-        elif not entry.is_preemptor:
-            entry.is_preemptor = True
-            if entry.place is not None:
-                queue.pending.discard(entry)
-                queue.pending.add(entry, self.order_of(entry))
-        entry.is_preemptor = True
+    def claim(self, entry: Entry, claim: Claim | None) -> None:
+        self.move(entry, entry.status._replace(claim=claim))
 
-    def drop_preemptor(self, entry: Entry) -> None:
-        if not entry.is_preemptor:
-            return
-        entry.is_preemptor = False
-        entry.booking = None
-        entry.booked = None
-        queue = self.queues.get(entry.queue) if entry.queue is not None else None
-        if queue is None:
-            return
-        queue.tree.preemptors.pop(entry.workload.key, None)
-        if queue.pending.pinned is entry:
-            queue.pending.pinned = None
-        if self.config.gates.hold_for_preemptor:
-            if entry.place is not None:
-                queue.pending.discard(entry)
-                queue.pending.add(entry, self.order_of(entry))
-            self.wake_tree(queue)  # its place is no longer kept from others
-
-    def back_off(self, entry: Entry, now: float) -> bool:
-        """Count a requeue and set the pause before it; False when the limit is reached."""
+    def backed_off(self, status: WorkloadStatus, now: float) -> WorkloadStatus | None:
+        """With a requeue counted and the pause before it set; None when the limit is reached."""
         backoff = self.config.backoff
-        if backoff.limit is not None and entry.requeue_count >= backoff.limit:
-            return False
-        entry.requeue_count += 1
-        delay_s = backoff.delay_s(entry.requeue_count)
-        entry.requeue_at = now + delay_s if delay_s else None
-        return True
-
-    def start_over(self, entry: Entry) -> None:
-        """All flavors are open to a waiting workload again, after its pause."""
-        entry.history = ()
-        entry.scan = None
-        self.leave_line(entry)
-        self.reshape(entry)
-        self.line_up(entry)
-
-    def deactivate(self, entry: Entry) -> None:
-        """`active: false`, as if the user had said so."""
-        if entry.phase is Phase.PENDING:
-            entry.before = entry.standing()
-        entry.workload = replace(entry.workload, active=False)
-        if entry.phase is Phase.PENDING:
-            self.leave_line(entry)
-            self.step(entry, Step.DEACTIVATE)
+        if backoff.limit is not None and status.requeue_count >= backoff.limit:
+            return None
+        count = status.requeue_count + 1
+        delay_s = backoff.delay_s(count)
+        return status._replace(requeue_count=count, requeue_at=now + delay_s if delay_s else None)
 
     # --- waiting ---
 
     def pod_sets_of(self, entry: Entry) -> tuple[PodSet, ...]:
         """The pod sets with the pods taken off that need no place any more."""
-        if not entry.reclaimable:
+        reclaimable = entry.status.reclaimable
+        if not reclaimable:
             return entry.workload.pod_sets
         return tuple(
-            replace(ps, count=max(0, ps.count - entry.reclaimable.get(ps.name, 0)))
+            replace(ps, count=max(0, ps.count - reclaimable.get(ps.name, 0)))
             for ps in entry.workload.pod_sets
         )
 
     def order_of(self, entry: Entry) -> QueueOrder:
-        goes_first = self.config.gates.hold_for_preemptor and entry.is_preemptor
+        goes_first = self.config.gates.hold_for_preemptor and entry.status.claim is not None
         workload = entry.workload
         return (
             -workload.priority,
@@ -194,7 +251,7 @@ class ClusterState:
         )
 
     def _order_time(self, entry: Entry) -> float:
-        eviction, created_at = entry.eviction, entry.workload.created_at
+        eviction, created_at = entry.status.eviction, entry.workload.created_at
         if eviction is None:
             return created_at
         match eviction.reason:
@@ -208,9 +265,8 @@ class ClusterState:
                 return created_at
         return eviction.at if by is RequeueTime.EVICTION else created_at
 
-    def line_up(self, entry: Entry) -> None:
+    def _line_up(self, entry: Entry) -> None:
         """Put a pending workload where it belongs: in its queue, held back, or nowhere."""
-        entry.queue = None
         local_queue = self.local_queues.get(entry.workload.local_queue)
         if local_queue is None or local_queue.stop_policy is not StopPolicy.NONE:
             return
@@ -218,57 +274,54 @@ class ClusterState:
         if queue is None:
             return
         entry.queue = local_queue.queue
-        if entry.history:
+        if entry.status.history:
             entry.shape = self._shape_of(entry)  # the queue's rules say which trials count
-        if entry.requeue_at is not None or self.waits_for_restart(entry, queue):
+        if entry.status.requeue_at is not None or self.waits_for_restart(entry, queue):
             queue.pending.hold(entry)
             self.attention[entry.workload.key] = entry
             return
         queue.pending.add(entry, self.order_of(entry))
-        if entry.workload.key in self.returning:
-            self.returning.remove(entry.workload.key)
-            self.make_preemptor(entry, None)
+        if entry.status.claim is not None:
+            self._claim_or_waive(entry)
         if queue.inactive is None:
             self.touch(queue.tree)
 
     def waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
-        stopped = queue.spec.stop_policy is not StopPolicy.NONE
+        eviction = entry.status.eviction
         return (
-            stopped
-            and entry.eviction is not None
-            and entry.eviction.reason is EvictionReason.QUEUE_STOPPED
+            queue.spec.stop_policy is not StopPolicy.NONE
+            and eviction is not None
+            and eviction.reason is EvictionReason.QUEUE_STOPPED
         )
 
-    def leave_line(self, entry: Entry) -> None:
+    def _leave_line(self, entry: Entry) -> None:
         if entry.queue is None:
             return
         queue = self.queues[entry.queue]
-        if entry.is_preemptor:
-            self.drop_preemptor(entry)
         queue.pending.discard(entry)
+        if self._has_claim(entry):
+            self._waive(entry, queue)
         entry.queue = None
         self.touch(queue.tree)
 
     def line_up_again(self, entries: Iterable[Entry]) -> None:
         """Take many out of their lines together, and put each where it belongs now."""
         entries = list(entries)
+        self.leave_lines(entries)
+        for entry in entries:
+            self._line_up(entry)
+
+    def leave_lines(self, entries: Iterable[Entry]) -> None:
         by_queue: dict[QueueName, list[Entry]] = {}
         for entry in entries:
             if entry.queue is not None:
-                if entry.is_preemptor:
-                    self.drop_preemptor(entry)
+                if self._has_claim(entry):
+                    self.claim(entry, None)
                 by_queue.setdefault(entry.queue, []).append(entry)
                 entry.queue = None
         for name, members in by_queue.items():
             self.queues[name].pending.discard_all(members)
             self.touch(self.queues[name].tree)
-        for entry in entries:
-            self.line_up(entry)
-
-    def end_backoff(self, entry: Entry) -> None:
-        entry.requeue_at = None
-        self.leave_line(entry)
-        self.line_up(entry)
 
     def waiting_for(self, name: QueueName) -> list[Entry]:
         """Pending workloads whose local queue points at this queue."""
@@ -283,22 +336,62 @@ class ClusterState:
     def reshape(self, entry: Entry) -> None:
         """Compute anew what places it in a queue; a waiting entry is moved accordingly."""
         was_waiting = entry.place is not None
-        queue = self.queues.get(entry.queue) if entry.queue is not None else None
-        if was_waiting and queue is not None:
-            queue.pending.discard(entry)
+        if was_waiting:
+            self.queue_of(entry).pending.discard(entry)
         entry.order_time = self._order_time(entry)
         entry.shape = self._shape_of(entry)
-        if was_waiting and queue is not None:
-            queue.pending.add(entry, self.order_of(entry))
+        if was_waiting:
+            self.queue_of(entry).pending.add(entry, self.order_of(entry))
 
     def _shape_of(self, entry: Entry) -> Shape:
         if not self.config.gates.equal_shapes_together:
             return Shape(is_shared=False) if entry.shape.is_shared else entry.shape
         local_queue = self.local_queues.get(entry.workload.local_queue)
         queue = self.queues.get(local_queue.queue) if local_queue is not None else None
-        exhausted = exhausted_for(entry, queue) if queue is not None and entry.history else ()
+        history = entry.status.history
+        exhausted = exhausted_for(history, queue) if queue is not None and history else ()
         key = (entry.workload.priority, self.pod_sets_of(entry), exhausted)
         return self._shapes.setdefault(key, Shape(is_shared=True))
+
+    # --- claims of preemptors ---
+
+    def _has_claim(self, entry: Entry) -> bool:
+        """Whether a place is kept for it now; not while it is held back, whatever its status."""
+        if entry.status.claim is None or entry.queue is None:
+            return False
+        queue = self.queues.get(entry.queue)
+        return queue is not None and entry.workload.key in queue.tree.preemptors
+
+    def _claim_or_waive(self, entry: Entry) -> None:
+        """The claim of an entry in line is new, different, or gone."""
+        if entry.queue is None:
+            return
+        queue = self.queues[entry.queue]
+        if entry.status.claim is None:
+            self._waive(entry, queue)
+            return
+        is_new = entry.workload.key not in queue.tree.preemptors
+        queue.tree.preemptors[entry.workload.key] = entry
+        if self.config.gates.hold_for_preemptor:
+            if is_new:
+                self._sort_in_anew(entry, queue)
+        elif queue.spec.strategy is Strategy.BEST_EFFORT_FIFO:
+            queue.pending.pinned = entry
+
+    def _waive(self, entry: Entry, queue: QueueState) -> None:
+        """Its place is no longer kept from others."""
+        queue.tree.preemptors.pop(entry.workload.key, None)
+        entry.search.claimed_usage = None
+        if queue.pending.pinned is entry:
+            queue.pending.pinned = None
+        if self.config.gates.hold_for_preemptor:
+            self._sort_in_anew(entry, queue)
+            self.wake_tree(queue)
+
+    def _sort_in_anew(self, entry: Entry, queue: QueueState) -> None:
+        if entry.place is not None:
+            queue.pending.discard(entry)
+            queue.pending.add(entry, self.order_of(entry))
 
     # --- holding quota ---
 
@@ -306,68 +399,96 @@ class ClusterState:
         assert entry.queue is not None, f"{entry.workload.key} is in no queue"
         return self.queues[entry.queue]
 
-    def holding_queue(self, entry: Entry) -> QueueState | None:
-        """The queue whose quota it holds; None if it holds none, or the queue is gone."""
-        if entry.phase not in HOLDING or entry.queue is None:
-            return None
-        return self.queues.get(entry.queue)
-
-    def charged_for(self, entry: Entry) -> dict[FlavorResource, int]:
+    def _charged_for(self, entry: Entry) -> dict[FlavorResource, int]:
         """What is charged for a holder: its assignment less the pods given back."""
-        assert entry.assignment is not None
-        if not entry.reclaimable:
-            return entry.assignment.usage()
+        assignment = entry.status.assignment
+        assert assignment is not None
+        if not entry.status.reclaimable:
+            return assignment.usage()
         wanted = {pod_set.name: pod_set.count for pod_set in self.pod_sets_of(entry)}
         return Assignment(
-            tuple(_scaled(ps, wanted.get(ps.name, ps.count)) for ps in entry.assignment.pod_sets)
+            tuple(_scaled(ps, wanted.get(ps.name, ps.count)) for ps in assignment.pod_sets)
         ).usage()
 
-    def take_hold(self, queue: QueueState, entry: Entry) -> None:
-        entry.queue = queue.spec.name
+    def _take_hold(self, entry: Entry) -> None:
+        name = entry.status.queue
+        assert name is not None, f"{entry.workload.key} holds quota of no queue"
+        entry.queue = name
+        entry.usage = self._charged_for(entry)
+        queue = self.queues.get(name)
+        if queue is None:
+            self.orphans.setdefault(name, {})[entry.workload.key] = entry
+        else:
+            self.charge_holder(queue, entry)
+
+    def charge_holder(self, queue: QueueState, entry: Entry) -> None:
         queue.hold(entry)
         queue.generation += 1
-        self.charge(queue, entry.usage)
+        self._charge(queue, entry.usage)
         self.touch(queue.tree)
 
-    def release(self, entry: Entry) -> None:
+    def _release(self, entry: Entry) -> None:
         """Its quota is free again, which may help others of the tree."""
-        queue = self.holding_queue(entry)
+        assert entry.queue is not None
+        queue = self.queues.get(entry.queue)
         if queue is None:
-            for orphans in self.orphans.values():
-                orphans.pop(entry.workload.key, None)
+            self.orphans[entry.queue].pop(entry.workload.key)
         else:
             queue.let_go(entry)
-            self.uncharge(queue, entry.usage)
+            self._charge(queue, {cell: -amount for cell, amount in entry.usage.items()})
             queue.generation += 1
             self.wake_tree(queue)
-        entry.assignment = None
-        entry.usage = {}
-        entry.admitted_at = None
-        entry.pods_ready = False
+        entry.usage = NOTHING
         entry.queue = None
 
-    def charge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
-        if self.forest_is_stale:
+    def _move_holder(self, entry: Entry, workload: Workload, status: WorkloadStatus) -> None:
+        """It goes on holding quota: perhaps less of it, on its way out, or more important."""
+        queue = self.queues.get(entry.queue) if entry.queue is not None else None
+        old, before = entry.workload, entry.status
+        is_edited = workload is not old
+        was_leaving, is_leaving = before.eviction is not None, status.eviction is not None
+        is_sorted_anew = is_edited or is_leaving is not was_leaving
+        is_recounted = is_edited or status.reclaimable is not before.reclaimable
+        if is_sorted_anew and queue is not None:
+            queue.let_go(entry)
+        self._write(entry, workload, status)
+        freed = self._recount_pods(entry) if is_recounted else NOTHING
+        if queue is None:
+            return
+        if is_sorted_anew:
+            queue.hold(entry)
+        if freed:
+            self._charge(queue, {cell: -amount for cell, amount in freed.items()})
+        if freed or is_leaving is not was_leaving:
+            queue.generation += 1
+        stays_after_all = was_leaving and not is_leaving  # so who counted on it looks again
+        if freed or stays_after_all or workload.victim_priority != old.victim_priority:
+            self.wake_tree(queue)
+        elif is_sorted_anew:
+            self.touch(queue.tree)
+
+    def _recount_pods(self, entry: Entry) -> Amounts:
+        """Charge a holder for the pods that it has now; returns what is freed, cell by cell."""
+        before, entry.usage = entry.usage, self._charged_for(entry)
+        cells = {**before, **entry.usage}
+        freed = {cell: before.get(cell, 0) - entry.usage.get(cell, 0) for cell in cells}
+        return freed if any(freed.values()) else NOTHING
+
+    def _charge(self, queue: QueueState, usage: Amounts) -> None:
+        if self.trees_are_stale:
             self._recount.add(queue.spec.name)
             for cell, amount in usage.items():
                 queue.used[cell] = queue.used.get(cell, 0) + amount
         else:
             queue.tree.charge(queue, usage)
 
-    def uncharge(self, queue: QueueState, usage: Mapping[FlavorResource, int]) -> None:
-        self.charge(queue, {cell: -amount for cell, amount in usage.items()})
-
-    def step(self, entry: Entry, step: Step) -> None:
-        entry.phase = after(entry.phase, step)
-
     # --- waking ---
 
     def touch(self, tree: Tree) -> None:
         """Something in the tree is not as the last cycle saw it."""
-        self._changes += 1
-        tree.changed_at = self._changes
-        tree.settled = None
-        tree.is_due = True
+        self.revision += 1
+        tree.revision = self.revision
+        tree.needs_cycle = True
         self.unsettled[id(tree)] = tree
 
     def wake(self, *queues: QueueState) -> None:
@@ -386,76 +507,64 @@ class ClusterState:
 
     # --- trees ---
 
-    def settle_forest(self) -> None:
-        """Plant the trees anew that have changed; the others stay as they are.
+    def build_trees(self) -> None:
+        """Build the trees anew that have changed; the others stay as they are.
 
-        Edits of queues and cohorts only note that the forest is stale, so that a thousand edits
-        cost one planting.
+        Edits of queues and cohorts only note that the trees are stale, so that a thousand edits
+        cost one building.
         """
-        if not self.forest_is_stale:
+        if not self.trees_are_stale:
             return
-        self.forest_is_stale = False
+        self.trees_are_stale = False
         kept = {id(tree): tree for tree in self.trees}
         self.trees = []
-        for members in self._groves():
-            old = members.queues[0].tree if members.queues else None
-            if old is not None and id(old) in kept and members.is_planted_as(old):
+        for members in members_of_trees(self.queues.values(), self.cohorts):
+            old = members.queues[0].tree
+            if id(old) in kept and members.are_built_as(old):
                 self.trees.append(old)
                 if any(queue.spec.name in self._recount for queue in old.queues):
                     old.recount()
             else:
-                self._plant(members)
+                tree = self._built(members)
+                self.trees.append(tree)
+                for queue in tree.queues:
+                    queue.generation += 1
+                    self.wake(queue)
         self._recount.clear()
         alive = {id(tree) for tree in self.trees}
         self.unsettled = {key: tree for key, tree in self.unsettled.items() if key in alive}
 
-    def _plant(self, grove: Grove) -> None:
-        waiting = [entry for queue in grove.queues for entry in queue.tree.preemptors.values()]
-        tree = grove.plant()
-        self.trees.append(tree)
-        for entry in waiting:
-            if entry.is_preemptor and self.queue_of(entry).tree is tree:
-                tree.preemptors[entry.workload.key] = entry
-        for queue in tree.queues:
-            queue.generation += 1
-            self.reassess(queue)
-            self.wake(queue)
+    def _built(self, members: TreeMembers) -> Tree:
+        """The tree of these queues; whoever had a claim in one of them has it there."""
+        claiming = [
+            entry
+            for queue in members.queues
+            for entry in queue.tree.preemptors.values()
+            if entry.queue == queue.spec.name
+        ]
+        tree = members.build()
+        tree.preemptors.update((entry.workload.key, entry) for entry in claiming)
+        for queue in members.queues:
+            queue.inactive = self._why_inactive(queue)
+        return tree
 
-    def _groves(self) -> list[Grove]:
-        """Who belongs together: one grove per root cohort, one per queue without cohort."""
-        groves: dict[CohortName, Grove] = {}
-        lone: list[Grove] = []
-        for queue in self.queues.values():
-            if queue.spec.cohort is None:
-                lone.append(Grove([queue], {}, None))
-                continue
-            root = self._root_of(queue.spec.cohort)
-            groves.setdefault(root, Grove([], {}, root)).queues.append(queue)
-        for name in self.cohorts:
-            root = self._root_of(name)
-            if root in groves:
-                groves[root].cohorts[name] = self.cohorts[name]
-        return [*groves.values(), *lone]
+    def trees_now(self) -> list[Tree]:
+        """The trees as the next cycle will see them; to be looked at only.
 
-    def _root_of(self, name: CohortName) -> CohortName:
-        """The topmost cohort; of a cycle, the first of its names, which is then cut there."""
-        path = [name]
-        while (cohort := self.cohorts.get(path[-1])) is not None and cohort.parent is not None:
-            if cohort.parent in path:
-                return min(path[path.index(cohort.parent) :])
-            path.append(cohort.parent)
-        return path[-1]
+        While edits wait for their building, look-alikes are built: whoever asks changes nothing.
+        """
+        if not self.trees_are_stale:
+            return self.trees
+        return [
+            self._built(members._replace(queues=[queue.lookalike() for queue in members.queues]))
+            for members in members_of_trees(self.queues.values(), self.cohorts)
+        ]
 
-    def is_in_cycle(self, name: CohortName | None) -> bool:
-        """Do the parents of this cohort lead back to themselves?"""
-        seen: set[CohortName] = set()
-        while name is not None:
-            if name in seen:
-                return True
-            seen.add(name)
-            cohort = self.cohorts.get(name)
-            name = cohort.parent if cohort is not None else None
-        return False
+    def queue_now(self, name: QueueName) -> QueueState:
+        """A queue as the next cycle will see it, in its tree; to be looked at only."""
+        if not self.trees_are_stale:
+            return self.queues[name]
+        return next(tree.queue_named[name] for tree in self.trees_now() if name in tree.queue_named)
 
     def reassess(self, queue: QueueState) -> None:
         """Is the queue active, and if not, why?"""
@@ -468,7 +577,7 @@ class ClusterState:
             return Inactive.TERMINATING
         if spec.stop_policy is not StopPolicy.NONE:
             return Inactive.STOPPED
-        if self.is_in_cycle(spec.cohort):
+        if is_in_cycle(spec.cohort, self.cohorts):
             return Inactive.COHORT_CYCLE
         for group in spec.groups:
             if any(quotas.flavor not in self.flavors for quotas in group.flavors):
@@ -480,49 +589,26 @@ class ClusterState:
                 return Inactive.CHECK_INACTIVE
         return None
 
-    # --- clocks ---
 
-    def set_clock(self, entry: Entry, at: float) -> None:
-        heappush(self._clock, (at, entry.serial, entry))
+def without_quota(status: WorkloadStatus) -> WorkloadStatus:
+    """The status of a workload that holds no quota, or none any more."""
+    return status._replace(
+        assignment=None,
+        queue=None,
+        reserved_at=None,
+        admitted_at=None,
+        pods_ready=False,
+        pods_lost_at=None,
+    )
 
-    def next_clock(self) -> float | None:
-        return self._clock[0][0] if self._clock else None
 
-    def take_due(self, now: float) -> list[Entry]:
-        """Entries one of whose times has come; each has to be looked at anew."""
-        due: dict[WorkloadKey, Entry] = {}
-        while self._clock and self._clock[0][0] <= now:
-            entry = heappop(self._clock)[2]
-            if self.entries.get(entry.workload.key) is entry:
-                due[entry.workload.key] = entry
-        return list(due.values())
+def _differ_in_claim(one: WorkloadStatus, other: WorkloadStatus) -> bool:
+    """Do two statuses differ in the claim alone?"""
+    return one.claim != other.claim and one._replace(claim=other.claim) == other
 
-    @property
-    def version(self) -> int:
-        """A number that grows when who waits or holds quota may have changed."""
-        return self._changes + self.serial
 
-    # --- what survives a restart ---
-
-    def status_of(self, key: WorkloadKey) -> WorkloadStatus:
-        entry = self.entries[key]
-        holds = entry.phase in HOLDING
-        return WorkloadStatus(
-            assignment=entry.assignment,
-            queue=entry.queue if holds else None,
-            reserved_at=entry.reserved_at if holds else None,
-            admitted_at=entry.admitted_at,
-            eviction=entry.eviction,
-            finished=entry.phase is Phase.FINISHED,
-            pods_ready=entry.pods_ready,
-            pods_lost_at=entry.lost_at if holds else None,
-            requeue_count=entry.requeue_count,
-            requeue_at=entry.requeue_at,
-            checks=dict(entry.checks),
-            history=entry.history,
-            preemptor=entry.is_preemptor,
-            reclaimable=dict(entry.reclaimable),
-        )
+def with_active(workload: Workload, is_active: bool) -> Workload:
+    return workload if workload.active is is_active else replace(workload, active=is_active)
 
 
 def _scaled(assigned: PodSetAssignment, wanted: int) -> PodSetAssignment:

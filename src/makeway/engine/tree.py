@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from enum import Enum
+from copy import copy
 from math import inf
-from operator import is_, itemgetter
-from typing import NamedTuple
+from operator import attrgetter
 
-from makeway.engine.decisions import HeadOutcome
-from makeway.engine.entry import Entry, Phase, VictimOrder
+from makeway.engine.entry import Entry, VictimOrder
 from makeway.engine.model import (
     Amounts,
     CheckName,
-    Cohort,
-    CohortName,
     FlavorName,
     FlavorResource,
+    Inactive,
+    Phase,
     Queue,
     Quota,
     ResourceGroup,
@@ -27,17 +25,6 @@ from makeway.engine.model import (
 from makeway.engine.pending import PendingQueue
 from makeway.engine.quota import Node, Usage, usage_above
 from makeway.engine.snapshot import Snapshot
-
-
-class Inactive(Enum):
-    """Why a queue admits nothing; the values are Kueue's words."""
-
-    TERMINATING = "Terminating"
-    STOPPED = "Stopped"
-    FLAVOR_NOT_FOUND = "FlavorNotFound"
-    CHECK_NOT_FOUND = "AdmissionCheckNotFound"
-    CHECK_INACTIVE = "AdmissionCheckInactive"
-    COHORT_CYCLE = "CohortCycle"
 
 
 def quotas_of(queue: Queue) -> dict[FlavorResource, Quota]:
@@ -60,7 +47,7 @@ class QueueState:
         self.generation = 0  # grows whenever who holds its quota changes
         self.inactive: Inactive | None = None
         self.configure(spec)
-        self.tree = Grove([self], {}, None).plant()  # until it is planted with its cohort
+        self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort
 
     def configure(self, spec: Queue) -> None:
         self.spec = spec
@@ -68,8 +55,17 @@ class QueueState:
         for group in spec.groups:
             for resource in group.resources:
                 self.group_of.setdefault(resource, group)
-        self.node = Node(spec.name, quotas_of(spec), spec.weight, is_queue=True)
+        self.node = self._new_node()
         self.generation += 1
+
+    def _new_node(self) -> Node:
+        return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
+
+    def lookalike(self) -> QueueState:
+        """The same line and the same holders, to be built into another tree."""
+        twin = copy(self)
+        twin.node = twin._new_node()
+        return twin
 
     def checks_for(self, flavors: Iterable[FlavorName]) -> tuple[CheckName, ...]:
         """The admission checks that a workload on these flavors has to pass."""
@@ -81,24 +77,25 @@ class QueueState:
 
     def hold(self, entry: Entry) -> None:
         """Sort the entry in among those who hold quota."""
-        order = (
+        workload, reserved_at = entry.workload, entry.status.reserved_at
+        order = VictimOrder(
             entry.phase is not Phase.EVICTING,
-            entry.workload.victim_priority,
-            -entry.reserved_at,
-            entry.workload.uid,
+            workload.victim_priority,
+            -(reserved_at or 0.0),
+            workload.uid,
             entry.serial,
             entry,
         )
         entry.victim_order = order
         insort(self.holders, order)
-        insort(self._created.setdefault(order[1], []), entry.workload.created_at)
+        insort(self._created.setdefault(order.priority, []), entry.workload.created_at)
         self.tree.lowest_priority_known = None
 
     def let_go(self, entry: Entry) -> None:
         order = entry.victim_order
         assert order is not None, f"{entry.workload.key} holds nothing"
         del self.holders[bisect_left(self.holders, order)]
-        created = self._created[order[1]]
+        created = self._created[order.priority]
         del created[bisect_left(created, entry.workload.created_at)]
         entry.victim_order = None
         self.tree.lowest_priority_known = None
@@ -110,16 +107,16 @@ class QueueState:
 
     def first_staying(self) -> int:
         """The position of the first holder who is not on the way out."""
-        return bisect_left(self.holders, True, key=itemgetter(0))
+        return bisect_left(self.holders, True, key=attrgetter("is_staying"))
 
     def lowest_priority(self) -> float:
         """The lowest victim priority among those who hold quota; infinite if nobody does."""
         if not self.holders:
             return inf
-        lowest = self.holders[0][1]
+        lowest = self.holders[0].priority
         first_staying = self.first_staying()
         if 0 < first_staying < len(self.holders):
-            lowest = min(lowest, self.holders[first_staying][1])
+            lowest = min(lowest, self.holders[first_staying].priority)
         return lowest
 
 
@@ -129,11 +126,11 @@ class Tree:
     def __init__(self, root: Node, queues: list[QueueState], specs: tuple[object, ...]) -> None:
         self.root = root
         self.queues = queues
-        self.specs = specs  # what it was planted from
-        self.preemptors: dict[WorkloadKey, Entry] = {}  # waiting ones, of all queues
-        self.settled: tuple[HeadOutcome, ...] | None = None  # the last cycle, if still true
-        self.changed_at = 0  # a number that grows with every change of anything
-        self.is_due = True  # another cycle could do something though nothing happen before it
+        self.specs = specs  # what it was built from
+        self.preemptors: dict[WorkloadKey, Entry] = {}  # those in line who have a claim
+        self.revision = 0  # grows with every change of anything in it
+        self.seen = -1  # the revision at which a cycle found nothing left to do
+        self.needs_cycle = True  # another cycle may decide something without waiting for an event
         self.lowest_priority_known: float | None = None  # None: holders have changed since
         self.nodes: list[Node] = []
         self._number(root)
@@ -178,6 +175,10 @@ class Tree:
             )
         return self.lowest_priority_known
 
+    @property
+    def is_settled(self) -> bool:
+        return self.seen == self.revision
+
     def has_heads(self) -> bool:
         return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
 
@@ -185,58 +186,3 @@ class Tree:
         """Charge for good; negative amounts are released."""
         self.snapshot.charge(queue.node, amounts)
         self.snapshot.forget_journal()
-
-
-class Grove(NamedTuple):
-    """The queues and cohorts that will make one tree."""
-
-    queues: list[QueueState]
-    cohorts: dict[CohortName, Cohort]  # those that are declared; others have no quota
-    root: CohortName | None  # None: a lone queue
-
-    @property
-    def specs(self) -> tuple[object, ...]:
-        return (*(queue.spec for queue in self.queues), *self.cohorts.values(), self.root)
-
-    def is_planted_as(self, tree: Tree) -> bool:
-        mine = self.specs
-        return (
-            len(mine) == len(tree.specs)
-            and all(map(is_, mine, tree.specs))
-            and all(tree.nodes[queue.node.index] is queue.node for queue in self.queues)
-        )
-
-    def plant(self) -> Tree:
-        if self.root is None:
-            (queue,) = self.queues
-            root = queue.node
-            root.parent = None
-        else:
-            root = self._join()
-        tree = Tree(root, self.queues, self.specs)
-        for queue in self.queues:
-            queue.tree = tree
-        return tree
-
-    def _join(self) -> Node:
-        nodes: dict[CohortName, Node] = {}
-
-        def cohort_node(name: CohortName) -> Node:
-            node = nodes.get(name)
-            if node is None:
-                spec = self.cohorts.get(name) or Cohort(name=name)
-                node = nodes[name] = Node(name, spec.quotas, spec.weight, is_queue=False)
-                if name != self.root and spec.parent is not None:
-                    node.parent = cohort_node(spec.parent)
-                    node.parent.children.append(node)
-            return node
-
-        assert self.root is not None
-        root = cohort_node(self.root)
-        for name in sorted(self.cohorts):
-            cohort_node(name)
-        for queue in sorted(self.queues, key=lambda queue: queue.spec.name):
-            assert queue.spec.cohort is not None
-            queue.node.parent = cohort_node(queue.spec.cohort)
-            queue.node.parent.children.append(queue.node)
-        return root

@@ -15,7 +15,7 @@ from makeway.engine.decisions import (
     FlavorFailure,
     Requeue,
 )
-from makeway.engine.entry import HOLDING, Entry, Phase
+from makeway.engine.entry import Entry
 from makeway.engine.fallback import (
     choose_exhausted,
     has_eligible_flavors,
@@ -30,11 +30,20 @@ from makeway.engine.model import (
     EvictionReason,
     FailurePolicy,
     FlavorName,
+    Phase,
     StopPolicy,
     Trigger,
+    WorkloadStatus,
 )
-from makeway.engine.state import ClusterState
+from makeway.engine.state import ClusterState, with_active
 from makeway.engine.tree import QueueState
+
+
+def tend(state: ClusterState, now: float) -> list[Decision]:
+    """See to all that is due; every cycle begins with this."""
+    upkeep = Upkeep(state, now)
+    upkeep.run()
+    return upkeep.decisions
 
 
 class Upkeep:
@@ -44,11 +53,12 @@ class Upkeep:
         self.decisions: list[Decision] = []
 
     def run(self) -> None:
-        entries = {entry.workload.key: entry for entry in self.state.take_due(self.now)}
-        entries.update(self.state.attention)
+        entries = {entry.serial: entry for entry in self.state.clocks.take_due(self.now)}
+        entries.update((entry.serial, entry) for entry in self.state.attention.values())
         self.state.attention.clear()
-        for entry in sorted(entries.values(), key=lambda entry: entry.serial):
-            self._see_to(entry)
+        for _, entry in sorted(entries.items()):
+            if self.state.entries.get(entry.workload.key) is entry:
+                self._see_to(entry)
         self.state.attention.clear()  # what was decided just now has its clock set already
 
     def _see_to(self, entry: Entry) -> None:
@@ -57,24 +67,18 @@ class Upkeep:
         elif entry.phase in (Phase.RESERVED, Phase.ADMITTED):
             queue = self.state.queues.get(entry.queue) if entry.queue is not None else None
             if queue is not None:
-                self._see_to_holder(entry, queue)
+                self._correct_clocks(entry)
+                self._stop_if_due(entry, queue)
 
     def _see_to_backoff(self, entry: Entry) -> None:
-        if entry.requeue_at is None or entry.queue is None:
+        requeue_at, queue = entry.status.requeue_at, entry.queue
+        if requeue_at is None or queue is None:
             return
-        if entry.requeue_at > self.now:
-            self.state.set_clock(entry, entry.requeue_at)
+        if requeue_at > self.now:
+            self.state.clocks.set(entry, requeue_at)
             return
-        queue = entry.queue
-        self.state.end_backoff(entry)
+        self.state.move(entry, entry.status._replace(requeue_at=None))
         self.decisions.append(Requeue(workload=entry.workload.key, queue=queue))
-
-    def _see_to_holder(self, entry: Entry, queue: QueueState) -> None:
-        self._correct_clocks(entry)
-        before = entry.standing()
-        self._stop_if_due(entry, queue)
-        if entry.phase is Phase.EVICTING:
-            entry.before = before  # of all that was counted and noted on the way
 
     def _stop_if_due(self, entry: Entry, queue: QueueState) -> None:
         stopped = self._drain_reason(entry, queue)
@@ -87,15 +91,18 @@ class Upkeep:
 
     def _correct_clocks(self, entry: Entry) -> None:
         """No clock has more than its whole time left, even if the wall clock was set back."""
-        now = self.now
-        if entry.admitted_at is not None:
-            entry.admitted_at = min(entry.admitted_at, now)
-        if entry.lost_at is not None:
-            entry.lost_at = min(entry.lost_at, now)
-        if any(trial.assigned_at > now for trial in entry.history):
-            entry.history = tuple(
-                trial._replace(assigned_at=min(trial.assigned_at, now)) for trial in entry.history
-            )
+        status, now = entry.status, self.now
+        self.state.move(
+            entry,
+            status._replace(
+                admitted_at=_no_later(status.admitted_at, now),
+                pods_lost_at=_no_later(status.pods_lost_at, now),
+                history=tuple(
+                    trial._replace(assigned_at=min(trial.assigned_at, now))
+                    for trial in status.history
+                ),
+            ),
+        )
 
     def _drain_reason(self, entry: Entry, queue: QueueState) -> EvictionReason | None:
         """A local queue on hold keeps its workloads running though the queue behind it drains."""
@@ -112,21 +119,16 @@ class Upkeep:
 
     def _see_to_checks(self, entry: Entry, queue: QueueState) -> bool:
         """Act on what the checks say; True if the workload was stopped for it."""
-        states = entry.checks
+        states = entry.status.checks
         rejected = tuple(sorted(c for c, s in states.items() if s is CheckState.REJECTED))
         retried = tuple(sorted(c for c, s in states.items() if s is CheckState.RETRY))
         if rejected:
             self._reject(entry, queue, rejected)
         elif retried:
-            entry.requeue_at = self.now + entry.retry_after_s if entry.retry_after_s else None
-            entry.retry_after_s = 0.0
-            self._evict(
-                entry,
-                queue,
-                EvictionReason.ADMISSION_CHECK,
-                checks=retried,
-                requeue_at=entry.requeue_at,
-            )
+            pause_s = entry.status.retry_after_s
+            requeue_at = self.now + pause_s if pause_s else None
+            status = entry.status._replace(requeue_at=requeue_at, retry_after_s=0.0)
+            self._evict(entry, queue, EvictionReason.ADMISSION_CHECK, status, checks=retried)
         else:
             if entry.phase is Phase.RESERVED and self._checks_are_ready(entry, queue):
                 self._admit(entry, queue)
@@ -134,23 +136,25 @@ class Upkeep:
         return True
 
     def _checks_are_ready(self, entry: Entry, queue: QueueState) -> bool:
-        assert entry.assignment is not None
-        checks = queue.checks_for(entry.assignment.flavors())
-        return all(entry.checks.get(check) is CheckState.READY for check in checks)
+        status = entry.status
+        assert status.assignment is not None
+        checks = queue.checks_for(status.assignment.flavors())
+        return all(status.checks.get(check) is CheckState.READY for check in checks)
 
     def _admit(self, entry: Entry, queue: QueueState) -> None:
-        assert entry.assignment is not None
-        self.state.admit(entry, self.now)
-        is_borrowing = queue.is_borrowing(entry.usage)
+        status = entry.status
+        assert status.assignment is not None
+        assert status.reserved_at is not None
+        self.state.decide(entry, status._replace(admitted_at=self.now))
         self.decisions.append(
             Admit(
                 workload=entry.workload.key,
                 queue=queue.spec.name,
-                assignment=entry.assignment,
+                assignment=status.assignment,
                 borrow_level=0,
-                is_borrowing=is_borrowing,
+                is_borrowing=queue.is_borrowing(entry.usage),
                 waited_s=self.now - entry.order_time,
-                checked_s=self.now - entry.reserved_at,
+                checked_s=self.now - status.reserved_at,
             )
         )
 
@@ -165,10 +169,10 @@ class Upkeep:
     def _rejected_flavors(
         self, entry: Entry, queue: QueueState, checks: tuple[CheckName, ...]
     ) -> Iterator[FlavorName]:
-        assert entry.assignment is not None
+        assert entry.status.assignment is not None
         fallbacks = queue.spec.fungibility.fallbacks
         covers = {check.name: check.flavors for check in queue.spec.checks}
-        for flavor in entry.assignment.flavors():
+        for flavor in entry.status.assignment.flavors():
             is_covered = any(not covers.get(check) or flavor in covers[check] for check in checks)
             if is_covered and rule_for(fallbacks, flavor, Trigger.CHECK_REJECTED):
                 yield flavor
@@ -176,57 +180,57 @@ class Upkeep:
     # --- clocks ---
 
     def _see_to_clocks(self, entry: Entry, queue: QueueState) -> None:
-        if entry.pods_ready or not entry.pods_seen:
+        if entry.status.pods_ready or not entry.search.pods_seen:
             return
-        has_been_ready = entry.lost_at is not None  # which stopped the clocks of its flavors
+        has_been_ready = (
+            entry.status.pods_lost_at is not None
+        )  # which stopped the clocks of its flavors
         timers = {} if has_been_ready else dict(self._flavor_timers(entry, queue))
         if timers:
             due = tuple(flavor for flavor, at in timers.items() if at <= self.now)
             if due:
                 self._fall_back(entry, queue, due, Trigger.TIMEOUT)
             else:
-                self.state.set_clock(entry, min(timers.values()))
+                self.state.clocks.set(entry, min(timers.values()))
             return
         at = self._pods_ready_due_at(entry)
         if at is None:
             return
         if at > self.now:
-            self.state.set_clock(entry, at)
+            self.state.clocks.set(entry, at)
         else:
             self._time_out(entry, queue)
 
     def _flavor_timers(self, entry: Entry, queue: QueueState) -> Iterator[tuple[FlavorName, float]]:
         """When each held flavor's clock runs out, but for those of pod sets that are ready."""
-        assert entry.assignment is not None
+        assert entry.status.assignment is not None
         waiting = {
             flavor
-            for pod_set in entry.assignment.pod_sets
-            if pod_set.name not in entry.ready_pod_sets
+            for pod_set in entry.status.assignment.pod_sets
+            if pod_set.name not in entry.search.ready_pod_sets
             for _, flavor in pod_set.flavors
         }
         for flavor in sorted(waiting):
-            at = timeout_due_at(entry, queue, flavor)
+            at = timeout_due_at(entry.status, queue, flavor)
             if at is not None:
                 yield flavor, at
 
     def _pods_ready_due_at(self, entry: Entry) -> float | None:
-        policy = self.state.config.pods_ready
-        if policy is None or entry.phase is not Phase.ADMITTED:
+        policy, status = self.state.config.pods_ready, entry.status
+        if policy is None or status.admitted_at is None:
             return None
-        if entry.lost_at is not None:
-            if policy.recovery_timeout_s is None:
-                return None
-            return entry.lost_at + policy.recovery_timeout_s
-        assert entry.admitted_at is not None
-        return entry.admitted_at + policy.timeout_s
+        if status.pods_lost_at is None:
+            return status.admitted_at + policy.timeout_s
+        if policy.recovery_timeout_s is None:
+            return None
+        return status.pods_lost_at + policy.recovery_timeout_s
 
     def _time_out(self, entry: Entry, queue: QueueState) -> None:
-        if self.state.back_off(entry, self.now):
-            self._evict(
-                entry, queue, EvictionReason.PODS_READY_TIMEOUT, requeue_at=entry.requeue_at
-            )
-        else:
+        status = self.state.backed_off(entry.status, self.now)
+        if status is None:
             self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT)
+        else:
+            self._evict(entry, queue, EvictionReason.PODS_READY_TIMEOUT, status)
 
     # --- fallbacks ---
 
@@ -234,27 +238,21 @@ class Upkeep:
         self, entry: Entry, queue: QueueState, due: tuple[FlavorName, ...], trigger: Trigger
     ) -> None:
         """Flavors are exhausted by this; what is left to try decides how it goes on."""
-        pod_sets = self.state.pod_sets_of(entry)
-        blamed = choose_exhausted(entry, queue, due, self.state.flavors, pod_sets)
-        entry.history = with_exhausted(entry, blamed, trigger, self.now)
-        entry.scan = None
+        pod_sets, flavors = self.state.pod_sets_of(entry), self.state.flavors
+        blamed = choose_exhausted(entry.status, queue, due, flavors, pod_sets)
+        history = with_exhausted(entry.status, blamed, trigger, self.now)
         failures = tuple(FlavorFailure(flavor, trigger) for flavor in blamed)
-        if not has_eligible_flavors(entry, queue, self.state.flavors, pod_sets):
-            policy = queue.spec.fungibility.fallbacks.failure_policy
-            if policy is FailurePolicy.DEACTIVATE:
-                self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED)
+        status = entry.status._replace(history=history)
+        if not has_eligible_flavors(history, queue, flavors, pod_sets):
+            if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.DEACTIVATE:
+                self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED, status)
                 return
-            if not self.state.back_off(entry, self.now):
-                self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT)
+            after_pause = self.state.backed_off(status._replace(history=()), self.now)
+            if after_pause is None:
+                self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT, status)
                 return
-            entry.history = ()
-        self._evict(
-            entry,
-            queue,
-            EvictionReason.FLAVOR_FALLBACK,
-            flavors=failures,
-            requeue_at=entry.requeue_at,
-        )
+            status = after_pause
+        self._evict(entry, queue, EvictionReason.FLAVOR_FALLBACK, status, flavors=failures)
 
     # --- stopping ---
 
@@ -263,11 +261,12 @@ class Upkeep:
         entry: Entry,
         queue: QueueState,
         reason: EvictionReason,
+        status: WorkloadStatus | None = None,  # None: as it is
         checks: tuple[CheckName, ...] = (),
         flavors: tuple[FlavorFailure, ...] = (),
-        requeue_at: float | None = None,
     ) -> None:
-        self.state.evict(entry, Eviction(reason, self.now))
+        status = (status or entry.status)._replace(eviction=Eviction(reason, self.now))
+        self.state.decide(entry, status)
         self.decisions.append(
             Evict(
                 workload=entry.workload.key,
@@ -275,8 +274,8 @@ class Upkeep:
                 reason=reason,
                 checks=checks,
                 flavors=flavors,
-                requeue_at=requeue_at,
-                requeue_count=entry.requeue_count,
+                requeue_at=status.requeue_at,
+                requeue_count=status.requeue_count,
             )
         )
 
@@ -285,17 +284,22 @@ class Upkeep:
         entry: Entry,
         queue: QueueState,
         reason: DeactivationReason,
+        status: WorkloadStatus | None = None,  # None: as it is
         checks: tuple[CheckName, ...] = (),
     ) -> None:
-        if entry.phase in HOLDING:
-            self.state.evict(entry, Eviction(EvictionReason.DEACTIVATED, self.now))
-        self.state.deactivate(entry)
+        eviction = Eviction(EvictionReason.DEACTIVATED, self.now)
+        status = (status or entry.status)._replace(eviction=eviction)
+        self.state.decide(entry, status, with_active(entry.workload, False))
         self.decisions.append(
             Deactivate(
                 workload=entry.workload.key,
                 queue=queue.spec.name,
                 reason=reason,
-                history=entry.history,
+                history=status.history,
                 checks=checks,
             )
         )
+
+
+def _no_later(at: float | None, now: float) -> float | None:
+    return None if at is None else min(at, now)

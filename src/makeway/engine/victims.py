@@ -20,7 +20,7 @@ from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
 
 
-class Claim(NamedTuple):
+class Need(NamedTuple):
     """Who wants how much of what, and which of it is contested."""
 
     preemptor: Entry
@@ -41,19 +41,6 @@ class Candidate(NamedTuple):
     source: Source
 
 
-def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
-    """The rule in plain words; `Eligible` searches by the same rule."""
-    match policy:
-        case Policy.ANY:
-            return True
-        case Policy.NEVER:
-            return False
-    mine, theirs = preemptor.workload.priority, candidate.workload.victim_priority
-    if mine != theirs or policy is Policy.LOWER_PRIORITY:
-        return mine > theirs
-    return preemptor.order_time < candidate.order_time
-
-
 def first_priority_spared(policy: Policy, priority: int) -> float:
     """Nobody of this priority or a higher one may be preempted by somebody of `priority`."""
     match policy:
@@ -67,19 +54,27 @@ def first_priority_spared(policy: Policy, priority: int) -> float:
             return inf
 
 
+def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
+    """The rule for one candidate; `Eligible` searches by the same rule."""
+    mine, theirs = preemptor.workload.priority, candidate.workload.victim_priority
+    if policy is Policy.LOWER_OR_NEWER_EQUAL and mine == theirs:
+        return preemptor.order_time < candidate.order_time
+    return theirs < first_priority_spared(policy, mine)
+
+
 class Eligible:
-    """Who may be preempted for a claim under one policy, as a search through sorted holders."""
+    """Who may be preempted for a need under one policy, as a search through sorted holders."""
 
     __slots__ = ("_contested", "_equal", "_gone", "_newer_than", "_too_high")
 
-    def __init__(self, claim: Claim, policy: Policy) -> None:
-        priority = claim.preemptor.workload.priority
-        self._contested = claim.contested
-        self._gone = claim.gone
+    def __init__(self, need: Need, policy: Policy) -> None:
+        priority = need.preemptor.workload.priority
+        self._contested = need.contested
+        self._gone = need.gone
         self._too_high = first_priority_spared(policy, priority)
         is_finer = policy is Policy.LOWER_OR_NEWER_EQUAL
         self._equal = priority if is_finer else None  # of this priority only those who are
-        self._newer_than = claim.preemptor.order_time
+        self._newer_than = need.preemptor.order_time
 
     def next_in(self, queue: QueueState, start: int = 0) -> int | None:
         """The first position from `start` on among the holders of a queue.
@@ -93,8 +88,9 @@ class Eligible:
         if equal is not None and queue.newest(equal) <= self._newer_than:
             ends_at = equal
         for position in range(start, len(holders)):
-            is_staying, priority, _, _, _, entry = holders[position]
-            if is_staying and priority >= ends_at:
+            order = holders[position]
+            priority, entry = order.priority, order.entry
+            if order.is_staying and priority >= ends_at:
                 return None
             if (
                 priority < too_high
@@ -122,11 +118,11 @@ def is_hopeless(preemptor: Entry, queue: QueueState) -> bool:
 
 
 class Fit:
-    """Does the claim fit into the picture, with or without leave to borrow?"""
+    """Does the need fit into the picture, with or without leave to borrow?"""
 
-    def __init__(self, claim: Claim, snapshot: Snapshot, may_borrow: bool = True) -> None:
-        self.queue = claim.queue
-        self._amounts = claim.amounts
+    def __init__(self, need: Need, snapshot: Snapshot, may_borrow: bool = True) -> None:
+        self.queue = need.queue
+        self._amounts = need.amounts
         self._snapshot = snapshot
         self._may_borrow = may_borrow
 
@@ -136,7 +132,7 @@ class Fit:
         return self._snapshot.fits_without_borrowing(self.queue.node, self._amounts)
 
     def slack(self) -> dict[FlavorResource, int]:
-        """How much more could be charged to the preemptor's own queue with the claim still fitting.
+        """How much more could be charged to the preemptor's own queue with the need still fitting.
 
         Exact, since what is charged to a node is missing from what is available to that very node.
         """
@@ -193,87 +189,87 @@ class Source(NamedTuple):
 
     queue: QueueState
     common: Node | None  # the lowest cohort above both queues; None: the preemptor's own queue
-    has_claim: bool  # the preemptor is nearer to the quota that is used there
+    has_advantage: bool  # the preemptor is nearer to the quota that is used there
     eligible: Eligible
     first: int  # the position of the first candidate among the holders
 
 
-def find_victims(claim: Claim, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ...]:
+def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ...]:
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
-    policy = claim.queue.spec.preemption
-    own = _own_source(claim)
-    others = _other_sources(claim, tree, snapshot)
-    for may_borrow in _passes(claim, others, snapshot):
-        if not may_borrow and not own and _borrows_anyhow(claim, snapshot):
+    policy = need.queue.spec.preemption
+    own = _own_source(need)
+    others = _other_sources(need, tree, snapshot)
+    for may_borrow in _passes(need, others, snapshot):
+        if not may_borrow and not own and _borrows_anyhow(need, snapshot):
             continue
         sources = [
             source
             for source in (*others, *own)
             if source.common is None
-            or source.has_claim
+            or source.has_advantage
             or not may_borrow
             or policy.borrow_while_reclaiming
         ]
-        if not _could_suffice(claim, sources, snapshot):
+        if not _could_suffice(need, sources, snapshot):
             continue
-        victims = _choose(claim, snapshot, _in_order(sources), may_borrow)
+        victims = _choose(need, snapshot, _in_order(sources), may_borrow)
         if victims:
             return victims
     return ()
 
 
-def _borrows_anyhow(claim: Claim, snapshot: Snapshot) -> bool:
+def _borrows_anyhow(need: Need, snapshot: Snapshot) -> bool:
     """Would the queue borrow whoever of other queues made way?"""
-    node = claim.queue.node
+    node = need.queue.node
     return any(
         snapshot.used(node, cell) + amount > node.nominal(cell)
-        for cell, amount in claim.amounts.items()
+        for cell, amount in need.amounts.items()
     )
 
 
-def _could_suffice(claim: Claim, sources: Iterable[Source], snapshot: Snapshot) -> bool:
+def _could_suffice(need: Need, sources: Iterable[Source], snapshot: Snapshot) -> bool:
     """Do the candidates hold as much as is missing? A cheap look that ends many searches early."""
-    missing = _Missing(claim, snapshot)
+    missing = _Missing(need, snapshot)
     for source in sources:
         position: int | None = source.first
         while position is not None:
-            if missing.is_covered_by(source.queue.holders[position][5].usage):
+            if missing.is_covered_by(source.queue.holders[position].entry.usage):
                 return True
             position = source.eligible.next_in(source.queue, position + 1)
     return False
 
 
-def _own_source(claim: Claim) -> list[Source]:
+def _own_source(need: Need) -> list[Source]:
     """The preemptor's own queue, if somebody may be preempted there."""
-    policy = claim.queue.spec.preemption.within_queue
+    policy = need.queue.spec.preemption.within_queue
     if policy is Policy.NEVER:
         return []
-    eligible = Eligible(claim, policy)
-    first = eligible.next_in(claim.queue)
-    return [] if first is None else [Source(claim.queue, None, False, eligible, first)]
+    eligible = Eligible(need, policy)
+    first = eligible.next_in(need.queue)
+    return [] if first is None else [Source(need.queue, None, False, eligible, first)]
 
 
-def _other_sources(claim: Claim, tree: Tree, snapshot: Snapshot) -> list[Source]:
+def _other_sources(need: Need, tree: Tree, snapshot: Snapshot) -> list[Source]:
     """Queues of the tree that use more than their quota and hold somebody who may be preempted.
 
-    Going up from the queue, the preemptor has a claim on what lies beyond the first subtree that
+    Going up from the queue, the preemptor has a need on what lies beyond the first subtree that
     has room for the whole request: it is nearer to that quota than those who borrow it.
     """
-    policy = claim.queue.spec.preemption.reclaim
-    node = claim.queue.node
+    policy = need.queue.spec.preemption.reclaim
+    node = need.queue.node
     if node.parent is None or policy is Policy.NEVER:
         return []
     sources: list[Source] = []
-    eligible = Eligible(claim, policy)
-    has_claim, remaining = fits_in_subtree(node, claim.amounts, snapshot.usage)
+    eligible = Eligible(need, policy)
+    has_advantage, remaining = fits_in_subtree(node, need.amounts, snapshot.usage)
     below = node
     for cohort in node.ancestors():
-        for queue in _borrowing_queues(cohort, below, claim.contested, tree, snapshot):
+        for queue in _borrowing_queues(cohort, below, need.contested, tree, snapshot):
             first = eligible.next_in(queue)
             if first is not None:
-                sources.append(Source(queue, cohort, has_claim, eligible, first))
+                sources.append(Source(queue, cohort, has_advantage, eligible, first))
         fits, remaining = fits_in_subtree(cohort, remaining, snapshot.usage)
-        has_claim = has_claim or fits
+        has_advantage = has_advantage or fits
         below = cohort
     return sources
 
@@ -302,29 +298,29 @@ def _borrowing_queues(
     return borrowing
 
 
-def _passes(claim: Claim, others: list[Source], snapshot: Snapshot) -> tuple[bool, ...]:
+def _passes(need: Need, others: list[Source], snapshot: Snapshot) -> tuple[bool, ...]:
     """In which order to try with (True) and without (False) leave to borrow."""
     if not others:
         return (True,)
-    if claim.queue.spec.preemption.borrow_while_reclaiming:
+    if need.queue.spec.preemption.borrow_while_reclaiming:
         return (True, False)
-    if not is_below_nominal(claim, snapshot):
+    if not is_below_nominal(need, snapshot):
         return (True,)
-    if not any(source.has_claim for source in others):
+    if not any(source.has_advantage for source in others):
         return (False, True)
     return (True, False)
 
 
-def is_below_nominal(claim: Claim, snapshot: Snapshot) -> bool:
-    node = claim.queue.node
-    return all(snapshot.used(node, cell) < node.nominal(cell) for cell in claim.contested)
+def is_below_nominal(need: Need, snapshot: Snapshot) -> bool:
+    node = need.queue.node
+    return all(snapshot.used(node, cell) < node.nominal(cell) for cell in need.contested)
 
 
 def _in_order(sources: list[Source]) -> Iterator[Candidate]:
-    """All candidates: those on their way out first, then by claim, other queues, own queue."""
+    """All candidates: those on their way out first, then by need, other queues, own queue."""
     groups = (
-        [s for s in sources if s.common is not None and s.has_claim],
-        [s for s in sources if s.common is not None and not s.has_claim],
+        [s for s in sources if s.common is not None and s.has_advantage],
+        [s for s in sources if s.common is not None and not s.has_advantage],
         [s for s in sources if s.common is None],
     )
     for group in groups:
@@ -342,9 +338,9 @@ def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
     for source in sources:
         holders = source.queue.holders
         position: int | None = source.first
-        if is_staying and not holders[source.first][0]:
+        if is_staying and not holders[source.first].is_staying:
             position = source.eligible.next_in(source.queue, source.queue.first_staying())
-        if position is not None and holders[position][0] is is_staying:
+        if position is not None and holders[position].is_staying is is_staying:
             heap.append((holders[position], position, source))
     heapify(heap)
     while heap:
@@ -352,47 +348,47 @@ def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
         yield Candidate(order, source)
         holders = source.queue.holders
         following = source.eligible.next_in(source.queue, position + 1)
-        if following is None or holders[following][0] is not is_staying:
+        if following is None or holders[following].is_staying is not is_staying:
             heappop(heap)
         else:
             heapreplace(heap, (holders[following], following, source))
 
 
-def _rule_of(claim: Claim, candidate: Candidate) -> VictimRule:
+def _rule_of(need: Need, candidate: Candidate) -> VictimRule:
     source = candidate.source
     if source.common is None:
         return VictimRule.IN_QUEUE
-    if source.has_claim or not _may_borrow_over(claim, candidate.order[5]):
+    if source.has_advantage or not _may_borrow_over(need, candidate.order.entry):
         return VictimRule.RECLAIM
     return VictimRule.RECLAIM_WHILE_BORROWING
 
 
-def _may_borrow_over(claim: Claim, candidate: Entry) -> bool:
+def _may_borrow_over(need: Need, candidate: Entry) -> bool:
     """borrowWithinCohort: may it be preempted although the preemptor ends up borrowing?"""
-    policy = claim.queue.spec.preemption
+    policy = need.queue.spec.preemption
     priority = candidate.workload.victim_priority
-    if not policy.borrow_while_reclaiming or priority >= claim.preemptor.workload.priority:
+    if not policy.borrow_while_reclaiming or priority >= need.preemptor.workload.priority:
         return False
     return policy.borrow_threshold is None or priority <= policy.borrow_threshold
 
 
 def _choose(
-    claim: Claim, snapshot: Snapshot, candidates: Iterable[Candidate], may_borrow: bool
+    need: Need, snapshot: Snapshot, candidates: Iterable[Candidate], may_borrow: bool
 ) -> tuple[Chosen, ...]:
-    fits = Fit(claim, snapshot, may_borrow)
+    fits = Fit(need, snapshot, may_borrow)
     victims: list[Chosen] = []
-    missing = _Missing(claim, snapshot)
+    missing = _Missing(need, snapshot)
     with snapshot.trial():
         for candidate in candidates:
-            rule = _rule_of(claim, candidate)
+            rule = _rule_of(need, candidate)
             source = candidate.source
             if source.common is not None:
-                needs_no_borrowing = not source.has_claim and rule is VictimRule.RECLAIM
+                needs_no_borrowing = not source.has_advantage and rule is VictimRule.RECLAIM
                 if may_borrow and needs_no_borrowing:
                     continue
-                if not _still_borrows(source, claim.contested, snapshot):
+                if not _still_borrows(source, need.contested, snapshot):
                     continue
-            entry = candidate.order[5]
+            entry = candidate.order.entry
             snapshot.release(source.queue.node, entry.usage)
             victims.append(Chosen(entry, source.queue, rule))
             if missing.is_covered_by(entry.usage) and fits():
@@ -403,16 +399,16 @@ def _choose(
 class _Missing:
     """A cheap lower bound: nothing can fit before this much has been released somewhere."""
 
-    def __init__(self, claim: Claim, snapshot: Snapshot) -> None:
-        node = claim.queue.node
+    def __init__(self, need: Need, snapshot: Snapshot) -> None:
+        node = need.queue.node
         self._left = {
             cell: shortfall
-            for cell, amount in claim.amounts.items()
+            for cell, amount in need.amounts.items()
             if (shortfall := amount - max(0, available(node, cell, snapshot.usage))) > 0
         }
 
     def is_covered_by(self, released: Amounts) -> bool:
-        """Note what was released; might the claim fit now?"""
+        """Note what was released; might the need fit now?"""
         left = self._left
         if left:
             for cell in tuple(left):

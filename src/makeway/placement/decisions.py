@@ -31,22 +31,11 @@ class Cause(Enum):
     FITS = "Fits"  # it takes some; the gang as a whole needs more
 
 
-class Lack(NamedTuple):
-    """What keeps one node from taking (more) members of one shape."""
-
-    node: NodeName
-    cause: Cause
-    resource: ResourceName | None = None  # the scarcest; set exactly for Cause.RESOURCE
-    missing: int = 0  # of that resource, for one member
-    fitting: int = 0  # members that it takes as it is
-    fitting_after_preemption: int = 0  # with every candidate gone
-
-
 class Blocked(NamedTuple):
     """Nodes that say no for one and the same cause: a line of `0/5000 nodes are available`."""
 
     cause: Cause
-    resource: ResourceName | None
+    resource: ResourceName | None  # the scarcest; set exactly for Cause.RESOURCE
     nodes: int
     example: NodeName
 

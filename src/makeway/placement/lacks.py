@@ -11,7 +11,6 @@ from makeway.placement.asks import (
     Ask,
     Cluster,
     domains_of,
-    room_for,
     usable_lines,
     without_leaving,
 )
@@ -20,7 +19,6 @@ from makeway.placement.decisions import (
     Blocked,
     Cause,
     DomainLack,
-    Lack,
     Placement,
     Wait,
     WaitReason,
@@ -134,24 +132,3 @@ def _with_candidates_gone(ask: Ask, cluster: Cluster, room: Room) -> Ints:
     usable = usable_lines(kinds_of(ask.members, ask.running, cluster.nodes, room.rows))
     candidates = find_candidates(cluster.units, ask.priority, later, usable)
     return freed(candidates, later.free, np.ones(len(candidates), dtype=np.bool_))
-
-
-def explain(ask: Ask, cluster: Cluster) -> tuple[Lack, ...]:
-    """For every node, by name: what it lacks for the largest kind of members."""
-    nodes = cluster.nodes
-    room = room_for(ask, cluster)
-    kind = kinds_of(ask.members, ask.running, nodes, room.rows)[0]
-    counts = fitting(kind, room.free, len(ask.members))
-    after = fitting(kind, _with_candidates_gone(ask, cluster, room), len(ask.members))
-    names = nodes.columns.names
-    return tuple(
-        Lack(
-            node=nodes.name(int(room.rows[line])),
-            cause=cause,
-            resource=names[column] if column >= 0 else None,
-            missing=int(kind.need[column] - room.free[line, column]) if column >= 0 else 0,
-            fitting=int(counts[line]),
-            fitting_after_preemption=int(after[line]),
-        )
-        for line, cause, column in _causes(kind, room, counts, nodes)
-    )

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar, assert_never
 from makeway.engine.model import WorkloadKey
 from makeway.placement.asks import Ask, Cluster, is_loose
 from makeway.placement.budgets import Budgets
-from makeway.placement.decisions import NO_ROOM, Bind, Decision, Lack, Preempt, Unwind, Wait
+from makeway.placement.decisions import NO_ROOM, Bind, Decision, Preempt, Unwind, Wait
 from makeway.placement.events import (
     BindFailed,
     BudgetGone,
@@ -28,7 +28,7 @@ from makeway.placement.events import (
     PodGone,
     PodSeen,
 )
-from makeway.placement.lacks import explain, without_gang
+from makeway.placement.lacks import without_gang
 from makeway.placement.model import (
     Gang,
     GangKey,
@@ -296,11 +296,6 @@ class PlacementState:
         """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
-
-    def explain(self, unit: Unit) -> tuple[Lack, ...]:
-        """For every node, by name: what it lacks for (more) members of this pod or gang."""
-        ask = self._ask(unit)
-        return () if ask is None else explain(ask, self._cluster())
 
     def nominations(self, unit: Unit) -> dict[PodKey, NodeName]:
         ask = self._ask(unit)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from makeway.sim.metrics import Waits
-from makeway.sim.report import Say, SayDecision, Table, as_data, fairness, short_span
+from makeway.sim.report import Table, as_data, fairness, short_span
 from makeway.sim.result import Result
 
 SCHEMA = "makeway.dev/simulation-comparison/v1"
@@ -107,16 +107,11 @@ def figure_data(first: Result, second: Result) -> list[dict[str, object]]:
     ]
 
 
-def comparison_json(
-    first: Result,
-    second: Result,
-    say: Say | None = None,
-    say_decision: SayDecision | None = None,
-) -> str:
+def comparison_json(first: Result, second: Result) -> str:
     data = {
         "schema": SCHEMA,
-        "first": as_data(first, say, say_decision),
-        "second": as_data(second, say, say_decision),
+        "first": as_data(first),
+        "second": as_data(second),
         "differences": figure_data(first, second),
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

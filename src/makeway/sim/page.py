@@ -17,20 +17,20 @@ from typing import Any
 
 from makeway.sim.comparison import figure_data
 from makeway.sim.record import Life
-from makeway.sim.report import Say, as_data
+from makeway.sim.report import as_data
 from makeway.sim.result import Result
 
 CURVE_POINTS = 101
 RAN = 16  # flag in the kind of a stay; the low bits say how it ended
 
 
-def render_page(first: Result, second: Result | None = None, say: Say | None = None) -> str:
+def render_page(first: Result, second: Result | None = None) -> str:
     """The whole page; with a second result, both side by side."""
     results = [first] if second is None else [first, second]
     title = f"{PurePath(first.trace.source).name} on {_labels(results)}"
     data: dict[str, Any] = {
         "title": title,
-        "runs": [_run(result, letter, say) for result, letter in zip(results, "AB", strict=False)],
+        "runs": [_run(result, letter) for result, letter in zip(results, "AB", strict=False)],
     }
     if second is not None:
         data["figures"] = figure_data(first, second)
@@ -64,13 +64,13 @@ def _json_in_html(data: object) -> str:
     return text.replace("<", "\\u003c").replace("@", "\\u0040")
 
 
-def _run(result: Result, letter: str, say: Say | None) -> dict[str, Any]:
+def _run(result: Result, letter: str) -> dict[str, Any]:
     origin = result.trace.origin
     return {
         "letter": letter,
         "title": f"{letter}: {result.label}",
         "originMs": None if origin is None else round(origin * 1000),
-        "report": as_data(result, say),
+        "report": as_data(result),
         "waits": {"curves": _curves(result)},
         "timeline": _timeline(result),
     }

@@ -1,42 +1,35 @@
-"""A result as JSON and as tables. The schema is documented in docs/reference/simulation-report.md.
-
-Reasons are data in here. Whoever has words for them (the CLI) hands in `say`, and they stand
-beside the data.
-"""
+"""A result as JSON and as tables; docs/reference/simulation-report.md documents the schema."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
-from makeway.engine.decisions import Decision, Reason
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource
 from makeway.sim.cluster import nominal_of
 from makeway.sim.metrics import Waits, bin_means, jain_index
 from makeway.sim.record import Fate, Incident, Life, Moment, Record
 from makeway.sim.result import Result
+from makeway.translate.data import obstacle_data
+from makeway.translate.explanation import explanation_lines
+from makeway.translate.words import decision_text
 
 SCHEMA = "makeway.dev/simulation-report/v1"
 BINS = 400
 LONGEST_SHOWN = 20
-Say = Callable[[Reason], str]
-SayDecision = Callable[[Decision | Explanation], str]
 
 
-def as_json(result: Result, say: Say | None = None, say_decision: SayDecision | None = None) -> str:
+def as_json(result: Result) -> str:
     """The report as one JSON document; the same result gives the same bytes."""
-    return json.dumps(as_data(result, say, say_decision), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(as_data(result), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_data(
-    result: Result, say: Say | None = None, say_decision: SayDecision | None = None
-) -> dict[str, Any]:
+def as_data(result: Result) -> dict[str, Any]:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "trace": _trace(result),
@@ -85,15 +78,15 @@ def as_data(
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
-        "longestWaits": [_long_wait(result, life, say) for life in result.longest_waits()],
-        "neverFits": _never_fits(result, say),
+        "longestWaits": [_long_wait(result, life) for life in result.longest_waits()],
+        "neverFits": _never_fits(result),
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
             for start, end, flavor in result.record.dry
         ],
         "series": series(result),
     }
-    stories = {life.key: _story(life, say_decision) for life in result.lives if life.story}
+    stories = {life.key: _story(life) for life in result.lives if life.story}
     if stories:
         data["stories"] = stories
     return data
@@ -290,7 +283,7 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
-def _long_wait(result: Result, life: Life, say: Say | None) -> dict[str, Any]:
+def _long_wait(result: Result, life: Life) -> dict[str, Any]:
     return {
         "job": life.key,
         "queue": life.queue,
@@ -301,56 +294,38 @@ def _long_wait(result: Result, life: Life, say: Say | None) -> dict[str, Any]:
         "runSeconds": _round(life.job.run_s),
         "evictions": result.evictions_of(life),
         "fate": life.fate.value,
-        "reasons": [reason_data(reason, say) for reason in life.reasons],
+        "reasons": [obstacle_data(reason) for reason in life.reasons],
     }
 
 
-def _never_fits(result: Result, say: Say | None) -> list[dict[str, Any]]:
+def _never_fits(result: Result) -> list[dict[str, Any]]:
     found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
     return [
         {
             "job": life.key,
             "queue": life.queue,
-            "reasons": [reason_data(reason, say) for reason in life.reasons],
+            "reasons": [obstacle_data(reason) for reason in life.reasons],
         }
         for life in found[:LONGEST_SHOWN]
     ]
 
 
-def reason_data(reason: Reason, say: Say | None = None) -> dict[str, Any]:
-    data: dict[str, Any] = {"kind": type(reason).__name__}
-    data.update({_camel(name): _plain(value) for name, value in reason._asdict().items()})
-    if say is not None:
-        data["text"] = say(reason)
-    return data
-
-
-def _plain(value: object) -> object:
-    match value:
-        case Enum():
-            return value.value
-        case FlavorResource():
-            return {"flavor": value.flavor, "resource": value.resource}
-        case tuple():
-            return [_plain(item) for item in value]
-        case _:
-            return value
-
-
-def _story(life: Life, say: SayDecision | None) -> list[dict[str, Any]]:
+def _story(life: Life) -> list[dict[str, Any]]:
     assert life.story is not None
-    return [_moment(moment, say) for moment in life.story]
+    return [_moment(moment) for moment in life.story]
 
 
-def _moment(moment: Moment, say: SayDecision | None) -> dict[str, Any]:
-    data: dict[str, Any] = {"atSeconds": _round(moment.at)}
-    if isinstance(moment.what, Incident):
-        data["what"], data["text"] = moment.what.what, moment.what.detail
-        return data
-    data["what"] = type(moment.what).__name__
-    if say is not None:
-        data["text"] = say(moment.what)
-    return data
+def _moment(moment: Moment) -> dict[str, Any]:
+    what = moment.what
+    match what:
+        case Incident():
+            name, text = what.what, what.detail
+        case Explanation():
+            lines = map(str, explanation_lines(what, moment.at))
+            name, text = type(what).__name__, "; ".join(lines)
+        case _:
+            name, text = type(what).__name__, "; ".join(decision_text(what).details)
+    return {"atSeconds": _round(moment.at), "what": name, "text": text}
 
 
 def _round(value: float | None) -> float | None:

@@ -16,13 +16,7 @@ from makeway.engine.decisions import (
     Admit,
     Deactivate,
     Decision,
-    Defective,
     Evict,
-    ExceedsCapacity,
-    FlavorMismatch,
-    MismatchKind,
-    NamespaceNotAdmitted,
-    NotCovered,
     Preempt,
     Requeue,
     Reserve,
@@ -30,7 +24,6 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.explain import Obstacle
 from makeway.engine.model import (
     CheckName,
     CheckState,
@@ -64,6 +57,7 @@ from makeway.sim.settings import (
     for_queue,
 )
 from makeway.sim.weather import Change, MachinesBack, NodeFailed, RanDry, Weather
+from makeway.translate.categories import can_never_run
 
 if TYPE_CHECKING:
     from makeway.sim.machines import Machines
@@ -186,7 +180,7 @@ class World:
         """End the stories of jobs that have not ended with where they stand, and why."""
         for life in self.lives.values():
             if life.story is not None:
-                life.story.append(Moment(self.now, self.engine.explain(life.key, self.now)))
+                life.story.append(Moment(self.now, self.engine.explain(life.key)))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
         if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
@@ -251,7 +245,7 @@ class World:
 
     def _can_never_run(self, life: Life) -> bool:
         """A cycle may have looked at some flavors only; ask about all of them."""
-        obstacles = self.engine.explain(life.key, self.now).obstacles
+        obstacles = self.engine.explain(life.key).obstacles
         return can_never_run(obstacles)
 
     def _evict(self, life: Life, decision: Evict) -> None:
@@ -522,16 +516,3 @@ def machines_for(cluster: Cluster) -> Machines | None:
 def speed_of(life: Life) -> float:
     """With fewer pods than asked for, the work takes longer in proportion."""
     return life.pods_admitted / life.pods_asked
-
-
-def can_never_run(reasons: Iterable[Obstacle]) -> bool:
-    """Nothing that could happen in this world would make it fit."""
-    for reason in reasons:
-        match reason:
-            case NotCovered() | ExceedsCapacity() | NamespaceNotAdmitted() | Defective():
-                continue
-            case FlavorMismatch() if reason.kind is not MismatchKind.EXHAUSTED:
-                continue
-            case _:
-                return False
-    return True

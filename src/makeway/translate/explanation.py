@@ -6,185 +6,133 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from makeway.api.quantity import format_amount
-from makeway.engine.decisions import Reason, VictimRule
-from makeway.engine.entry import Phase
-from makeway.engine.explain import (
-    AllOf,
-    AnyOf,
-    BackingOff,
-    BehindHead,
-    ChecksOpen,
-    EvictedByStop,
-    Explanation,
-    Help,
-    HigherBorrowingLimit,
-    Holder,
-    LettingGo,
-    LocalQueueStopped,
-    LowerMinimum,
-    MatchingLabels,
-    MoreQuota,
-    NoLocalQueue,
-    NoQueue,
-    Obstacle,
-    OtherLocalQueue,
-    OtherNamespace,
-    OtherQueue,
-    OtherResources,
-    QueueInactive,
-    Refusal,
-    ResumedLocalQueue,
-    ResumedQueue,
-    SmallerRequest,
-    ToleratedTaint,
-    WayIn,
-)
+from makeway.engine import explain as exp
+from makeway.engine.decisions import VictimRule
+from makeway.engine.model import Phase
 from makeway.translate.words import (
+    Line,
+    Ref,
     amount_text,
-    format_span,
-    names_text,
-    reason_lines,
+    named,
+    obstacle_lines,
     rule_text,
     trial_text,
+    workload,
 )
 
 
-def explanation_lines(explanation: Explanation, now: float) -> Iterator[str]:
+def explanation_lines(explanation: exp.Explanation, now: float) -> Iterator[Line]:
     """One thought per line; `now` is for what is still to come."""
-    yield _standing(explanation)
-    reasons: list[Reason] = []
-    for obstacle in explanation.obstacles:
-        text = obstacle_text(obstacle, now)
-        if isinstance(text, str):
-            yield text
-        else:
-            reasons.append(text)
-    yield from reason_lines(reasons)
+    yield Line(workload(explanation.workload), *_standing(explanation))
+    yield from obstacle_lines(explanation.obstacles, now)
     if explanation.would_preempt:
-        yield f"It would preempt {names_text(explanation.would_preempt)}"
+        yield Line("It would preempt ", *named(explanation.would_preempt))
     if explanation.holders:
-        yield "Who holds what is missing:"
+        yield Line("Who holds what is missing:")
         yield from map(_holder, explanation.holders)
     if explanation.helps:
-        yield "What would help, any of these:"
-        yield from map(_help, explanation.helps)
-    yield from (trial_text(trial) for trial in explanation.history if trial.reason is not None)
+        yield Line("What would help, any of these:")
+        yield from (Line("- ", *_help(help)) for help in explanation.helps)
+    for trial in explanation.history:
+        if trial.reason is not None:
+            yield Line(trial_text(trial))
 
 
-def _standing(explanation: Explanation) -> str:
-    where = f" in ClusterQueue {explanation.queue}" if explanation.queue is not None else ""
+def _standing(explanation: exp.Explanation) -> Line:
+    """What is said of the workload, its name left out."""
+    queue = explanation.queue
+    where = () if queue is None else (" in ClusterQueue ", Ref("ClusterQueue", queue))
     match explanation.phase:
         case Phase.PENDING:
-            line = f"{explanation.workload} waits{where}"
-            if explanation.position is not None:
-                line += f", position in queue: {explanation.position}"
-            if explanation.ahead:
-                line += f" (before it: {names_text(explanation.ahead)})"
-            return line
+            position, ahead = explanation.position, explanation.ahead
+            place = "" if position is None else f", position in queue: {position}"
+            before = (" (before it: ", *named(ahead), ")") if ahead else ()
+            return Line(" waits", *where, place, *before)
         case Phase.RESERVED:
-            return f"{explanation.workload} holds quota{where} and may not start yet"
+            return Line(" holds quota", *where, " and may not start yet")
         case Phase.ADMITTED:
-            return f"{explanation.workload} is admitted{where}"
+            return Line(" is admitted", *where)
         case Phase.EVICTING:
-            return f"{explanation.workload} is being stopped and still holds quota{where}"
+            return Line(" is being stopped and still holds quota", *where)
         case Phase.INACTIVE:
-            return f"{explanation.workload} is not active; set active: true to let it try again"
+            return Line(" is not active; set active: true to let it try again")
         case Phase.FINISHED:
-            return f"{explanation.workload} has finished"
+            return Line(" has finished")
         case _:
             assert_never(explanation.phase)
 
 
-def obstacle_text(obstacle: Obstacle, now: float) -> str | Reason:
-    """A line; or the reason itself, which is told together with those of its pod set."""
-    match obstacle:
-        case NoLocalQueue():
-            return f"LocalQueue {obstacle.local_queue} doesn't exist"
-        case LocalQueueStopped():
-            return f"LocalQueue {obstacle.local_queue} is stopped"
-        case NoQueue():
-            return f"ClusterQueue {obstacle.queue} doesn't exist"
-        case QueueInactive():
-            missing = f" ({', '.join(obstacle.missing)})" if obstacle.missing else ""
-            return f"ClusterQueue {obstacle.queue} is inactive: {obstacle.why.value}{missing}"
-        case BackingOff():
-            left = format_span(obstacle.until - now)
-            return f"It backs off for another {left} (requeue number {obstacle.requeues})"
-        case EvictedByStop():
-            return f"It waits for the return of its queue [{obstacle.reason.value}]"
-        case BehindHead():
-            return f"Nobody passes the head of a StrictFIFO queue: {obstacle.head}"
-        case ChecksOpen():
-            states = ", ".join(f"{check} is {state.value}" for check, state in obstacle.checks)
-            return f"Admission checks are open: {states}"
-        case LettingGo():
-            return f"Its pods have not gone yet [{obstacle.reason.value}]"
-        case _:
-            return obstacle
-
-
-def _holder(holder: Holder) -> str:
+def _holder(holder: exp.Holder) -> Line:
     amounts = ", ".join(
         f"{amount_text(cell, amount)} of flavor {cell.flavor}" for cell, amount in holder.amounts
     )
-    match holder.verdict:
+    queue = Ref("ClusterQueue", holder.queue)
+    held = f"): {amounts}; {_verdict(holder.verdict)}"
+    return Line("- ", workload(holder.workload), " (ClusterQueue ", queue, held)
+
+
+def _verdict(verdict: VictimRule | exp.Refusal) -> str:
+    match verdict:
         case VictimRule():
-            verdict = f"may be taken by {rule_text(holder.verdict)}"
-        case Refusal.LETTING_GO:
-            verdict = "is leaving already"
-        case Refusal():
-            verdict = f"stays: {holder.verdict.value}"
+            return f"may be taken by {rule_text(verdict)}"
+        case exp.Refusal.LETTING_GO:
+            return "is leaving already"
+        case exp.Refusal.POLICY:
+            return "stays: the queue's preemption policy forbids it"
+        case exp.Refusal.PRIORITY:
+            return "stays: its priority is not low enough"
+        case exp.Refusal.NOT_BORROWING:
+            return "stays: its queue uses no more than its own quota"
+        case exp.Refusal.QUEUE_STOPPED:
+            return "stays: its queue is stopped"
         case _:
-            assert_never(holder.verdict)
-    return f"- {holder.workload} (ClusterQueue {holder.queue}): {amounts}; {verdict}"
+            assert_never(verdict)
 
 
-def _help(help: Help) -> str:
+def _help(help: exp.Help) -> Line:
     match help:
-        case MoreQuota():
-            return (
-                f"- {amount_text(help.cell, help.amount)} more quota of flavor {help.cell.flavor}"
-            )
-        case AnyOf():
-            return f"- the end of {names_text(help.workloads, 'or')}"
-        case AllOf():
-            return f"- the end of {names_text(help.workloads)}, together"
-        case SmallerRequest():
+        case exp.MoreQuota():
+            amount = amount_text(help.cell, help.amount)
+            return Line(f"{amount} more quota of flavor {help.cell.flavor}")
+        case exp.AnyOf():
+            return Line("the end of ", *named(help.workloads, "or"))
+        case exp.AllOf():
+            return Line("the end of ", *named(help.workloads), ", together")
+        case exp.SmallerRequest():
             flavor, resource = help.cell
             capacity = format_amount(resource, help.capacity)
-            return f"- a request for at most {capacity} {resource}, to fit flavor {flavor}"
-        case LowerMinimum():
-            return f"- a minimum of less than {help.least} pods in pod set {help.pod_set}"
-        case HigherBorrowingLimit():
+            return Line(f"a request for at most {capacity} {resource}, to fit flavor {flavor}")
+        case exp.LowerMinimum():
+            return Line(f"a minimum of less than {help.least} pods in pod set {help.pod_set}")
+        case exp.HigherBorrowingLimit():
             flavor, resource = help.cell
-            limit = f"borrowingLimit of ClusterQueue {help.queue} for {resource}"
-            return f"- a higher {limit} in flavor {flavor}"
-        case MatchingLabels():
-            labels = ", ".join(f"{name}={value}" for name, value in help.labels)
-            return (
-                f"- a node selector that goes with flavor {help.flavor} ({labels or 'no labels'})"
-            )
-        case ToleratedTaint():
-            return f"- a toleration of {help.taint}, to use flavor {help.flavor}"
+            queue = Ref("ClusterQueue", help.queue)
+            of = f" for {resource} in flavor {flavor}"
+            return Line("a higher borrowingLimit of ClusterQueue ", queue, of)
+        case exp.MatchingLabels():
+            labels = ", ".join(f"{name}={value}" for name, value in help.labels) or "no labels"
+            return Line(f"a node selector that goes with flavor {help.flavor} ({labels})")
+        case exp.ToleratedTaint():
+            return Line(f"a toleration of {help.taint}, to use flavor {help.flavor}")
         case _:
-            return f"- {_way_in(help)}"
+            return Line(_way_in(help))
 
 
-def _way_in(help: WayIn) -> str:
+def _way_in(help: exp.WayIn) -> str:
     """What concerns queues: which there are, and what they take."""
     match help:
-        case ResumedQueue():
+        case exp.ResumedQueue():
             return f"`makeway resume clusterqueue {help.queue}`"
-        case ResumedLocalQueue():
+        case exp.ResumedLocalQueue():
             namespace, _, name = help.local_queue.partition("/")
             return f"`makeway resume queue {name} -n {namespace}`"
-        case OtherLocalQueue():
+        case exp.OtherLocalQueue():
             return f"another LocalQueue; there are: {', '.join(help.local_queues)}"
-        case OtherQueue():
+        case exp.OtherQueue():
             return f"another ClusterQueue; there are: {', '.join(help.queues)}"
-        case OtherNamespace():
+        case exp.OtherNamespace():
             return f"another namespace; admitted are: {', '.join(help.namespaces)}"
-        case OtherResources():
+        case exp.OtherResources():
             return f"other resources; the ClusterQueue covers: {', '.join(help.resources)}"
         case _:
             assert_never(help)

@@ -7,25 +7,52 @@ nvidia.com/gpu"), since that is what people search their clusters for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
-from makeway.placement.decisions import Blocked, Cause, DomainLack, Preempt, Wait, WaitReason
+from makeway.api.quantity import format_amount
+from makeway.placement.decisions import (
+    Blocked,
+    Cause,
+    DomainLack,
+    Preempt,
+    Unwind,
+    Wait,
+    WaitReason,
+)
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
+from makeway.translate.words import Line, Ref
 
-LEAVING_TEXT = "Waits on its nominated nodes for pods that are leaving"
 _NAMED_MAX = 5  # pods in a sentence; the rest are counted
 _DOMAINS_MAX = 3
+
+
+class Message(NamedTuple):
+    """What a pod is told. Numbers change all the time, and a new one alone is no news."""
+
+    text: str
+    gist: str  # equal for messages that differ in their numbers alone
+
+
+LEAVING = Message("Waits on its nominated nodes for pods that are leaving", "leaving")
 
 
 def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
-def wait_text(wait: Wait) -> str:
+def wait_message(wait: Wait) -> Message:
     """Why a pod or gang has no place yet."""
+    if wait.reason is WaitReason.VICTIMS_LEAVING:
+        return LEAVING
+    lacks = sorted(f"{blocked.cause.value} {blocked.resource}" for blocked in wait.blocked)
+    domains = [lack.domain for lack in wait.domains[:_DOMAINS_MAX]]
+    return Message(_wait_text(wait), f"{wait.reason.value} {wait.needed > 0} {lacks} {domains}")
+
+
+def _wait_text(wait: Wait) -> str:
     match wait.reason:
         case WaitReason.GANG_MISSING:
             return (
@@ -38,7 +65,7 @@ def wait_text(wait: Wait) -> str:
                 "together, and fewer wait for a place"
             )
         case WaitReason.VICTIMS_LEAVING:
-            return LEAVING_TEXT
+            return LEAVING.text
         case WaitReason.NOT_ENOUGH_ROOM if wait.needed == 0:
             return f"{_room_text(wait)} The gang has as many as it needs; more preempt nobody."
         case WaitReason.NOT_ENOUGH_ROOM:
@@ -91,6 +118,33 @@ def _domains_text(domains: Sequence[DomainLack]) -> str:
         f"{lack.domain} has room for {lack.fitting}" for lack in domains[:_DOMAINS_MAX]
     )
     return f"All have to be in one domain: {best}."
+
+
+def unwound_text(decision: Unwind) -> str:
+    return f"Too few pods of the gang {decision.gang} could be bound"
+
+
+def unplaceable(refusal: str) -> Message:
+    text = f"Makeway can't place this pod: {refusal}"
+    return Message(text, text)
+
+
+def scheduling_message(pod: batch.Pod) -> str:
+    """What a scheduler said of a pod for which it has found no node."""
+    said = (c.message for c in pod.status.conditions if c.type == "PodScheduled")
+    return next(said, "") or "nobody has looked at it yet"
+
+
+def no_node_line(count: int, message: str) -> Line:
+    who = "A pod of it has" if count == 1 else f"{count} pods of it have"
+    return Line(f"{who} no node: {message}")
+
+
+def largest_node_line(resource: str, size: int, node: str, pods: Sequence[str]) -> Line:
+    """What the node that has most of a resource has of it, and who is there."""
+    has = f"The largest node has {format_amount(resource, size)} {resource}: "
+    there = f"; pods there: {_some(pods)}" if pods else "; it is empty"
+    return Line(has, Ref("Node", node), there)
 
 
 def preemptor_text(plan: Preempt) -> str:

@@ -1,57 +1,54 @@
 """The engine's decisions and reasons as text.
 
-Here, and nowhere else, data becomes sentences. Phrases that users of Kueue search their logs for
+Here, and nowhere else, they become sentences. Phrases that users of Kueue search their logs for
 are kept word for word ("insufficient unused quota for cpu in flavor spot, 9 more needed"); where
 Kueue gives a UID, the name of the other workload stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple, Self, assert_never
 
 from makeway.api.quantity import format_amount
-from makeway.engine.decisions import (
-    Admit,
-    Change,
-    Deactivate,
-    DeactivationReason,
-    Decision,
-    Defective,
-    Evict,
-    ExceedsCapacity,
-    FlavorFailure,
-    FlavorMismatch,
-    HeldForPreemptor,
-    LostToOthers,
-    MismatchKind,
-    NamespaceNotAdmitted,
-    NotCovered,
-    Preempt,
-    Preemptability,
-    Reason,
-    Requeue,
-    Reserve,
-    Shortfall,
-    StartOver,
-    Victim,
-    VictimRule,
-    VictimsTaken,
-    Wait,
-    WaitingForVictims,
-)
+from makeway.api.times import format_span
+from makeway.engine import decisions as dec
+from makeway.engine import explain as exp
 from makeway.engine.model import (
     Assignment,
     EvictionReason,
     FlavorResource,
     FlavorTrial,
     PodSetName,
+    QueueName,
     Trigger,
     WorkloadKey,
 )
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
+
+
+class Ref(NamedTuple):
+    """An object that a line speaks of; whoever shows the line may call it by another name."""
+
+    kind: str
+    key: str  # namespace/name, or the name alone
+
+
+class Line(tuple[str | Ref, ...]):
+    """A sentence in pieces, text and references; as a string it has the keys of the objects."""
+
+    def __new__(cls, *pieces: str | Ref) -> Self:
+        return super().__new__(cls, (piece for piece in pieces if piece))
+
+    def __str__(self) -> str:
+        return "".join(piece if isinstance(piece, str) else piece.key for piece in self)
+
+
+def workload(key: WorkloadKey) -> Ref:
+    return Ref("Workload", key)
 
 
 class Text(NamedTuple):
@@ -62,41 +59,68 @@ class Text(NamedTuple):
     details: tuple[str, ...]  # at least one
 
 
-def decision_text(decision: Decision) -> Text:
+def decision_text(decision: dec.Decision) -> Text:
     match decision:
-        case Admit():
+        case dec.Admit():
             return Text("admitted", decision.workload, tuple(_admission(decision)))
-        case Reserve():
+        case dec.Reserve():
             return Text("reserved", decision.workload, tuple(_reservation(decision)))
-        case Preempt():
+        case dec.Preempt():
             return Text("preempts", decision.preemptor, tuple(_preemption(decision)))
-        case Wait():
-            return Text("waits", decision.workload, tuple(_waiting(decision)))
-        case Evict():
+        case dec.Wait():
+            reasons = tuple(map(str, obstacle_lines(decision.reasons)))
+            return Text("waits", decision.workload, reasons)
+        case dec.Evict():
             return Text("evicted", decision.workload, tuple(_eviction(decision)))
-        case Deactivate():
+        case dec.Deactivate():
             return Text("deactivated", decision.workload, tuple(_deactivation(decision)))
-        case Requeue():
+        case dec.Requeue():
             details = (f"Back-off finished, in line again in ClusterQueue {decision.queue}",)
             return Text("requeued", decision.workload, details)
-        case StartOver():
+        case dec.StartOver():
             return Text("starts over", decision.workload, tuple(_new_round(decision)))
         case _:
             assert_never(decision)
 
 
+def message_of(decision: dec.Decision) -> str:
+    """All that a decision says in one line, as in the message of a condition."""
+    return ". ".join(decision_text(decision).details)
+
+
 # --- decisions ---
 
 
-def _admission(decision: Admit) -> Iterator[str]:
+def reserved_text(queue: QueueName, waited_s: float) -> str:
+    waited = format_span(waited_s)
+    return f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited}"
+
+
+def admitted_text(decision: dec.Admit) -> str:
+    """What the condition says: how long it waited for its checks."""
+    waited = format_span(decision.checked_s)
+    text = f"Admitted by ClusterQueue {decision.queue}, wait time since reservation was {waited}"
+    return ". ".join((text, *_assigned(decision.assignment, decision.is_borrowing)))
+
+
+def preempted_text(victims: Sequence[WorkloadKey]) -> str:
+    """What the preemptor is told."""
+    return f"Preempted {named(victims)} to make room"
+
+
+def in_line_text(queue: QueueName, head: WorkloadKey | None) -> str:
+    """For one in line that was not looked at; `head` is who stands before it."""
+    return f"Waits in ClusterQueue {queue}" + (f" behind {head}" if head is not None else "")
+
+
+def _admission(decision: dec.Admit) -> Iterator[str]:
     waited = format_span(decision.waited_s)
     yield f"Admitted by ClusterQueue {decision.queue}, wait time since queued was {waited}"
     yield from _assigned(decision.assignment, decision.is_borrowing)
 
 
-def _reservation(decision: Reserve) -> Iterator[str]:
-    waited = format_span(decision.waited_s)
-    yield f"Quota reserved in ClusterQueue {decision.queue}, wait time since queued was {waited}"
+def _reservation(decision: dec.Reserve) -> Iterator[str]:
+    yield reserved_text(decision.queue, decision.waited_s)
     yield from _assigned(decision.assignment, decision.is_borrowing)
     yield f"It may start when {_names('admission check', decision.checks)} said Ready"
 
@@ -113,13 +137,17 @@ def _cells(assignment: Assignment) -> Iterator[tuple[FlavorResource, int]]:
     yield from sorted(assignment.usage().items())
 
 
-def _preemption(decision: Preempt) -> Iterator[str]:
-    yield from reason_lines(decision.reasons)
+def _preemption(decision: dec.Preempt) -> Iterator[str]:
+    yield from map(str, obstacle_lines(decision.reasons))
     for victim in decision.victims:
-        yield f"{victim.workload}: {victim_message(victim, decision.preemptor)}"
+        yield victim_line(victim, decision.preemptor)
 
 
-def victim_message(victim: Victim, preemptor: WorkloadKey) -> str:
+def victim_line(victim: dec.Victim, preemptor: WorkloadKey) -> str:
+    return f"{victim.workload}: {victim_message(victim, preemptor)}"
+
+
+def victim_message(victim: dec.Victim, preemptor: WorkloadKey) -> str:
     """What the victim is told; its first words are those of Kueue's condition."""
     cells = ", ".join(f"{cell.resource} in flavor {cell.flavor}" for cell in victim.cells)
     message = (
@@ -131,31 +159,21 @@ def victim_message(victim: Victim, preemptor: WorkloadKey) -> str:
     return message if victim.is_new else f"{message}; it was on its way out already"
 
 
-def rule_text(rule: VictimRule) -> str:
+def rule_text(rule: dec.VictimRule) -> str:
     match rule:
-        case VictimRule.IN_QUEUE:
+        case dec.VictimRule.IN_QUEUE:
             return "prioritization in the ClusterQueue"
-        case VictimRule.RECLAIM:
+        case dec.VictimRule.RECLAIM:
             return "reclamation within the cohort"
-        case VictimRule.RECLAIM_WHILE_BORROWING:
+        case dec.VictimRule.RECLAIM_WHILE_BORROWING:
             return "reclamation within the cohort while borrowing"
-        case VictimRule.FAIR_SHARING:
+        case dec.VictimRule.FAIR_SHARING:
             return "Fair Sharing within the cohort"
         case _:
             assert_never(rule)
 
 
-def _waiting(decision: Wait) -> Iterator[str]:
-    yield from reason_lines(decision.reasons)
-    yield f"Tried again upon: {changes_text(decision.wake_on)}"
-
-
-def changes_text(changes: Iterable[Change]) -> str:
-    wanted = set(changes)
-    return "; ".join(change.value for change in Change if change in wanted)
-
-
-def _eviction(decision: Evict) -> Iterator[str]:
+def _eviction(decision: dec.Evict) -> Iterator[str]:
     message = f"Evicted from ClusterQueue {decision.queue}: {_eviction_cause(decision)}"
     yield f"{message} [{decision.reason.value}]"
     for failure in decision.flavors:
@@ -164,7 +182,7 @@ def _eviction(decision: Evict) -> Iterator[str]:
         yield _back_off(decision.requeue_count)
 
 
-def _eviction_cause(decision: Evict) -> str:
+def _eviction_cause(decision: dec.Evict) -> str:
     match decision.reason:
         case EvictionReason.PREEMPTED:
             return "another workload needs its place"
@@ -187,7 +205,7 @@ def _eviction_cause(decision: Evict) -> str:
             assert_never(decision.reason)
 
 
-def _failure(failure: FlavorFailure) -> str:
+def _failure(failure: dec.FlavorFailure) -> str:
     return f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
 
 
@@ -201,26 +219,26 @@ def _trigger(trigger: Trigger) -> str:
             assert_never(trigger)
 
 
-def _deactivation(decision: Deactivate) -> Iterator[str]:
+def _deactivation(decision: dec.Deactivate) -> Iterator[str]:
     yield f"{_deactivation_cause(decision)} [{decision.reason.value}]"
     for trial in decision.history:
         yield trial_text(trial)
     yield "Set active: true to let it try again"
 
 
-def _deactivation_cause(decision: Deactivate) -> str:
+def _deactivation_cause(decision: dec.Deactivate) -> str:
     match decision.reason:
-        case DeactivationReason.FLAVORS_EXHAUSTED:
+        case dec.DeactivationReason.FLAVORS_EXHAUSTED:
             return "Every flavor that it could use is exhausted"
-        case DeactivationReason.REQUEUE_LIMIT:
+        case dec.DeactivationReason.REQUEUE_LIMIT:
             return "It was requeued as often as the back-off limit allows"
-        case DeactivationReason.CHECK_REJECTED:
+        case dec.DeactivationReason.CHECK_REJECTED:
             return f"Rejected by {_names('admission check', decision.checks)}"
         case _:
             assert_never(decision.reason)
 
 
-def _new_round(decision: StartOver) -> Iterator[str]:
+def _new_round(decision: dec.StartOver) -> Iterator[str]:
     yield "Every flavor that it could use is exhausted; it may try all of them again"
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
@@ -240,85 +258,114 @@ def trial_text(trial: FlavorTrial) -> str:
 # --- reasons ---
 
 
-def waiting_message(reasons: Iterable[Reason]) -> str:
-    """All reasons in one line, as in the message of a condition; those of a pod set together."""
-    whole, of_pod_sets = _by_pod_set(reasons)
-    parts = [reason_text(reason) for reason in whole]
+def waiting_message(obstacles: Iterable[exp.Obstacle]) -> str:
+    """All obstacles in one line, as in the message of a condition; those of a pod set together."""
+    whole, of_pod_sets = _by_pod_set(obstacles)
+    parts = [str(obstacle_line(obstacle)) for obstacle in whole]
     for pod_set, own in of_pod_sets.items():
-        texts = ", ".join(map(reason_text, own))
+        texts = ", ".join(map(_of_pod_set, own))
         parts.append(f"couldn't assign flavors to pod set {pod_set}: {texts}")
     return ". ".join(parts)
 
 
-def reason_lines(reasons: Iterable[Reason]) -> Iterator[str]:
-    """The same, a reason on each line."""
-    whole, of_pod_sets = _by_pod_set(reasons)
-    yield from map(reason_text, whole)
+def obstacle_lines(obstacles: Iterable[exp.Obstacle], now: float = 0.0) -> Iterator[Line]:
+    """The same, an obstacle on each line."""
+    whole, of_pod_sets = _by_pod_set(obstacles)
+    yield from (obstacle_line(obstacle, now) for obstacle in whole)
     for pod_set, own in of_pod_sets.items():
-        yield f"couldn't assign flavors to pod set {pod_set}:"
-        for reason in own:
-            yield f"- {reason_text(reason)}"
+        yield Line(f"couldn't assign flavors to pod set {pod_set}:")
+        yield from (Line(f"- {_of_pod_set(reason)}") for reason in own)
+
+
+_OfPodSet = dec.NotCovered | dec.FlavorMismatch | dec.ExceedsCapacity | dec.Shortfall
 
 
 def _by_pod_set(
-    reasons: Iterable[Reason],
-) -> tuple[list[Reason], dict[PodSetName, list[Reason]]]:
-    """Reasons that concern the workload as a whole, and those of its pod sets."""
-    whole: list[Reason] = []
-    of_pod_sets: dict[PodSetName, list[Reason]] = {}
-    for reason in reasons:
-        match reason:
-            case NotCovered() | FlavorMismatch() | ExceedsCapacity() | Shortfall():
-                of_pod_sets.setdefault(reason.pod_set, []).append(reason)
-            case _:
-                whole.append(reason)
+    obstacles: Iterable[exp.Obstacle],
+) -> tuple[list[exp.Obstacle], dict[PodSetName, list[_OfPodSet]]]:
+    """Obstacles that concern the workload as a whole, and those of its pod sets."""
+    whole: list[exp.Obstacle] = []
+    of_pod_sets: dict[PodSetName, list[_OfPodSet]] = {}
+    for obstacle in obstacles:
+        if isinstance(obstacle, _OfPodSet):
+            of_pod_sets.setdefault(obstacle.pod_set, []).append(obstacle)
+        else:
+            whole.append(obstacle)
     return whole, of_pod_sets
 
 
-def reason_text(reason: Reason) -> str:
+def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
+    """What is in the way of a workload; `now` is for a back-off, which no decision speaks of."""
+    match obstacle:
+        case dec.LostToOthers():
+            return Line("Workload no longer fits after processing another workload")
+        case dec.VictimsTaken():
+            return Line("Workload has overlapping preemption targets with another workload")
+        case dec.WaitingForVictims(victims):
+            return Line(f"Pending the preemption of {len(victims)} workload(s): ", *named(victims))
+        case dec.HeldForPreemptor(preemptor):
+            return Line("The place is held for ", workload(preemptor), ", for whom others make way")
+        case dec.NamespaceNotAdmitted(namespace):
+            return Line(f"Workload namespace ({namespace}) doesn't match ClusterQueue selector")
+        case dec.Defective(problem) if problem == PODS_GONE:
+            return Line(f"The workload waits for pods: {problem}")
+        case dec.Defective(problem):
+            return Line(f"The workload can't run as it is written: {problem}")
+        case exp.NoLocalQueue(local_queue):
+            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " doesn't exist")
+        case exp.LocalQueueStopped(local_queue):
+            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " is stopped")
+        case exp.NoQueue(queue):
+            return Line("ClusterQueue ", Ref("ClusterQueue", queue), " doesn't exist")
+        case exp.QueueInactive(queue, why, missing):
+            named_ones = f" ({', '.join(missing)})" if missing else ""
+            why_text = f" is inactive: {why.value}{named_ones}"
+            return Line("ClusterQueue ", Ref("ClusterQueue", queue), why_text)
+        case exp.BackingOff(until, requeues):
+            left = format_span(until - now)
+            return Line(f"It backs off for another {left} (requeue number {requeues})")
+        case exp.EvictedByStop(reason):
+            return Line(f"It waits for the return of its queue [{reason.value}]")
+        case exp.BehindHead(head):
+            return Line("Nobody passes the head of a StrictFIFO queue: ", workload(head))
+        case exp.ChecksOpen(checks):
+            states = ", ".join(f"{check} is {state.value}" for check, state in checks)
+            return Line(f"Admission checks are open: {states}")
+        case exp.LettingGo(reason):
+            return Line(f"Its pods have not gone yet [{reason.value}]")
+        case _:
+            return Line(_of_pod_set(obstacle))
+
+
+def _of_pod_set(reason: _OfPodSet) -> str:
     match reason:
-        case NotCovered():
+        case dec.NotCovered():
             return f"resource {reason.resource} unavailable in ClusterQueue"
-        case FlavorMismatch():
+        case dec.FlavorMismatch():
             return _mismatch(reason)
-        case ExceedsCapacity():
+        case dec.ExceedsCapacity():
             return _exceeds(reason)
-        case Shortfall():
+        case dec.Shortfall():
             return _shortfall(reason)
-        case LostToOthers():
-            return "Workload no longer fits after processing another workload"
-        case VictimsTaken():
-            return "Workload has overlapping preemption targets with another workload"
-        case WaitingForVictims():
-            count = len(reason.victims)
-            return f"Pending the preemption of {count} workload(s): {names_text(reason.victims)}"
-        case HeldForPreemptor():
-            return f"The place is held for {reason.preemptor}, for whom others make way"
-        case NamespaceNotAdmitted():
-            return f"Workload namespace ({reason.namespace}) doesn't match ClusterQueue selector"
-        case Defective(problem=problem) if problem == PODS_GONE:
-            return f"The workload waits for pods: {problem}"
-        case Defective():
-            return f"The workload can't run as it is written: {reason.problem}"
         case _:
             assert_never(reason)
 
 
-def _mismatch(reason: FlavorMismatch) -> str:
+def _mismatch(reason: dec.FlavorMismatch) -> str:
     match reason.kind:
-        case MismatchKind.MISSING:
+        case dec.MismatchKind.MISSING:
             return f"flavor {reason.flavor} not found"
-        case MismatchKind.TAINT:
+        case dec.MismatchKind.TAINT:
             return f"untolerated taint {reason.detail} in flavor {reason.flavor}"
-        case MismatchKind.AFFINITY:
+        case dec.MismatchKind.AFFINITY:
             return f"flavor {reason.flavor} doesn't match node affinity"
-        case MismatchKind.EXHAUSTED:
+        case dec.MismatchKind.EXHAUSTED:
             return f"flavor {reason.flavor} is exhausted for this workload"
         case _:
             assert_never(reason.kind)
 
 
-def _exceeds(reason: ExceedsCapacity) -> str:
+def _exceeds(reason: dec.ExceedsCapacity) -> str:
     flavor, resource = reason.cell
     earlier, requested, capacity = (
         format_amount(resource, amount)
@@ -331,20 +378,23 @@ def _exceeds(reason: ExceedsCapacity) -> str:
     )
 
 
-def _shortfall(reason: Shortfall) -> str:
+def _shortfall(reason: dec.Shortfall) -> str:
     flavor, resource = reason.cell
     missing = format_amount(resource, reason.missing)
     text = f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
     match reason.preemption:
-        case Preemptability.POSSIBLE:
+        case dec.Preemptability.POSSIBLE:
             return text
-        case Preemptability.FORBIDDEN | Preemptability.NO_VICTIMS:
-            return f"{text} ({reason.preemption.value})"
+        case dec.Preemptability.FORBIDDEN:
+            why = "the request exceeds nominal quota and policy forbids preemption with borrowing"
+            return f"{text} ({why})"
+        case dec.Preemptability.NO_VICTIMS:
+            return f"{text} (nobody who may be preempted would free enough)"
         case _:
             assert_never(reason.preemption)
 
 
-# --- amounts, names, times ---
+# --- amounts, names ---
 
 
 def amount_text(cell: FlavorResource, amount: int) -> str:
@@ -355,22 +405,10 @@ def _names(what: str, names: tuple[str, ...]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def names_text(keys: tuple[WorkloadKey, ...], last: str = "and") -> str:
+def named(keys: Sequence[WorkloadKey], last: str = "and") -> Line:
     """`a`, `a and b`, `a, b and 7 more`."""
-    names: list[str] = list(keys[:NAMES_SHOWN])
+    names: list[str | Ref] = [workload(key) for key in keys[:NAMES_SHOWN]]
     if len(keys) > NAMES_SHOWN:
         names.append(f"{len(keys) - NAMES_SHOWN} more")
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} {last} {names[-1]}"
-
-
-def format_span(seconds: float) -> str:
-    """`45s`, `10m`, `1h 30m`: the two largest units that are not zero."""
-    left = max(0, round(seconds))
-    parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
+    between = [", "] * (len(names) - 2) + [f" {last} "] * (len(names) > 1)
+    return Line(*(piece for pair in zip_longest(names, between, fillvalue="") for piece in pair))

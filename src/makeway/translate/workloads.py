@@ -15,6 +15,7 @@ from makeway.engine.model import (
     Assignment,
     CheckName,
     CheckState,
+    Claim,
     Eviction,
     EvictionReason,
     FlavorName,
@@ -177,6 +178,7 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
         requeue_count=(requeue.count or 0) if requeue is not None else 0,
         requeue_at=requeue.requeue_at if requeue is not None else None,
         checks={CheckName(c.name): CheckState(c.state) for c in status.admission_checks},
+        retry_after_s=max(map(_retry_after_s, status.admission_checks), default=0.0),
         history=tuple(
             FlavorTrial(
                 FlavorName(line.resource_flavor),
@@ -187,9 +189,14 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
             for line in status.flavor_assignment_history
             if line.assignment_time is not None
         ),
-        preemptor=is_true(status.conditions, PREEMPTOR),
+        claim=Claim() if is_true(status.conditions, PREEMPTOR) else None,
         reclaimable={PodSetName(p.name): p.count for p in status.reclaimable_pods},
     )
+
+
+def _retry_after_s(check: queueing.AdmissionCheckState) -> float:
+    is_retry = check.state == CheckState.RETRY.value
+    return float(check.requeue_after_seconds or 0) if is_retry else 0.0
 
 
 def pods_lost_at(view: queueing.Workload) -> float | None:

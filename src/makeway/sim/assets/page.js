@@ -539,7 +539,7 @@ function differences() {
 function longest(run, panel) {
   const rows = run.report.longestWaits.map((l) => [l.job, l.queue, l.priority, span(l.waitSeconds), l.fate,
     Object.entries(l.evictions).map(([cause, n]) => `${n} ${cause}`).join(", "),
-    element("td", { class: "text" }, l.reasons.map((r) => r.text || r.kind).join("; "))]);
+    element("td", { class: "text" }, l.reasons.map((r) => r.text).join("; "))]);
   panel.append(table(["job", "queue", "priority", "wait", "fate", "evictions", "last reason"], rows));
 }
 

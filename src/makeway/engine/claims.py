@@ -1,0 +1,180 @@
+"""Keeping the place of a waiting preemptor (gate HoldForPreemptor).
+
+A preemptor is not admitted in the cycle that evicts its victims: they have to let go first, and
+they end one by one. Until then it has a *claim* on the place that they clear. Without it somebody
+else would take what has become free, least of all wanted a victim itself, which would then be
+preempted again, and so on for ever.
+
+The question is asked of every head that would otherwise be admitted or be given victims.
+Everybody who is on the way out by preemption is counted as gone. Then the preemptors that come
+before the head are given what they claim, best first. Does the head still fit? If not, it is
+*blocked* by the preemptor whose claim made the difference. A preemptor that would not fit even
+then is passed over: it needs other victims anyhow, so nothing is kept for it.
+
+Who comes before whom is the subtle part. The rule that suggests itself, "higher priorities may
+pass, others may not", is wrong in four ways, each found as a circle or a standstill:
+
+1. *The level of borrowing comes before priority*, as it does among heads. Queues a and b own 4
+   each, a reclaims from anybody. a's low workload has preempted b's high one, which borrowed; b's
+   high one, passing it for its priority, would borrow again and be reclaimed again.
+2. *Of two preemptors exactly one comes before the other*, by level, priority, time. Else each is
+   held for the other, and what both wait for stands idle until something else ends.
+3. *Inside a StrictFIFO queue the line decides.* A preemptor behind the head can't come to its
+   turn before it, so a place kept from the head for its sake is a place for nobody.
+4. *One that had to make way does not come back by borrowing past a preemptor of another queue
+   that borrows no further.* a's low workload takes its quota back from b's high one and has then
+   to make way for a's middle one, which borrows; if the high one could now take that place, for
+   it is the more important, low would take it back from high, middle from low, and high from
+   middle.
+
+Who is evicted for another reason than preemption is not counted as gone: preemptors may have no
+claim on that place, and would take theirs again from whoever was let pass for its sake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from makeway.engine.entry import Entry
+from makeway.engine.flavors import Mode
+from makeway.engine.head import Head
+from makeway.engine.model import Amounts, EvictionReason, Phase, Strategy, WorkloadKey
+from makeway.engine.nominate import Nominator
+from makeway.engine.quota import Node, borrow_level
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState, Tree
+
+
+class BlockingPreemptor(NamedTuple):
+    """A waiting preemptor that would lose its place."""
+
+    preemptor: WorkloadKey
+    applies_to_shape: bool  # every workload of the head's shape is blocked, not the head alone
+
+
+class _Rival(NamedTuple):
+    """A preemptor whose claim is kept from the head."""
+
+    entry: Entry
+    node: Node
+    claimed: Amounts
+    is_before: bool  # False: only because the head comes back by borrowing (4)
+
+
+def remember_claims(state: ClusterState, tree: Tree) -> None:
+    """Note what preemptors from before a restart wait for, so that it stays the same."""
+    for entry in tree.preemptors.values():
+        entry.search.claimed_usage = claimed_usage(state, tree, entry)
+
+
+def claimed_usage(state: ClusterState, tree: Tree, entry: Entry) -> Amounts:
+    """The quota that a preemptor waits for; found out anew where a restart has forgotten it."""
+    claim, known = entry.status.claim, entry.search.claimed_usage
+    assert claim is not None, f"{entry.workload.key} has no claim"
+    if known is not None:
+        return known
+    if claim.assignment is not None:
+        return claim.assignment.usage()
+    nomination, _ = Nominator(state, entry, _queue_of(tree, entry), tree.snapshot).nominate()
+    return nomination.usage if nomination.mode is not Mode.NO_FIT else {}
+
+
+def find_blocking(
+    state: ClusterState,
+    head: Head,
+    picture: Snapshot,
+    settled: Collection[WorkloadKey] = (),
+    gone: Collection[WorkloadKey] = (),
+) -> BlockingPreemptor | None:
+    """The waiting preemptor that would lose its place to this head; None if nobody would.
+
+    In the picture, those in `settled` have their place already, and those in `gone` are gone.
+    """
+    tree, entry = head.queue.tree, head.entry
+    waiting = [
+        (rival, claimed)
+        for rival in tree.preemptors.values()
+        if rival is not entry
+        and rival.workload.key not in settled
+        and (claimed := claimed_usage(state, tree, rival))
+    ]
+    if not waiting:
+        return None
+    node, usage = head.queue.node, head.nomination.usage
+    with picture.trial():
+        for leaving, its_queue in _leaving(head, gone):
+            picture.release(its_queue.node, leaving.usage)
+        applies_to_shape = entry.status.claim is None
+        for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
+            if not picture.fits(rival.node, rival.claimed):
+                continue  # it needs other victims anyhow
+            picture.charge(rival.node, rival.claimed)
+            applies_to_shape = applies_to_shape and rival.is_before
+            if not picture.fits(node, usage):
+                return BlockingPreemptor(rival.entry.workload.key, applies_to_shape)
+    return None
+
+
+def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    """Who makes way in this tree, the head's own victims included."""
+    for queue in head.queue.tree.queues:
+        for order in queue.holders:
+            if order.is_staying:
+                break  # from here on nobody is being evicted
+            if _was_preempted(order.entry) and order.entry.workload.key not in gone:
+                yield order.entry, queue
+    for victim in head.victims:
+        if victim.entry.phase is not Phase.EVICTING:
+            yield victim.entry, victim.queue
+
+
+def _rivals(
+    head: Head, waiting: list[tuple[Entry, Amounts]], picture: Snapshot
+) -> Iterator[_Rival]:
+    """The preemptors that come before the head, or whose place it may not come back to."""
+    queue, entry = head.queue, head.entry
+    level = _level(queue.node, head.nomination.usage, picture)
+    comes_back = _was_preempted(entry) and entry.status.claim is None
+    for rival, claimed in waiting:
+        node = _queue_of(queue.tree, rival).node
+        its_level = _level(node, claimed, picture)
+        if node is queue.node and queue.spec.strategy is Strategy.STRICT_FIFO:
+            its_level = level  # the line decides (3)
+        is_before = _comes_before(rival, its_level, entry, level)
+        is_barred = node is not queue.node and comes_back and its_level == level > 0
+        if is_before or is_barred:
+            yield _Rival(rival, node, claimed, is_before)
+
+
+def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) -> bool:
+    """May the preemptor's place be kept from this workload? (1 and 2)"""
+    is_preemptor = entry.status.claim is not None
+    if its_level < level or (its_level > level and is_preemptor):
+        return its_level < level
+    if preemptor.workload.priority != entry.workload.priority:
+        return preemptor.workload.priority > entry.workload.priority
+    return not is_preemptor or _precedence(preemptor) < _precedence(entry)
+
+
+def _precedence(entry: Entry) -> tuple[int, float, int]:
+    return -entry.workload.priority, entry.order_time, entry.serial
+
+
+def _was_preempted(entry: Entry) -> bool:
+    """Whether it had to make way since it last ran, or has to now."""
+    eviction = entry.status.eviction
+    return eviction is not None and eviction.reason is EvictionReason.PREEMPTED
+
+
+def _queue_of(tree: Tree, entry: Entry) -> QueueState:
+    assert entry.queue is not None, f"{entry.workload.key} waits in no queue"
+    return tree.queue_named[entry.queue]
+
+
+def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:
+    """How far up the tree this has to be borrowed."""
+    usage = picture.usage
+    levels = (borrow_level(node, c, amount, usage)[0] for c, amount in amounts.items() if amount)
+    return max(levels, default=0)

@@ -1,0 +1,303 @@
+"""What each event means for the state: one function per event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from makeway.engine import events as ev
+from makeway.engine.entry import Entry
+from makeway.engine.fallback import without_exhaustion
+from makeway.engine.model import (
+    HOLDING,
+    CheckName,
+    CheckState,
+    Eviction,
+    EvictionReason,
+    FlavorName,
+    LocalQueueKey,
+    Phase,
+    WorkloadStatus,
+)
+from makeway.engine.state import ClusterState, without_quota
+from makeway.engine.tree import QueueState
+
+
+def handle(state: ClusterState, event: ev.Event) -> None:
+    HANDLERS[type(event)](state, event)
+
+
+def on_config(state: ClusterState, event: ev.ConfigChanged) -> None:
+    state.config = event.config
+    for entry in state.entries.values():
+        state.reshape(entry)
+        state.attention[entry.workload.key] = entry
+    state.wake_all()
+
+
+def on_flavor(state: ClusterState, event: ev.FlavorChanged) -> None:
+    state.flavors[event.flavor.name] = event.flavor
+    _flavor_touched(state, event.flavor.name)
+
+
+def on_flavor_removed(state: ClusterState, event: ev.FlavorRemoved) -> None:
+    state.flavors.pop(event.name, None)
+    _flavor_touched(state, event.name)
+
+
+def _flavor_touched(state: ClusterState, name: FlavorName) -> None:
+    for queue in state.queues.values():
+        if any(quotas.flavor == name for group in queue.spec.groups for quotas in group.flavors):
+            state.reassess(queue)
+            state.wake(queue)
+
+
+def on_check(state: ClusterState, event: ev.CheckChanged) -> None:
+    state.checks[event.name] = event.is_active
+    _check_touched(state, event.name)
+
+
+def on_check_removed(state: ClusterState, event: ev.CheckRemoved) -> None:
+    state.checks.pop(event.name, None)
+    _check_touched(state, event.name)
+
+
+def _check_touched(state: ClusterState, name: CheckName) -> None:
+    for queue in state.queues.values():
+        if any(check.name == name for check in queue.spec.checks):
+            state.reassess(queue)
+            state.wake(queue)
+
+
+def on_cohort(state: ClusterState, event: ev.CohortChanged) -> None:
+    state.cohorts[event.cohort.name] = event.cohort
+    state.trees_are_stale = True
+
+
+def on_cohort_removed(state: ClusterState, event: ev.CohortRemoved) -> None:
+    state.cohorts.pop(event.name, None)
+    state.trees_are_stale = True
+
+
+def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
+    spec = event.queue
+    queue = state.queues.get(spec.name)
+    if queue is None:
+        state.trees_are_stale = True
+        queue = state.queues[spec.name] = QueueState(spec)
+        for entry in state.orphans.pop(spec.name, {}).values():
+            state.charge_holder(queue, entry)
+        state.line_up_again(state.waiting_for(spec.name))
+        return
+    before = queue.spec
+    if before == spec:
+        return
+    state.trees_are_stale = True
+    queue.configure(spec)
+    waiting = state.waiting_for(spec.name)
+    if before.fungibility.fallbacks != spec.fungibility.fallbacks:
+        for entry in waiting:
+            state.reshape(entry)
+    if before.namespaces != spec.namespaces:
+        state.line_up_again(waiting)
+    elif before.stop_policy != spec.stop_policy:
+        state.line_up_again(entry for entry in waiting if _requeues_on_stop(entry))
+    for order in queue.holders:
+        state.attention[order.entry.workload.key] = order.entry
+
+
+def _requeues_on_stop(entry: Entry) -> bool:
+    """Evicted by the stop, or a preemptor that loses its claim by it."""
+    eviction = entry.status.eviction
+    was_stopped = eviction is not None and eviction.reason is EvictionReason.QUEUE_STOPPED
+    return was_stopped or entry.status.claim is not None
+
+
+def on_queue_removed(state: ClusterState, event: ev.QueueRemoved) -> None:
+    queue = state.queues.get(event.name)
+    if queue is None:
+        return
+    state.trees_are_stale = True
+    state.leave_lines(state.waiting_for(event.name))
+    del state.queues[event.name]
+    state.orphans[event.name] = {order.entry.workload.key: order.entry for order in queue.holders}
+    for order in queue.holders:
+        order.entry.victim_order = None
+
+
+def on_local_queue(state: ClusterState, event: ev.LocalQueueChanged) -> None:
+    key = event.local_queue.key
+    before = state.local_queues.get(key)
+    state.local_queues[key] = event.local_queue
+    if before is not None and before.queue != event.local_queue.queue:
+        for entry in list(state.by_local_queue.get(key, {}).values()):
+            state.move(entry, entry.status._replace(history=()))
+    _local_queue_touched(state, key)
+
+
+def on_local_queue_removed(state: ClusterState, event: ev.LocalQueueRemoved) -> None:
+    state.local_queues.pop(event.key, None)
+    _local_queue_touched(state, event.key)
+
+
+def _local_queue_touched(state: ClusterState, key: LocalQueueKey) -> None:
+    entries = state.by_local_queue.get(key, {}).values()
+    state.line_up_again(entry for entry in entries if entry.phase is Phase.PENDING)
+    for entry in entries:
+        if entry.phase in HOLDING:
+            state.attention[entry.workload.key] = entry
+
+
+def on_namespace(state: ClusterState, event: ev.NamespaceChanged) -> None:
+    state.namespaces[event.name] = event.labels
+    _namespace_touched(state, event.name)
+
+
+def on_namespace_removed(state: ClusterState, event: ev.NamespaceRemoved) -> None:
+    state.namespaces.pop(event.name, None)
+    _namespace_touched(state, event.name)
+
+
+def _namespace_touched(state: ClusterState, name: str) -> None:
+    """Those turned away because of their namespace get another chance; heads are looked at anew.
+
+    Whoever is in line is asked about its namespace when its turn comes; preemptors keep theirs.
+    """
+    for queue in state.queues.values():
+        held = queue.pending.held()
+        state.line_up_again(entry for entry in held if entry.workload.namespace == name)
+        head = queue.pending.head()
+        if head is not None and head.workload.namespace == name and queue.inactive is None:
+            state.touch(queue.tree)
+
+
+def on_seen(state: ClusterState, event: ev.WorkloadSeen) -> None:
+    workload, status = event.workload, event.status
+    on_removed(state, ev.WorkloadRemoved(workload.key))
+    is_wanted_again = (  # by hand, while nobody looked
+        workload.active
+        and status.eviction is not None
+        and status.eviction.reason is EvictionReason.DEACTIVATED
+    )
+    state.add(workload, _wanted_again(status) if is_wanted_again else status)
+
+
+def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
+    workload = event.workload
+    entry = state.entries.get(workload.key)
+    if entry is None:
+        state.add(workload, WorkloadStatus())
+        return
+    before, status = entry.workload, entry.status
+    if workload.active and not before.active and entry.phase is not Phase.FINISHED:
+        status = _wanted_again(status)
+    if workload.local_queue != before.local_queue:
+        del state.by_local_queue[before.local_queue][workload.key]
+        state.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
+        status = status._replace(history=())
+    state.move(entry, status, workload)
+
+
+def _wanted_again(status: WorkloadStatus) -> WorkloadStatus:
+    """Activated by hand: whatever was held against it is forgotten."""
+    return status._replace(history=(), requeue_count=0, requeue_at=None)
+
+
+def on_removed(state: ClusterState, event: ev.WorkloadRemoved) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None:
+        state.remove(entry)
+
+
+def on_finished(state: ClusterState, event: ev.WorkloadFinished) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None:
+        state.move(entry, without_quota(entry.status)._replace(finished=True))
+
+
+def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
+    entry = state.entries.get(event.key)
+    if entry is None or entry.phase not in HOLDING:
+        return
+    entry.search.pods_seen = True
+    entry.search.ready_pod_sets = event.ready_pod_sets
+    state.attention[event.key] = entry
+    status = entry.status
+    if event.are_ready:
+        history = without_exhaustion(status.history)
+        status = status._replace(pods_ready=True, pods_lost_at=None, history=history)
+    elif status.pods_ready:
+        status = status._replace(pods_ready=False, pods_lost_at=event.at)
+    state.move(entry, status)
+
+
+def on_reclaimed(state: ClusterState, event: ev.PodsReclaimed) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None:
+        state.move(entry, entry.status._replace(reclaimable=dict(event.counts)))
+
+
+def on_check_answered(state: ClusterState, event: ev.CheckAnswered) -> None:
+    entry = state.entries.get(event.key)
+    if entry is None or entry.phase not in HOLDING:
+        return
+    status = entry.status
+    pause_s = event.retry_after_s if event.state is CheckState.RETRY else 0.0
+    state.move(
+        entry,
+        status._replace(
+            checks={**status.checks, event.check: event.state},
+            retry_after_s=max(status.retry_after_s, pause_s),
+        ),
+    )
+
+
+def on_evicted(state: ClusterState, event: ev.Evicted) -> None:
+    entry = state.entries.get(event.key)
+    if entry is None or entry.phase not in (Phase.RESERVED, Phase.ADMITTED):
+        return
+    status = entry.status._replace(eviction=Eviction(event.reason, event.at))
+    if event.reason is EvictionReason.PREEMPTED_IN_PLACEMENT:
+        count = status.requeue_count + 1
+        requeue_at = event.at + state.config.backoff.delay_s(count)
+        status = status._replace(requeue_count=count, requeue_at=requeue_at)
+    state.decide(entry, status)
+
+
+def on_pods_gone(state: ClusterState, event: ev.PodsGone) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None and entry.phase is Phase.EVICTING:
+        state.move(entry, without_quota(entry.status)._replace(checks={}))
+
+
+def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None:
+        state.forget(entry)
+
+
+HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
+    ev.ConfigChanged: on_config,
+    ev.FlavorChanged: on_flavor,
+    ev.FlavorRemoved: on_flavor_removed,
+    ev.CohortChanged: on_cohort,
+    ev.CohortRemoved: on_cohort_removed,
+    ev.QueueChanged: on_queue,
+    ev.QueueRemoved: on_queue_removed,
+    ev.LocalQueueChanged: on_local_queue,
+    ev.LocalQueueRemoved: on_local_queue_removed,
+    ev.NamespaceChanged: on_namespace,
+    ev.NamespaceRemoved: on_namespace_removed,
+    ev.CheckChanged: on_check,
+    ev.CheckRemoved: on_check_removed,
+    ev.WorkloadSeen: on_seen,
+    ev.WorkloadEdited: on_edited,
+    ev.WorkloadRemoved: on_removed,
+    ev.WorkloadFinished: on_finished,
+    ev.PodsChanged: on_pods,
+    ev.PodsReclaimed: on_reclaimed,
+    ev.CheckAnswered: on_check_answered,
+    ev.Evicted: on_evicted,
+    ev.PodsGone: on_pods_gone,
+    ev.Forgotten: on_forgotten,
+}

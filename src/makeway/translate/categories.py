@@ -1,0 +1,74 @@
+"""What sort of obstacle keeps a workload waiting: the word for it, and whether there is hope.
+
+Everything that has to tell one obstacle from another in a word asks here: conditions, logs, the
+advice of `lint`, and the simulator. A new reason has to be given its category, or mypy says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import assert_never
+
+from makeway.engine import decisions as dec
+from makeway.engine import explain as exp
+from makeway.engine.model import Inactive
+from makeway.translate.workloads import LACKS_PODS, PODS_GONE
+
+
+class Category(Enum):
+    """From the one nearest to being overcome to the one farthest from it."""
+
+    PREEMPTION = "WaitingForPreemptedWorkloads", False
+    STOPPED = "Suspended", False
+    QUOTA = "WaitingForQuota", False
+    CAPACITY = "ExceedsMaxQuota", True
+    EXHAUSTED = "NoMatchingFlavor", False
+    FLAVOR = "NoMatchingFlavor", True
+    PODS = LACKS_PODS, False
+    QUEUE = "Misconfigured", False
+    MISCONFIGURED = "Misconfigured", True
+    TURN = "Pending", False
+
+    def __init__(self, word: str, is_final: bool) -> None:
+        self.word = word  # the reason of the condition QuotaReserved; most are Kueue's
+        self.is_final = is_final  # neither time nor the end of another workload would change it
+
+
+def category_of(obstacle: exp.Obstacle) -> Category:
+    match obstacle:
+        case dec.WaitingForVictims():
+            return Category.PREEMPTION
+        case dec.Shortfall() | dec.LostToOthers() | dec.VictimsTaken() | dec.HeldForPreemptor():
+            return Category.QUOTA
+        case dec.ExceedsCapacity():
+            return Category.CAPACITY
+        case dec.FlavorMismatch():
+            is_exhausted = obstacle.kind is dec.MismatchKind.EXHAUSTED
+            return Category.EXHAUSTED if is_exhausted else Category.FLAVOR
+        case dec.Defective():
+            is_short = obstacle.problem == PODS_GONE
+            return Category.PODS if is_short else Category.MISCONFIGURED
+        case dec.NotCovered() | dec.NamespaceNotAdmitted():
+            return Category.MISCONFIGURED
+        case exp.LocalQueueStopped() | exp.EvictedByStop():
+            return Category.STOPPED
+        case exp.QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
+            return Category.STOPPED
+        case exp.NoLocalQueue() | exp.NoQueue() | exp.QueueInactive():
+            return Category.QUEUE
+        case exp.BackingOff() | exp.BehindHead() | exp.ChecksOpen() | exp.LettingGo():
+            return Category.TURN
+        case _:
+            assert_never(obstacle)
+
+
+def waiting_word(obstacles: Iterable[exp.Obstacle]) -> str:
+    """One word for many obstacles: that of the one nearest to being overcome."""
+    found = {category_of(obstacle) for obstacle in obstacles}
+    return next((category.word for category in Category if category in found), Category.TURN.word)
+
+
+def can_never_run(obstacles: Iterable[exp.Obstacle]) -> bool:
+    """Whether nothing else can happen than that it goes on waiting."""
+    return all(category_of(obstacle).is_final for obstacle in obstacles)

@@ -1,0 +1,132 @@
+"""Everything that can keep a workload waiting is known to everybody who has to tell of it."""
+
+from typing import get_args
+
+import pytest
+
+from makeway.engine.decisions import (
+    Defective,
+    ExceedsCapacity,
+    FlavorMismatch,
+    HeldForPreemptor,
+    LostToOthers,
+    MismatchKind,
+    NamespaceNotAdmitted,
+    NotCovered,
+    Preemptability,
+    Reason,
+    Shortfall,
+    VictimsTaken,
+    WaitingForVictims,
+)
+from makeway.engine.explain import (
+    BackingOff,
+    BehindHead,
+    ChecksOpen,
+    EvictedByStop,
+    LettingGo,
+    LocalQueueStopped,
+    NoLocalQueue,
+    NoQueue,
+    Obstacle,
+    QueueInactive,
+)
+from makeway.engine.model import (
+    CheckName,
+    CheckState,
+    EvictionReason,
+    FlavorName,
+    FlavorResource,
+    Inactive,
+    LocalQueueKey,
+    PodSetName,
+    QueueName,
+    ResourceName,
+    WorkloadKey,
+)
+from makeway.translate.categories import can_never_run, waiting_word
+from makeway.translate.data import obstacle_data, pieces_data
+from makeway.translate.words import Line, Ref, obstacle_line, obstacle_lines, waiting_message
+from makeway.translate.workloads import LACKS_PODS, PODS_GONE
+
+MAIN, SPOT, CPU = PodSetName("main"), FlavorName("spot"), ResourceName("cpu")
+CELL = FlavorResource(SPOT, CPU)
+OTHER, LOCAL_QUEUE = WorkloadKey("ns/other"), LocalQueueKey("ns/main")
+QUEUE = QueueName("cq")
+
+# Each with its word, and whether there is no hope.
+OBSTACLES: list[tuple[Obstacle, str, bool]] = [
+    (WaitingForVictims((OTHER,)), "WaitingForPreemptedWorkloads", False),
+    (Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE), "WaitingForQuota", False),
+    (LostToOthers(), "WaitingForQuota", False),
+    (VictimsTaken(), "WaitingForQuota", False),
+    (HeldForPreemptor(OTHER), "WaitingForQuota", False),
+    (ExceedsCapacity(MAIN, CELL, 0, 2, 1), "ExceedsMaxQuota", True),
+    (FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT), "NoMatchingFlavor", True),
+    (FlavorMismatch(MAIN, SPOT, MismatchKind.EXHAUSTED), "NoMatchingFlavor", False),
+    (NotCovered(MAIN, CPU), "Misconfigured", True),
+    (NamespaceNotAdmitted("ns"), "Misconfigured", True),
+    (Defective("a container asks for more than its limit"), "Misconfigured", True),
+    (Defective(PODS_GONE), LACKS_PODS, False),
+    (NoLocalQueue(LOCAL_QUEUE), "Misconfigured", False),
+    (LocalQueueStopped(LOCAL_QUEUE), "Suspended", False),
+    (NoQueue(QUEUE), "Misconfigured", False),
+    (QueueInactive(QUEUE, Inactive.STOPPED), "Suspended", False),
+    (QueueInactive(QUEUE, Inactive.FLAVOR_NOT_FOUND, ("spot",)), "Misconfigured", False),
+    (EvictedByStop(EvictionReason.QUEUE_STOPPED), "Suspended", False),
+    (BackingOff(until=9.0, requeues=1), "Pending", False),
+    (BehindHead(OTHER), "Pending", False),
+    (ChecksOpen(((CheckName("budget"), CheckState.PENDING),)), "Pending", False),
+    (LettingGo(EvictionReason.PREEMPTED), "Pending", False),
+]
+EACH = pytest.mark.parametrize(
+    ("obstacle", "word", "is_final"), OBSTACLES, ids=lambda value: type(value).__name__
+)
+
+
+def test_none_is_left_out_here() -> None:
+    listed = {type(obstacle) for obstacle, _, _ in OBSTACLES}
+    assert listed == set(get_args(Obstacle)) >= set(get_args(Reason))
+
+
+@EACH
+def test_each_has_a_word_and_hope_or_none(obstacle: Obstacle, word: str, is_final: bool) -> None:
+    assert waiting_word([obstacle]) == word
+    assert can_never_run([obstacle]) is is_final
+
+
+@EACH
+def test_each_has_a_sentence_and_data(obstacle: Obstacle, word: str, is_final: bool) -> None:
+    text = str(obstacle_line(obstacle, now=1.0))
+    data = obstacle_data(obstacle, now=1.0)
+
+    assert text in waiting_message([obstacle]) or isinstance(obstacle, BackingOff)
+    assert text in "\n".join(map(str, obstacle_lines([obstacle], now=1.0)))
+    assert (data["type"], data["text"]) == (type(obstacle).__name__, text)
+    assert len(data) == 2 + len(obstacle)
+
+
+def test_of_several_the_word_is_that_of_the_nearest_to_being_overcome() -> None:
+    shortfall = Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE)
+
+    assert waiting_word([NotCovered(MAIN, CPU), shortfall]) == "WaitingForQuota"
+    assert not can_never_run([NotCovered(MAIN, CPU), shortfall])
+
+
+def test_data_says_of_what_sort_an_obstacle_is_and_names_cells_plainly() -> None:
+    assert obstacle_data(Shortfall(MAIN, CELL, 2**70, Preemptability.POSSIBLE)) == {
+        "type": "Shortfall",
+        "podSet": "main",
+        "cell": {"flavor": "spot", "resource": "cpu"},
+        "missing": str(2**70),  # more than numbers in JSON are sure to hold
+        "preemption": Preemptability.POSSIBLE.value,
+        "text": str(obstacle_line(Shortfall(MAIN, CELL, 2**70, Preemptability.POSSIBLE))),
+    }
+
+
+def test_a_line_names_the_objects_that_it_speaks_of() -> None:
+    line = obstacle_line(WaitingForVictims((OTHER, WorkloadKey("ns/a"))))
+
+    said = "Pending the preemption of 2 workload(s): "
+    assert line == Line(said, Ref("Workload", "ns/other"), " and ", Ref("Workload", "ns/a"))
+    assert pieces_data(line)[1] == {"kind": "Workload", "key": "ns/other"}
