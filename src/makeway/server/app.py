@@ -36,9 +36,10 @@ from makeway.server.options import (
     read_eviction,
     read_options,
 )
+from makeway.server.patch import APPLY_PATCH, patch_types
 from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
-from makeway.server.verbs import APPLY_PATCH, Verbs
+from makeway.server.verbs import Verbs
 from makeway.store import Store
 
 log = logging.getLogger("makeway.server")
@@ -254,7 +255,9 @@ class App:
         if request.content_type != APPLY_PATCH and request.query.get("force"):
             why = "Forbidden: may not be specified for non-apply patch"
             raise errors.bad_option("PatchOptions", "force", "FieldValueForbidden", why)
-        self.verbs.check_patch_type(target.resource, request.content_type)
+        accepted = patch_types(target.resource)
+        if request.content_type not in accepted:
+            raise errors.unsupported_media_type(accepted)
         patch = parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, read_options(request))
 

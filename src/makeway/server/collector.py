@@ -16,7 +16,8 @@ from makeway.server.errors import ApiError
 from makeway.server.messages import decode
 from makeway.server.objects import Target, can_be_removed
 from makeway.server.options import DeleteOptions, Options
-from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
+from makeway.server.patch import MERGE_PATCH
+from makeway.server.verbs import FOREGROUND, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
 
 log = logging.getLogger("makeway.server.collector")

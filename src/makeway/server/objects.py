@@ -101,6 +101,14 @@ def addressed(target: Target, written: Any) -> Document:
     return document
 
 
+def check_name_on_url(target: Target, document: Document) -> None:
+    name = document["metadata"].get("name")
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+
+
 def convert(target: Target, wanted: Document) -> versions.Converted:
     """The document as the stored version writes it."""
     converted = versions.to_hub(wanted)
