@@ -183,7 +183,6 @@ class PodStatus:
     reason: str = ""
     message: str = ""
     start_time: Time | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +248,6 @@ class JobSpec:
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: Int32 | None = None
     managed_by: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +289,6 @@ class Job:
 class NodeSpec:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +296,6 @@ class NodeStatus:
     capacity: Mapping[str, Amount] = field(default_factory=dict)
     allocatable: Mapping[str, Amount] = field(default_factory=dict)
     conditions: tuple[StatusCondition, ...] = ()
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +335,6 @@ class PodDisruptionBudgetSpec:
     selector: LabelSelector | None = None
     min_available: int | str | None = None  # a count, or a share such as "50%"
     max_unavailable: int | str | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +345,6 @@ class PodDisruptionBudgetStatus:
     expected_pods: Int32 = 0
     observed_generation: int = 0
     disrupted_pods: Mapping[str, Time] = field(default_factory=dict)  # charged, not gone yet
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
