@@ -4,70 +4,89 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# A file's tests stay in one process, as they share servers; ARGS come last, so `-n0` undoes it.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
+FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
-.PHONY: demo test test-kube check format bench bench-load bench-many bench-kube conformance docs clean simulate-faults test-crashes
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-kube test-crashes coverage check format docs conformance \
+	simulate-faults bench bench-load bench-many bench-kube constraints clean
 
-demo: $(RUNTIME)
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## two teams share GPUs: real jobs, queued, preempted, explained; half a minute
 	@$(BIN)/python -m makeway.cli.main demo
 
-test: $(STAMP)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) ## all tests, in parallel; ARGS=... goes to pytest
+	$(PYTEST) $(ARGS)
 
-# Tests that need a real Kubernetes control plane; building that takes a while the first time.
-test-kube: $(STAMP)
+test-fast: $(STAMP) ## the tests of what decides: api, engine, placement, translate, layers
+	$(PYTEST) $(FAST) $(ARGS)
+
+# Building the control plane takes a quarter of an hour the first time.
+test-kube: $(STAMP) ## the tests that need a real Kubernetes control plane
 	$(BIN)/python tools/kube_assets.py
-	MAKEWAY_KUBE=1 $(BIN)/python -m pytest -m kube $(ARGS)
+	MAKEWAY_KUBE=1 $(BIN)/python -m pytest -m kube --durations=15 $(ARGS)
 
-check: $(STAMP)
+test-crashes: $(STAMP) ## kill -9 of makeway up while hundreds of jobs run; JOBS=300 ROUNDS=20 SEED=1
+	@$(BIN)/python -m tests.embedded.test_crashes $(or $(JOBS),300) $(or $(ROUNDS),20) $(or $(SEED),1)
+
+coverage: $(STAMP) ## which lines of src no test runs: a table, and pages in build/coverage
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
+
+check: $(STAMP) ## what a reviewer would look at: format, lint, types, layers, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_layers.py tests/test_docs.py
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_docs.py tests/cli/test_install.py
 
-format: $(STAMP)
+format: $(STAMP) ## format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# SCENARIOS names files or folders of recorded decisions; by default all that lie beside the checkout.
-conformance: $(STAMP)
+docs: $(STAMP) ## write what is generated: pages, CRDs, deploy/; `make check` fails when it is stale
+	$(BIN)/python -m tools.make_docs --write
+	$(BIN)/python -m tools.make_crds
+	$(BIN)/python -m tools.make_deploy
+
+conformance: $(STAMP) ## replay recorded decisions; SCENARIOS=files or folders
 	@$(BIN)/python -m tests.conformance $(SCENARIOS)
 
-# The whole system on virtual time with faults, seed by seed; SEEDS=A:B, SIZE=tiny|small|middle.
-simulate-faults: $(STAMP)
+simulate-faults: $(STAMP) ## the whole system on virtual time with faults; SEEDS=0:300 SIZE=tiny|small|middle
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:300) --size $(or $(SIZE),tiny)
 
-# kill -9 of makeway up while hundreds of jobs run.
-test-crashes: $(STAMP)
-	@$(BIN)/python -m tests.embedded.test_crashes $(or $(JOBS),300) $(or $(ROUNDS),20) $(or $(SEED),1)
-
-bench: $(STAMP)
+bench: $(STAMP) ## how cost grows in engine, placement, store and simulator; ARGS=--quick
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-# The whole of `makeway up`, from a second process and by the clock: a quiet machine is needed.
-bench-load: $(STAMP)
+bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_load $(ARGS)
 
-bench-many: $(STAMP)
+bench-many: $(STAMP) ## makeway up with 100 000 pending workloads; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
 
-# On a real API server; building that takes a while the first time.
-bench-kube: $(STAMP)
+bench-kube: $(STAMP) ## the controller on a real API server; ARGS=--quick
 	@$(BIN)/python tools/kube_assets.py
 	@$(BIN)/python -m benchmarks.bench_kube $(ARGS)
 
-# Writes the pages that are generated; `make check` fails when one of them is stale.
-docs: $(STAMP)
-	$(BIN)/python -m tests.generated_docs --write
+# From a fresh environment, so that nothing left over from before gets in.
+constraints: ## the versions that installs use, taken anew from pyproject.toml
+	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip --quiet --disable-pip-version-check install '.[dev]'
+	(echo '# Made by `make constraints`; the versions that the tests ran with.'; \
+		build/constraints/bin/python -m pip freeze --exclude makeway) > constraints.txt
+	rm -rf build/constraints
 
-clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the virtual environment and every cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 
 # What Makeway needs to run; then what its tests and checks need as well.
-$(RUNTIME): pyproject.toml
+$(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) install -c constraints.txt -e .
 	@touch $(RUNTIME)
 
 $(STAMP): $(RUNTIME)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)

@@ -55,7 +55,8 @@ def workload(name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "namespace": "default",
-            "labels": {"kueue.x-k8s.io/job-uid": "0f8fad5b-d9cb-469f-a165-70867728950e"},
+            # Of the length of a job's uid, but none: the Workload of a Job that is gone is deleted.
+            "labels": {"example.com/experiment": "0f8fad5b-d9cb-469f-a165-70867728950e"},
         },
         "spec": {
             "queueName": "user-queue",

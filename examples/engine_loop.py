@@ -11,7 +11,7 @@ from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
 from makeway.api.queueing import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from makeway.engine.engine import Engine
-from makeway.engine.events import WorkloadFinished
+from makeway.engine.events import WorkloadFinished, WorkloadSeen
 from makeway.engine.model import WorkloadKey
 from makeway.translate.words import decision_text
 
@@ -27,7 +27,8 @@ def tell(engine: Engine, path: Path) -> None:
             case None:
                 raise SystemExit("\n".join(map(str, taken_in.errors)))
             case Workload() as workload:
-                engine.apply(translate.seen(workload, translate.NO_TRANSFORMATIONS))
+                status = translate.status_of(workload)
+                engine.apply(WorkloadSeen(translate.workload_of(workload), status))
             case ResourceFlavor() | ClusterQueue() | LocalQueue() | Namespace() as view:
                 engine.apply(translate.changed(view))
 

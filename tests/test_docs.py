@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.make_docs import PAGES, ROOT
 
 from makeway.cli.check import check_texts
 from makeway.cli.main import COMMANDS
-from tests.generated_docs import PAGES, ROOT
 
 WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

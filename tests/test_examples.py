@@ -58,7 +58,8 @@ class World:
         for workload in self.arrivals:
             assert workload.metadata.creation_timestamp is not None
             self.now = workload.metadata.creation_timestamp
-            self.engine.apply(translate.seen(workload, translate.NO_TRANSFORMATIONS))
+            status = translate.status_of(workload)
+            self.engine.apply(ev.WorkloadSeen(translate.workload_of(workload), status))
             decisions += self.decide()
         return decisions
 

@@ -1,6 +1,6 @@
-"""Make deploy/crds: our kinds as a real Kubernetes server is to serve them.
+"""Make src/makeway/deploy/crds: our kinds as a real Kubernetes server is to serve them.
 
-    python tools/make_crds.py
+    python -m tools.make_crds
 
 Fields and defaults come from the typed views, as in the embedded server, and columns from the same
 table; what is written down here are the rules for values, in the form that Kubernetes checks
@@ -20,7 +20,7 @@ from makeway.api.defaults import _written_default
 from makeway.api.kinds import KINDS, RESOURCES, Resource
 from makeway.server.schemas import REFERENCE, components
 
-FOLDER = Path(__file__).resolve().parents[1] / "deploy" / "crds"
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "makeway" / "deploy" / "crds"
 KINDS_SERVED = (
     "AdmissionCheck",
     "ClusterQueue",

@@ -1,52 +1,47 @@
-"""Make what lies in deploy/ beside the CRDs, and the package's own copy of those.
+"""Make what lies in deploy/, and how kustomize finds the CRDs, which lie in the package.
 
-    python tools/make_deploy.py
+    python -m tools.make_deploy
 
 The objects come from makeway.deploy, as `makeway install` prints them; the CRDs from
-tools/make_crds.py. The copy is what an installed wheel has.
+tools/make_crds.py.
 """
 
 from pathlib import Path
 
+from tools.make_crds import FOLDER as CRDS
+
 from makeway.api.manifests import write_yaml
 from makeway.deploy.objects import Site, controller, namespace, policies
 
-ROOT = Path(__file__).resolve().parents[1]
-DEPLOY = ROOT / "deploy"
-CRDS = DEPLOY / "crds"
-COPIES = ROOT / "src" / "makeway" / "deploy" / "crds"
+DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 HEAD = "# Made by tools/make_deploy.py from src/makeway/deploy; change that.\n"
 
 
 def files() -> dict[Path, str]:
-    """Text by path."""
+    """Text by path. Outside its own folder kustomize takes only folders that say what is theirs."""
     site = Site()
-    definitions = sorted(CRDS.glob("*.yaml"))
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [*(f"crds/{file.name}" for file in definitions), "makeway.yaml"],
-    }
     objects = (namespace(site), *policies(site), *controller(site))
+    definitions = [f"crds/{file.name}" for file in sorted(CRDS.glob("*.yaml"))]
     return {
         DEPLOY / "makeway.yaml": HEAD + write_yaml(*objects),
-        DEPLOY / "kustomization.yaml": HEAD + write_yaml(kustomization),
-        **{COPIES / file.name: file.read_text(encoding="utf-8") for file in definitions},
+        DEPLOY / "kustomization.yaml": _kustomization("../src/makeway/deploy", "makeway.yaml"),
+        CRDS.parent / "kustomization.yaml": _kustomization(*definitions),
     }
 
 
-def stale() -> list[Path]:
-    """Copies of what is no longer there."""
-    return [file for file in COPIES.glob("*.yaml") if not (CRDS / file.name).exists()]
+def _kustomization(*resources: str) -> str:
+    document = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": list(resources),
+    }
+    return HEAD + write_yaml(document)
 
 
 def main() -> None:
     for path, text in files().items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(path)
-    for path in stale():
-        path.unlink()
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource
 
 def _lack(resource: Resource, error: ApiError) -> str:
     if isinstance(error, NotFound):
-        hint = "; are the CRDs of deploy/crds installed?" if "kueue" in resource.group else ""
+        hint = "; are the CRDs of makeway install there?" if "kueue" in resource.group else ""
         return f"the server has no {resource.kind} of {resource.api_version}{hint}"
     return f"{resource.plural} can't be listed: {error}"
 

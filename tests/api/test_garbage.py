@@ -73,7 +73,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=400, deadline=None)
 @given(documents())
-def test_a_document_gives_an_object_or_errors(document: dict[str, Any]) -> None:
+def test_a_document_gives_an_object_or_errors_all_the_way_in(document: dict[str, Any]) -> None:
     decoded = decode(document)
 
     assert (decoded.object is None) == bool(decoded.errors)
@@ -82,6 +82,11 @@ def test_a_document_gives_an_object_or_errors(document: dict[str, Any]) -> None:
         assert isinstance(validate(decoded.object, decoded.object), tuple)
         assert isinstance(validate_set([decoded.object]), tuple)
         assert decode(encode(decoded.object)).errors == ()
+    intake = take_in(document)
+    assert (intake.object is None) == bool(intake.errors)
+    assert (intake.document is None) == bool(intake.errors)
+    hub = to_hub(document).document
+    assert from_hub(with_defaults(hub), "v1beta1") is not None
 
 
 @st.composite
@@ -121,17 +126,6 @@ def test_a_damaged_document_gives_an_object_or_errors(
     assert (intake.object is None) == bool(intake.errors)
     assert again.object == intake.object
     assert all(str(error) for error in intake.errors)
-
-
-@settings(max_examples=400, deadline=None)
-@given(documents())
-def test_the_whole_way_in_never_raises(document: dict[str, Any]) -> None:
-    intake = take_in(document)
-
-    assert (intake.object is None) == bool(intake.errors)
-    assert (intake.document is None) == bool(intake.errors)
-    hub = to_hub(document).document
-    assert from_hub(with_defaults(hub), "v1beta1") is not None
 
 
 @given(values)

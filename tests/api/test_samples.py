@@ -9,7 +9,7 @@ from makeway.api.codec import decode, encode
 from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
 from makeway.api.validation import validate_set
-from tests.shared import shared_path
+from tests.prerequisites import shared_path
 
 SAMPLES = [
     "kueue-pod", "kueue-pod-group", "minimal-cq", "multikueue-setup", "provisioning-setup",

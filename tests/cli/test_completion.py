@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 
 import pytest
 
 from makeway.cli.main import NAMES, main
+from tests.prerequisites import program
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -39,14 +38,11 @@ def test_bash_completes_options_and_their_values(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_itself_can_read_it(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which(shell) is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{shell} is not installed")
-        pytest.skip(f"{shell} is not installed")
+    binary = program(shell)
 
     text = script(shell, capsys)
 
-    subprocess.run([shell, "-n"], input=text, text=True, check=True)
+    subprocess.run([binary, "-n"], input=text, text=True, check=True)
 
 
 def test_fish_knows_every_command_and_the_jobs(capsys: pytest.CaptureFixture[str]) -> None:

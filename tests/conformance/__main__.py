@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.conformance.runner import Report, read_scenarios, run, scenario_files
-from tests.shared import SHARED
+from tests.prerequisites import SHARED
 
 SHOWN = 5
 

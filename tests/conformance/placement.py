@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from makeway.api import batch
-from makeway.api.codec import decode
-from makeway.api.gangs import GangWorkload
+from makeway.api.codec import decode, encode
+from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload
 from makeway.api.intake import take_in
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
+from makeway.client.resources import GANG_WORKLOADS
+from makeway.controller.gangs import GangStatuses
 from makeway.placement.decisions import Bind, Preempt
-from makeway.placement.events import Event, GangSeen, NodeGone, PodGone, PodSeen
-from makeway.placement.model import GangKey, NodeName, Pod, PodKey, Shape, Unit, gang_unit, pod_unit
+from makeway.placement.events import Event, GangSeen, NodeGone, PodGone
+from makeway.placement.model import GangKey, NodeName, PodKey, Unit, gang_unit, pod_unit
 from makeway.placement.state import PlacementState
-from makeway.translate.placement import gangs_of, not_matching_condition, seen_in_placement
+from makeway.translate.placement import seen_in_placement
+from tests.harness.placing import PlacingPlane
+from tests.harness.plane import NAMESPACE
 
 Json = dict[str, Any]
 NOW = 1_000_000.0
@@ -247,7 +251,8 @@ class Stage:
         else:
             unit = pod_unit(self.key(preemptor))
         decision = self.state.place_one(unit, NOW)
-        nominated = {_name(k): str(n) for k, n in self.state.nominations(unit).items()}
+        waiting = filter(None, map(self.state.pod, self.state.waiting(unit)))
+        nominated = {_name(pod.key): str(pod.nominated) for pod in waiting if pod.nominated}
         match decision:
             case Bind():
                 bound = {_name(place.pod): str(place.node) for place in decision.placement}
@@ -418,13 +423,18 @@ def _admit(
 
 
 def _diverges(
-    view: GangWorkload, classes: Sequence[batch.PriorityClass], pods: Iterable[int]
+    view: GangWorkload, classes: Sequence[batch.PriorityClass], priorities: Iterable[int]
 ) -> bool:
-    state = PlacementState()
-    (gang,) = gangs_of(view, classes)
-    state.apply(GangSeen(gang))
-    for index, priority in enumerate(pods):
-        key, shape = PodKey(f"default/pod-{index}"), Shape(())
-        pod = Pod(key=key, namespace="default", shape=shape, priority=priority, gang=gang.key)
-        state.apply(PodSeen(pod))
-    return not_matching_condition(state.not_matching_priority(gang.key), NOW).status == "True"
+    """What the part says of a Workload whose pods have these priorities."""
+    plane = PlacingPlane(lambda picture: GangStatuses(picture, GANG_WORKLOADS))
+    for priority_class in classes:
+        plane.priority_class(priority_class.metadata.name, priority_class.value)
+    document = {**encode(view), "metadata": {"name": "it", "namespace": NAMESPACE}}
+    plane.put(GANG_WORKLOADS, document)
+    reference = {"name": "it", "podGroup": view.spec.pod_groups[0].name}
+    for index, priority in enumerate(priorities):
+        plane.pod(f"pod-{index}", priority=priority, workloadRef=reference)
+    plane.run()
+    condition = plane.condition(GANG_WORKLOADS, "it", PODS_NOT_MATCHING_PRIORITY)
+    plane.close()
+    return condition.get("status") == "True"

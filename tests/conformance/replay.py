@@ -121,7 +121,10 @@ class Replay:
         for document in documents:
             decoded = decode_as(Workload, document)
             assert decoded.object is not None, [str(e) for e in decoded.errors]
-            self.engine.apply(translate.seen(decoded.object, translate.NO_TRANSFORMATIONS))
+            view = decoded.object
+            self.engine.apply(
+                ev.WorkloadSeen(translate.workload_of(view), translate.status_of(view))
+            )
 
     def take(self, step: Mapping[str, Any]) -> None:
         match step["do"]:

@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.__main__ import main
 from tests.conformance.differences import read_differences
 from tests.conformance.runner import Report, judge, read_scenarios, run, scenario_files
-from tests.shared import SHARED, shared_path
+from tests.prerequisites import SHARED, shared_path
 
 OWN = Path(__file__).with_name("scenarios")
 FOLDERS = ("conformance", "placement")

@@ -13,8 +13,8 @@ from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.engine.model import Changes
 from makeway.plane.writes import Key
-from tests.controller.placing_lab import Lab
-from tests.controller.test_admission import Hall
+from tests.harness.placing import PlacingPlane
+from tests.harness.queues import QueuePlane
 
 
 class Ear:
@@ -32,24 +32,24 @@ class Ear:
 
 
 def test_what_a_queue_says_of_itself_is_no_news_to_the_engine() -> None:
-    hall = Hall()
-    hall.settle()
-    ear = hall.admission.observer = Ear()
-    hall.edit(QUEUES, Key("", "a"), {"status": {"pendingWorkloads": 7}}, "status")
-    hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"status": {"pendingWorkloads": 7}}, "status")
+    plane = QueuePlane()
+    plane.settle()
+    ear = plane.admission.observer = Ear()
+    plane.edit(QUEUES, Key("", "a"), {"status": {"pendingWorkloads": 7}}, "status")
+    plane.edit(LOCAL_QUEUES, Key("lab", "a"), {"status": {"pendingWorkloads": 7}}, "status")
     assert ear.events == []
-    hall.edit(LOCAL_QUEUES, Key("lab", "a"), {"spec": {"stopPolicy": "Hold"}})
+    plane.edit(LOCAL_QUEUES, Key("lab", "a"), {"spec": {"stopPolicy": "Hold"}})
     assert ear.events == ["LocalQueueChanged"]
 
 
 def test_of_many_writes_only_so_many_are_on_their_way() -> None:
-    hall = Hall(stopPolicy="Hold")
+    plane = QueuePlane(stopPolicy="Hold")
     for number in range(ON_THEIR_WAY_MAX + 100):
-        hall.submit(f"w-{number}", 1)
+        plane.submit(f"w-{number}", 1)
     planned = 0
     for _ in range(50):
-        hall.now += 1
-        planned += len(hall.admission.act(hall.now).writes)
+        plane.now += 1
+        planned += len(plane.admission.act(plane.now).writes)
     assert planned == ON_THEIR_WAY_MAX
 
 
@@ -61,9 +61,9 @@ def test_placing_reads_only_workloads_that_may_run(monkeypatch: pytest.MonkeyPat
         return decode_own(kind, document)
 
     monkeypatch.setattr("makeway.controller.placing.decode_own", counted)
-    lab = Lab()
+    plane = PlacingPlane()
     for name, types in (("waits", ()), ("runs", ("Admitted",)), ("ran", ("Admitted", "Finished"))):
         conditions = [{"type": type, "status": "True"} for type in types]
         document = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"podSets": []}}
-        lab.put(WORKLOADS, {**document, "status": {"conditions": conditions}})
+        plane.put(WORKLOADS, {**document, "status": {"conditions": conditions}})
     assert read == ["runs"]

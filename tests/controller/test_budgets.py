@@ -8,25 +8,25 @@ import pytest
 
 from makeway.client.resources import BUDGETS, JOBS, PODS
 from makeway.controller.budgets import BudgetStatuses
-from tests.controller.placing_lab import Lab
+from tests.harness.placing import PlacingPlane
 
 WEB = {"app": "web"}
 
 
-def lab_with(*, ready: int, job: int = 0, **spec: Any) -> Lab:
-    lab = Lab(BudgetStatuses)
+def lab_with(*, ready: int, job: int = 0, **spec: Any) -> PlacingPlane:
+    plane = PlacingPlane(BudgetStatuses)
     if job:
         template = {"spec": {"containers": [{"name": "main"}]}}
         metadata = {"name": "job", "namespace": "lab", "uid": "job"}
-        lab.put(JOBS, {"metadata": metadata, "spec": {"parallelism": job, "template": template}})
+        plane.put(JOBS, {"metadata": metadata, "spec": {"parallelism": job, "template": template}})
     for index in range(ready):
-        lab.pod(f"web-{index}", on="n1", labels=WEB, owner="job" if job else "")
-    lab.budget("b", spec=spec, app="web")
-    return lab
+        plane.pod(f"web-{index}", on="n1", labels=WEB, owner="job" if job else "")
+    plane.budget("b", spec=spec, app="web")
+    return plane
 
 
-def numbers(lab: Lab) -> tuple[int, int, int, int]:
-    status = lab.get(BUDGETS, "b")["status"]
+def numbers(plane: PlacingPlane) -> tuple[int, int, int, int]:
+    status = plane.get(BUDGETS, "b")["status"]
     names = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
     expected, desired, healthy, allowed = (status[name] for name in names)
     return expected, desired, healthy, allowed
@@ -46,45 +46,45 @@ def numbers(lab: Lab) -> tuple[int, int, int, int]:
 def test_numbers_of_a_budget(
     ready: int, job: int, spec: dict[str, Any], wanted: tuple[int, int, int, int]
 ) -> None:
-    lab = lab_with(ready=ready, job=job, **spec)
-    lab.run()
-    assert numbers(lab) == wanted
-    condition = lab.condition(BUDGETS, "b", "DisruptionAllowed")
+    plane = lab_with(ready=ready, job=job, **spec)
+    plane.run()
+    assert numbers(plane) == wanted
+    condition = plane.condition(BUDGETS, "b", "DisruptionAllowed")
     assert condition["status"] == ("True" if wanted[3] else "False")
-    assert lab.get(BUDGETS, "b")["status"]["observedGeneration"] == 1
-    writes = len(lab.written)
-    lab.run()
-    assert len(lab.written) == writes
+    assert plane.get(BUDGETS, "b")["status"]["observedGeneration"] == 1
+    writes = len(plane.sent)
+    plane.run()
+    assert len(plane.sent) == writes
 
 
 def test_pods_that_are_not_ready_or_leave_are_not_healthy() -> None:
-    lab = lab_with(ready=3, minAvailable=1)
-    lab.pod("starting", on="n1", labels=WEB, ready=False)
-    gone = lab.get(PODS, "web-0")
+    plane = lab_with(ready=3, minAvailable=1)
+    plane.pod("starting", on="n1", labels=WEB, ready=False)
+    gone = plane.get(PODS, "web-0")
     marked = {**gone["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
-    lab.put(PODS, {**gone, "metadata": marked})
-    lab.run()
-    assert numbers(lab) == (4, 1, 2, 1)
+    plane.put(PODS, {**gone, "metadata": marked})
+    plane.run()
+    assert numbers(plane) == (4, 1, 2, 1)
 
 
 def test_a_granted_eviction_is_charged_until_the_pod_leaves_or_stays_after_all() -> None:
-    lab = lab_with(ready=3, minAvailable=1)
-    lab.run()
-    budget = lab.get(BUDGETS, "b")
+    plane = lab_with(ready=3, minAvailable=1)
+    plane.run()
+    budget = plane.get(BUDGETS, "b")
     granted = {"web-0": "1970-01-01T00:16:40Z", "unknown": "1970-01-01T00:16:40Z"}  # second 1000
-    lab.put(BUDGETS, {**budget, "status": {**budget["status"], "disruptedPods": granted}})
-    lab.run()
-    assert numbers(lab) == (3, 1, 2, 1)
-    assert list(lab.get(BUDGETS, "b")["status"]["disruptedPods"]) == ["web-0"]
-    lab.run(130)
-    assert numbers(lab) == (3, 1, 3, 2)
-    assert not lab.get(BUDGETS, "b")["status"]["disruptedPods"]
+    plane.put(BUDGETS, {**budget, "status": {**budget["status"], "disruptedPods": granted}})
+    plane.run()
+    assert numbers(plane) == (3, 1, 2, 1)
+    assert list(plane.get(BUDGETS, "b")["status"]["disruptedPods"]) == ["web-0"]
+    plane.run(130)
+    assert numbers(plane) == (3, 1, 3, 2)
+    assert not plane.get(BUDGETS, "b")["status"]["disruptedPods"]
 
 
 def test_a_pod_of_other_labels_is_no_matter() -> None:
-    lab = lab_with(ready=2, minAvailable=1)
-    lab.run()
-    writes = len(lab.written)
-    lab.pod("other", on="n1", labels={"app": "db"})
-    lab.run()
-    assert len(lab.written) == writes
+    plane = lab_with(ready=2, minAvailable=1)
+    plane.run()
+    writes = len(plane.sent)
+    plane.pod("other", on="n1", labels={"app": "db"})
+    plane.run()
+    assert len(plane.sent) == writes

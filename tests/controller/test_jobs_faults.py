@@ -10,31 +10,35 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import orjson
 import pytest
 
 from makeway.client.client import Conflict, Document, Resource, Unavailable
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.controller.jobs import Jobs
-from makeway.plane.writes import Key
-from tests.controller.lab import TRAIN, Lab, suspended
+from makeway.plane.writes import Key, key_of
+from makeway.store import Event
+from tests.harness.jobs import TRAIN, JobPlane, suspended
 
 STEPS = 60
 
 
-class Watched(Lab):
-    """A lab that allows quota to be given back only when no pod is there."""
+class Watched(JobPlane):
+    """Allows quota to be given back only when no pod is there."""
 
-    releases = 0
+    def __init__(self) -> None:
+        self.releases, self.wrongs = 0, list[str]()
+        super().__init__()
 
-    def _keep(self, resource: Resource, document: Document, old: Document | None) -> Document:
-        metadata = document["metadata"]
-        is_gone = "deletionTimestamp" in metadata and not metadata.get("finalizers")
-        is_released = is_gone or not holds(document)
-        if resource == WORKLOADS and old is not None and holds(old) and is_released:
-            assert not list(self.picture.keys(PODS)), "quota was given back under a pod"
-            assert self.job["spec"]["suspend"], "quota was given back under a Job that runs"
+    def watched(self, resource: Resource, event: Event) -> None:
+        if resource != WORKLOADS or event.previous is None:
+            return
+        before, after = (orjson.loads(record.body) for record in (event.previous, event.record))
+        if holds(before) and (event.is_deletion or not holds(after)):
             self.releases += 1
-        return super()._keep(resource, document, old)
+            if self.all(PODS):
+                self.wrongs.append("quota was given back under a pod")
+            if not all(job["spec"]["suspend"] for job in self.all(JOBS)):
+                self.wrongs.append("quota was given back under a Job that runs")
 
 
 def holds(workload: Document) -> bool:
@@ -44,54 +48,54 @@ def holds(workload: Document) -> bool:
     )
 
 
-def sync(lab: Watched) -> None:
+def sync(plane: Watched) -> None:
     """Whoever runs Jobs brings the pods in line with the Job, one at a time."""
-    pods = sorted(lab.picture.keys(PODS))
-    wanted = 0 if lab.job["spec"]["suspend"] else lab.job["spec"]["parallelism"]
+    pods = [key_of(pod) for pod in plane.all(PODS)]
+    wanted = 0 if plane.job["spec"]["suspend"] else plane.job["spec"]["parallelism"]
     if len(pods) > wanted:
-        lab.delete(PODS, pods[0])
+        plane.delete(PODS, pods[0], grace_s=0)
     elif len(pods) < wanted:
-        lab.report(conditions=[suspended("False")], startTime="1970-01-01T00:20:00Z")
+        plane.report(conditions=[suspended("False")], startTime="1970-01-01T00:20:00Z")
         names = (f"train-{n}" for n in range(wanted) if Key("lab", f"train-{n}") not in pods)
-        lab.run_pods(next(names))
-    if not wanted and not list(lab.picture.keys(PODS)):
-        lab.stop_pods()
+        plane.run_pods(next(names))
+    if not wanted and not plane.all(PODS):
+        plane.stop_pods()
 
 
-def admit(lab: Watched) -> None:
-    waiting = [found for found in lab.picture.all(WORKLOADS) if not holds(found)]
+def admit(plane: Watched) -> None:
+    waiting = [found for found in plane.all(WORKLOADS) if not holds(found)]
     if waiting and "deletionTimestamp" not in waiting[0]["metadata"]:
-        lab.admit(count=waiting[0]["spec"]["podSets"][0]["count"])
+        plane.admit(count=waiting[0]["spec"]["podSets"][0]["count"])
 
 
-def evict(lab: Watched) -> None:
-    if list(lab.picture.keys(WORKLOADS)) and lab.holds_quota:
-        lab.evict()
+def evict(plane: Watched) -> None:
+    if plane.has_workload and plane.holds_quota:
+        plane.evict()
 
 
-def resize(lab: Watched) -> None:
-    lab.edit(JOBS, TRAIN, {"spec": {"parallelism": 1 + (int(lab.now) % 4)}})
+def resize(plane: Watched) -> None:
+    plane.edit(JOBS, TRAIN, {"spec": {"parallelism": 1 + (int(plane.now) % 4)}})
 
 
-def delete_workload(lab: Watched) -> None:
-    for key in list(lab.picture.keys(WORKLOADS)):
-        lab.delete(WORKLOADS, key)
+def delete_workload(plane: Watched) -> None:
+    for workload in plane.all(WORKLOADS):
+        plane.delete(WORKLOADS, key_of(workload))
 
 
-def restart(lab: Watched) -> None:
-    lab.restart(Jobs(lab.picture))
+def restart(plane: Watched) -> None:
+    plane.restart()
 
 
-def refuse(lab: Watched) -> None:
-    lab.refusals.append(Conflict(409, "Conflict", "changed meanwhile"))
+def refuse(plane: Watched) -> None:
+    plane.refusals.append(Conflict(409, "Conflict", "changed meanwhile"))
 
 
-def break_off(lab: Watched) -> None:
-    lab.refusals.append(Unavailable("no answer"))
+def break_off(plane: Watched) -> None:
+    plane.refusals.append(Unavailable("no answer"))
 
 
-def lose_answer(lab: Watched) -> None:
-    lab.fates_unknown += 1
+def lose_answer(plane: Watched) -> None:
+    plane.fates_unknown += 1
 
 
 COMMON: tuple[Callable[[Watched], None], ...] = (sync, sync, sync, admit, evict)
@@ -100,20 +104,22 @@ RARE = (resize, delete_workload, restart, refuse, break_off, lose_answer)
 
 @pytest.mark.parametrize("seed", range(40))
 def test_quota_and_job_survive_any_history(seed: int) -> None:
-    draw, lab = random.Random(seed), Watched()
-    lab.submit()
+    draw, plane = random.Random(seed), Watched()
+    plane.submit()
     for _ in range(STEPS):
         act = draw.choice(RARE if draw.random() < 0.2 else COMMON)
-        act(lab)
-        lab.settle(lab.now + draw.choice((0.0, 1.0, 40.0)))
-    lab.refusals, lab.fates_unknown = [], 0
+        act(plane)
+        plane.settle(plane.now + draw.choice((0.0, 1.0, 40.0)))
+        assert not plane.wrongs
+    plane.refusals, plane.fates_unknown = [], 0
     for _ in range(20):
-        lab.settle(lab.now + 60)
-        sync(lab)
+        plane.settle(plane.now + 60)
+        sync(plane)
 
-    [workload] = lab.picture.all(WORKLOADS)
-    assert lab.job["spec"]["suspend"] is not lab.holds_quota
-    assert lab.releases > 0
+    assert not plane.wrongs
+    [workload] = plane.all(WORKLOADS)
+    assert plane.job["spec"]["suspend"] is not plane.holds_quota
+    assert plane.releases > 0
     pod_set = workload["spec"]["podSets"][0]
-    assert pod_set["count"] == lab.job["spec"]["parallelism"]
+    assert pod_set["count"] == plane.job["spec"]["parallelism"]
     assert pod_set["template"]["spec"]["nodeSelector"] == {"disk": "ssd"}

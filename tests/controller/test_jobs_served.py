@@ -23,7 +23,7 @@ from makeway.controller.jobs import Jobs
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
-from tests.controller.lab import flavor, job, pod
+from tests.harness.jobs import flavor, job, pod
 from tests.server.harness import Server, play
 
 PATIENCE = 200

@@ -9,81 +9,37 @@ from pathlib import Path
 
 import pytest
 
-from makeway.api.configuration import Configuration
 from makeway.client.client import Document, Resource
 from makeway.client.resources import (
-    FLAVORS,
     GANG_WORKLOADS,
-    LOCAL_QUEUES,
-    NAMESPACES,
     PODS,
-    QUEUES,
     WORKLOADS,
 )
-from makeway.controller.admission import Admission
-from makeway.controller.conditions import with_condition
 from makeway.controller.metrics import Metrics
 from makeway.engine.engine import Engine
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
-from tests.controller.desk import Desk
 from tests.controller.metrics_lab import Scrape
+from tests.harness.queues import QueuePlane
 from tests.server.harness import Server, play
 
 LOGGER = "makeway.admission"
 
 
-def objects(cpu: int) -> list[tuple[Resource, Document]]:
-    quota = {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
-    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
-    preemption = {"withinClusterQueue": "LowerPriority"}
-    spec = {"resourceGroups": groups, "namespaceSelector": {}, "preemption": preemption}
-    local = {"name": "main", "namespace": "lab"}
-    return [
-        (NAMESPACES, {"metadata": {"name": "lab"}}),
-        (FLAVORS, {"metadata": {"name": "spot"}, "spec": {}}),
-        (QUEUES, {"metadata": {"name": "big"}, "spec": spec}),
-        (LOCAL_QUEUES, {"metadata": local, "spec": {"clusterQueue": "big"}}),
-    ]
+class ObservedPlane(QueuePlane):
+    """One queue; each step is seen to its end."""
 
+    def __init__(self) -> None:
+        super().__init__(cohortName="")
 
-def workload(name: str, cpu: int, priority: int = 0) -> Document:
-    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    return {
-        "metadata": {"name": name, "namespace": "lab"},
-        "spec": {
-            "queueName": "main",
-            "active": True,
-            "priority": priority,
-            "podSets": [{"name": "main", "count": 1, "template": template}],
-        },
-    }
-
-
-class Hall(Desk):
-    """A desk with a queue, whose Admission is looked upon."""
-
-    def __init__(self, cpu: int) -> None:
-        picture = Picture()
-        self.admission = Admission(picture, Configuration())
-        super().__init__(picture, self.admission)
-        self.metrics = Metrics(self.admission.engine, picture, lambda: self.now)
-        self.admission.observer = self.metrics
-        for resource, document in objects(cpu):
-            self.put(resource, document)
-
-    def submit(self, name: str, cpu: int, priority: int = 0) -> None:
-        self.put(WORKLOADS, workload(name, cpu, priority))
+    def play(self, name: str, cpu: int, priority: int = 0) -> None:
+        self.submit(name, cpu, priority=priority)
         self.settle()
 
     def finish(self, name: str) -> None:
-        key = Key("lab", name)
-        old = self.get(WORKLOADS, key)["status"]["conditions"]
-        new = with_condition(old, "Finished", "True", "Succeeded", "", self.now)
-        self.edit(WORKLOADS, key, {"status": {"conditions": new}}, "status")
+        self.add_condition(name, "Finished", "True", "Succeeded")
         self.settle()
 
     def scrape(self) -> Scrape:
@@ -91,41 +47,41 @@ class Hall(Desk):
 
 
 def test_the_observer_counts_what_documents_and_cycles_tell() -> None:
-    hall = Hall(cpu=4)
-    hall.submit("train", cpu=3)
-    hall.now += 60
-    hall.finish("train")
+    plane = ObservedPlane()
+    plane.play("train", cpu=3)
+    plane.now += 60
+    plane.finish("train")
 
-    scrape = hall.scrape()
-    assert scrape.get("kueue_admitted_workloads_total", cluster_queue="big") == 1
-    assert scrape.get("kueue_finished_workloads_total", cluster_queue="big") == 1
+    scrape = plane.scrape()
+    assert scrape.get("kueue_admitted_workloads_total", cluster_queue="a") == 1
+    assert scrape.get("kueue_finished_workloads_total", cluster_queue="a") == 1
     assert scrape.get("kueue_execution_time_seconds_sum") == 60
-    assert scrape.get("kueue_cluster_queue_nominal_quota", resource="cpu") == 4
+    assert scrape.get("kueue_cluster_queue_nominal_quota", resource="cpu", cluster_queue="a") == 4
 
 
 def test_a_victim_that_nobody_runs_lets_go_at_once() -> None:
-    hall = Hall(cpu=4)
-    hall.submit("small", cpu=3)
-    hall.submit("urgent", cpu=4, priority=10)
+    plane = ObservedPlane()
+    plane.play("small", cpu=3)
+    plane.play("urgent", cpu=4, priority=10)
 
-    scrape = hall.scrape()
+    scrape = plane.scrape()
     assert scrape.get("kueue_preempted_workloads_total", reason="InClusterQueue") == 1
     assert scrape.get("kueue_workload_eviction_latency_seconds_count") == 1
-    assert scrape.get("kueue_admitted_active_workloads") == 1
+    assert scrape.get("kueue_admitted_active_workloads", cluster_queue="a") == 1
 
 
 def test_a_decision_is_one_line_of_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    hall = Hall(cpu=4)
-    hall.submit("small", cpu=3)
+    plane = ObservedPlane()
+    plane.play("small", cpu=3)
     caplog.clear()
-    hall.now += 41
-    hall.submit("urgent", cpu=4, priority=10)
+    plane.now += 41
+    plane.play("urgent", cpu=4, priority=10)
 
     decisions = [line for line in caplog.messages if line.startswith("workload=")]
-    preempt = "workload=lab/urgent decision=preempt queue=big victims=1 names=lab/small waited_s=0"
+    preempt = "workload=lab/urgent decision=preempt queue=a victims=1 names=lab/small waited_s=0"
     assert decisions[0] == preempt
-    assert decisions[1].startswith("workload=lab/urgent decision=admit queue=big flavors=spot ")
+    assert decisions[1].startswith("workload=lab/urgent decision=admit queue=a flavors=any ")
     cycles = [line for line in caplog.messages if line.startswith("cycle=")]
     assert cycles[0].endswith(" heads=1 admitted=0 preempting=1 evicted=0")
     assert len(decisions) == len(cycles) == 2
@@ -133,12 +89,12 @@ def test_a_decision_is_one_line_of_fields(caplog: pytest.LogCaptureFixture) -> N
 
 def test_who_waits_is_told_at_debug_level_only(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
-    Hall(cpu=4).submit("huge", cpu=5)
+    ObservedPlane().play("huge", cpu=5)
     assert caplog.messages == []
 
     caplog.set_level(logging.DEBUG, LOGGER)
-    Hall(cpu=4).submit("huge", cpu=5)
-    waits = "workload=lab/huge decision=wait queue=big reason=ExceedsMaxQuota waited_s=0"
+    ObservedPlane().play("huge", cpu=5)
+    waits = "workload=lab/huge decision=wait queue=a reason=ExceedsMaxQuota waited_s=0"
     assert caplog.messages == [waits]
 
 

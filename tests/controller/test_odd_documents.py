@@ -6,12 +6,12 @@ import pytest
 
 from makeway.api.labels import IS_GROUP
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
+from makeway.client.resources import PODS, WORKLOADS
 from makeway.controller.admission import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName
-from makeway.plane.writes import Key
-from tests.controller.pods_lab import PodLab
-from tests.controller.test_admission import Hall
+from makeway.plane.writes import Key, Patch
+from tests.harness.pods import PodPlane
+from tests.harness.queues import QueuePlane
 
 BARE: list[Document] = [{}, {"type": "Odd"}, {"type": "QuotaReserved", "status": "False"}]
 
@@ -20,54 +20,52 @@ BARE: list[Document] = [{}, {"type": "Odd"}, {"type": "QuotaReserved", "status":
     "condition", BARE, ids=["empty", "type only", "neither reason nor message"]
 )
 def test_a_bare_condition_of_one_workload_stops_no_other(condition: Document) -> None:
-    hall = Hall()
-    hall.submit("odd", 9)
-    odd = hall.get(WORKLOADS, Key("lab", "odd"))
-    odd["metadata"]["resourceVersion"] = "900"
+    plane = QueuePlane()
+    plane.submit("odd", 9)
+    odd = plane.get(WORKLOADS, Key("lab", "odd"))
     odd["status"] = {"conditions": [condition]}
-    hall.picture.take(WORKLOADS, odd)
-    hall.admission.changed(WORKLOADS, Key("lab", "odd"), odd)
-    hall.submit("train", 3)
+    plane.put(WORKLOADS, odd)
+    plane.submit("train", 3)
 
-    hall.settle()
-    hall.settle(hall.now + EXPLAINED_AFTER_S)
+    plane.settle()
+    plane.settle(plane.now + EXPLAINED_AFTER_S)
 
-    assert hall.condition("train", "Admitted")[0] == "True"
+    assert plane.condition_of("train", "Admitted")[0] == "True"
 
 
 def test_what_can_not_be_read_under_an_old_name_does_not_hold_what_the_old_one_held() -> None:
-    hall = Hall(cohortName="")
-    hall.submit("train", 4)
-    hall.settle()
-    odd = hall.get(WORKLOADS, Key("lab", "train"))
-    odd["metadata"] |= {"uid": "another", "resourceVersion": "900"}
+    plane = QueuePlane(cohortName="")
+    plane.submit("train", 4)
+    plane.settle()
+    odd = plane.get(WORKLOADS, Key("lab", "train"))
+    odd["metadata"]["uid"] = "another"
     odd["spec"]["podSets"] = "none"
 
-    hall.picture.take(WORKLOADS, odd)
-    hall.admission.changed(WORKLOADS, Key("lab", "train"), odd)
-    hall.settle()
+    plane.put(WORKLOADS, odd)
+    plane.settle()
 
-    assert not any(hall.admission.engine.state.queues[QueueName("a")].used.values())
+    assert not any(plane.admission.engine.state.queues[QueueName("a")].used.values())
 
 
 def test_the_workload_of_a_group_that_asks_for_no_pods_goes() -> None:
-    lab = PodLab()
-    lab.create("solo")
-    document = lab.workload
+    plane = PodPlane()
+    plane.submit("solo")
+    document = plane.workload
     document["metadata"] = {"name": "ring", "namespace": "lab", "annotations": {IS_GROUP: "true"}}
     document["spec"]["podSets"][0]["count"] = 0
-    lab.put(WORKLOADS, document)
+    plane.put(WORKLOADS, document)
 
-    lab.settle()
+    plane.settle()
 
-    assert lab.workload["metadata"]["name"] != "ring"
+    assert plane.workload["metadata"]["name"] != "ring"
 
 
 def test_a_bare_condition_of_a_pod_is_none() -> None:
-    lab = PodLab()
-    lab.create("solo")
+    plane = PodPlane()
+    plane.submit("solo")
 
-    lab.report("solo", conditions=[{"status": "True"}])
-    lab.admit()
+    plane.put(PODS, plane.pod("solo") | {"status": {"conditions": [{"status": "True"}]}})
+    plane.admit()
 
-    assert not lab.is_gated("solo")
+    starts = [write for write in plane.sent if isinstance(write, Patch) and write.resource == PODS]
+    assert "schedulingGates" in starts[0].patch["spec"]  # though our own server refuses that

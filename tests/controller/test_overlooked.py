@@ -3,71 +3,73 @@
 from makeway.client.resources import LOCAL_QUEUES
 from makeway.controller.admission import EXPLAINED_AFTER_S
 from makeway.controller.overlooked import TOLD_AFTER_S, TOLD_AT_ONCE_MAX, TOLD_EVERY_S
-from tests.controller.test_admission import Hall, local_queue
+from tests.harness.queues import QueuePlane, local_queue
 
 
-def told(hall: Hall) -> int:
+def told(plane: QueuePlane) -> int:
     """How many have a condition that says why they wait."""
-    return sum(len(hall.status(f"w-{n}").get("conditions") or ()) for n in range(200))
+    return sum(len(plane.status(f"w-{n}").get("conditions") or ()) for n in range(200))
 
 
 def test_of_many_alike_each_is_told_what_its_head_is_told() -> None:
-    hall = Hall()
+    plane = QueuePlane()
     for name in ("one", "two", "three"):
-        hall.submit(name, 100)
-    hall.settle()
-    hall.settle(hall.now + EXPLAINED_AFTER_S)
-    assert hall.condition("two", "QuotaReserved") == ("", "")
+        plane.submit(name, 100)
+    plane.settle()
+    plane.settle(plane.now + EXPLAINED_AFTER_S)
+    assert plane.condition_of("two", "QuotaReserved") == ("", "")
 
-    hall.settle(hall.now + TOLD_AFTER_S)
+    plane.settle(plane.now + TOLD_AFTER_S)
 
-    heard = {hall.message(name, "QuotaReserved") for name in ("one", "two", "three")}
+    heard = {plane.message(name, "QuotaReserved") for name in ("one", "two", "three")}
     assert len(heard) == 1
     assert "insufficient quota" in heard.pop()
-    assert hall.condition("three", "QuotaReserved") == ("False", "ExceedsMaxQuota")
+    assert plane.condition_of("three", "QuotaReserved") == ("False", "ExceedsMaxQuota")
 
 
 def test_who_stands_behind_a_head_that_nobody_passes_is_told_behind_whom() -> None:
-    hall = Hall(queueingStrategy="StrictFIFO")
-    hall.submit("first", 100)
-    hall.submit("second", 1)
-    hall.settle()
-    hall.settle(hall.now + TOLD_AFTER_S)
+    plane = QueuePlane(queueingStrategy="StrictFIFO")
+    plane.submit("first", 100)
+    plane.submit("second", 1)
+    plane.settle()
+    plane.settle(plane.now + TOLD_AFTER_S)
 
-    assert hall.condition("second", "QuotaReserved") == ("False", "Pending")
-    assert hall.message("second", "QuotaReserved") == "Waits in ClusterQueue a behind lab/first"
+    assert plane.condition_of("second", "QuotaReserved") == ("False", "Pending")
+    assert plane.message("second", "QuotaReserved") == "Waits in ClusterQueue a behind lab/first"
 
 
 def test_a_long_line_is_told_a_few_in_each_second_and_once() -> None:
-    hall = Hall()
+    plane = QueuePlane()
     for number in range(200):
-        hall.submit(f"w-{number}", 100)
-    hall.settle()
-    hall.settle(hall.now + TOLD_AFTER_S)
-    assert told(hall) == 1 + TOLD_AT_ONCE_MAX  # and the head
+        plane.submit(f"w-{number}", 100)
+    plane.settle()
+    plane.settle(plane.now + TOLD_AFTER_S)
+    assert told(plane) == 1 + TOLD_AT_ONCE_MAX  # and the head
 
     for _ in range(4):
-        hall.settle(hall.now + TOLD_EVERY_S)
-    assert told(hall) == len(hall.sent) == 200
-    assert hall.next_at is None or hall.next_at > hall.now + TOLD_AFTER_S
+        plane.settle(plane.now + TOLD_EVERY_S)
+    assert told(plane) == len(plane.sent) == 200
+    assert plane.next_at is None or plane.next_at > plane.now + TOLD_AFTER_S
 
-    hall.begin_anew()
-    hall.settle(hall.now + TOLD_AFTER_S)
-    hall.settle(hall.now + TOLD_AFTER_S)
-    assert len(hall.sent) == 200
+    plane.restart()
+    plane.settle(plane.now + TOLD_AFTER_S)
+    plane.settle(plane.now + TOLD_AFTER_S)
+    assert len(plane.sent) == 200
 
 
 def test_what_the_engine_found_counts_for_more_than_that_a_queue_has_come() -> None:
-    hall = Hall()
+    plane = QueuePlane()
     for name in ("one", "two"):
-        hall.submit(name, 100, queue="later")
-    hall.settle()
-    hall.settle(hall.now + EXPLAINED_AFTER_S)
-    assert hall.message("two", "QuotaReserved") == "LocalQueue lab/later doesn't exist"
+        plane.submit(name, 100, queue="later")
+    plane.settle()
+    plane.settle(plane.now + EXPLAINED_AFTER_S)
+    assert plane.message("two", "QuotaReserved") == "LocalQueue lab/later doesn't exist"
 
-    hall.put(LOCAL_QUEUES, {**local_queue("a"), "metadata": {"name": "later", "namespace": "lab"}})
-    hall.settle()
-    hall.settle(hall.now + EXPLAINED_AFTER_S)
+    plane.create(
+        LOCAL_QUEUES, {**local_queue("a"), "metadata": {"name": "later", "namespace": "lab"}}
+    )
+    plane.settle()
+    plane.settle(plane.now + EXPLAINED_AFTER_S)
 
-    assert "insufficient quota" in hall.message("one", "QuotaReserved")
-    assert "insufficient quota" in hall.message("two", "QuotaReserved")
+    assert "insufficient quota" in plane.message("one", "QuotaReserved")
+    assert "insufficient quota" in plane.message("two", "QuotaReserved")

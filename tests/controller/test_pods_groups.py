@@ -11,30 +11,29 @@ from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRI
 from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.client.resources import PODS, WORKLOADS
-from makeway.controller.pods import Pods
 from makeway.engine.decisions import Defective
 from makeway.plane.writes import Key
 from makeway.translate import PODS_GONE, workload_of
 from makeway.translate.categories import waiting_word
 from makeway.translate.placement import gangs_held
-from tests.controller.pods_lab import PodLab, member, pod, running_group
+from tests.harness.pods import PodPlane, member, pod, running_group
 
 LACK = "WaitingForReplacementPods"
 
 
-def counts(lab: PodLab) -> list[int]:
-    return sorted(pod_set["count"] for pod_set in lab.workload["spec"]["podSets"])
+def counts(plane: PodPlane) -> list[int]:
+    return sorted(pod_set["count"] for pod_set in plane.workload["spec"]["podSets"])
 
 
-def put(lab: PodLab, document: Document) -> None:
-    lab.now += 1
-    lab.put(PODS, document)
-    lab.settle()
+def put(plane: PodPlane, document: Document) -> None:
+    plane.now += 1
+    plane.create(PODS, document)
+    plane.settle()
 
 
-def stands_aside(lab: PodLab) -> bool:
+def stands_aside(plane: PodPlane) -> bool:
     """Whether the queues let others pass it."""
-    view = decode_as(Workload, lab.workload)
+    view = decode_as(Workload, plane.workload)
     assert view.object is not None, view.errors
     return workload_of(view.object).stands_aside
 
@@ -43,213 +42,213 @@ def stands_aside(lab: PodLab) -> bool:
 
 
 def test_a_group_is_queued_when_all_its_pods_are_there() -> None:
-    lab = PodLab()
-    put(lab, member("one", 2))
-    assert not lab.has_workload
-    assert lab.reasons_said() == ["WaitingForPods"]
+    plane = PodPlane()
+    put(plane, member("one", 2))
+    assert not plane.has_workload
+    assert plane.reasons_said() == ["WaitingForPods"]
 
-    put(lab, member("two", 2))
+    put(plane, member("two", 2))
 
-    assert lab.workload["metadata"]["name"] == "ring"
-    assert lab.workload["metadata"]["annotations"] == {IS_GROUP: "true"}
-    assert "ownerReferences" not in lab.workload["metadata"]
-    assert counts(lab) == [2]
+    assert plane.workload["metadata"]["name"] == "ring"
+    assert plane.workload["metadata"]["annotations"] == {IS_GROUP: "true"}
+    assert "ownerReferences" not in plane.workload["metadata"]
+    assert counts(plane) == [2]
 
 
 def test_pods_that_ask_for_the_same_are_one_pod_set() -> None:
-    lab = PodLab()
+    plane = PodPlane()
     for name, cpu in (("leader", "4"), ("worker-0", "1"), ("worker-1", "1")):
-        put(lab, member(name, 3, cpu=cpu))
+        put(plane, member(name, 3, cpu=cpu))
 
-    assert counts(lab) == [1, 2]
+    assert counts(plane) == [1, 2]
 
 
 def test_a_group_may_be_written_with_annotations_and_labels_alike() -> None:
-    lab = PodLab()
+    plane = PodPlane()
     for name in ("one", "two"):
         group, total = {"kueue.x-k8s.io/pod-group-name": "ring"}, {GROUP_TOTAL: "2"}
-        put(lab, pod(name, labels=total, annotations=group))
+        put(plane, pod(name, labels=total, annotations=group))
 
-    assert lab.workload["metadata"]["name"] == "ring"
+    assert plane.workload["metadata"]["name"] == "ring"
 
 
 def test_the_first_pod_speaks_for_all_where_it_is_asked_to() -> None:
-    lab = PodLab()
-    put(lab, member("one", 3, annotations={GROUP_FAST: "true"}))
-    lab.admit()
+    plane = PodPlane()
+    put(plane, member("one", 3, annotations={GROUP_FAST: "true"}))
+    plane.admit()
 
-    assert counts(lab) == [3]
-    assert not lab.is_gated("one")
-    assert lab.condition(LACK) == ("", "")
-    workload = decode_as(Workload, lab.workload).object
+    assert counts(plane) == [3]
+    assert not plane.is_gated("one")
+    assert plane.condition_of(LACK) == ("", "")
+    workload = decode_as(Workload, plane.workload).object
     assert workload is not None
     [gang] = gangs_held(workload, ())
     assert gang.min_count == 0  # it may start before the others come
 
 
 def test_pods_that_disagree_about_their_number_wait_and_are_told() -> None:
-    lab = PodLab()
-    put(lab, member("one", 2))
-    put(lab, member("two", 3))
+    plane = PodPlane()
+    put(plane, member("one", 2))
+    put(plane, member("two", 3))
 
-    assert not lab.has_workload
-    assert "different numbers of pods: 2, 3" in lab.said[-1].message
+    assert not plane.has_workload
+    assert "different numbers of pods: 2, 3" in plane.said[-1].message
 
 
 def test_pods_beyond_the_number_are_deleted_the_newest_first() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two")
+    plane = PodPlane()
+    plane.create_group("one", "two")
     for name in ("three", "four"):
-        put(lab, member(name, 2))
+        put(plane, member(name, 2))
 
-    assert [lab.has_pod(name) for name in ("one", "two", "three", "four")] == [True, True] + [
+    assert [plane.has_pod(name) for name in ("one", "two", "three", "four")] == [True, True] + [
         False
     ] * 2
-    assert lab.reasons_said().count("ExcessPodDeleted") == 2
+    assert plane.reasons_said().count("ExcessPodDeleted") == 2
 
 
 def test_a_pod_too_many_is_too_many_whatever_it_asks_for() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two")
-    put(lab, member("three", 2, cpu="64"))
+    plane = PodPlane()
+    plane.create_group("one", "two")
+    put(plane, member("three", 2, cpu="64"))
 
-    assert not lab.has_pod("three")
-    assert counts(lab) == [2]
+    assert not plane.has_pod("three")
+    assert counts(plane) == [2]
 
 
 def test_the_name_of_a_workload_that_is_no_groups_is_left_alone() -> None:
-    lab = PodLab()
-    lab.create("solo")
-    document = lab.workload
-    lab.delete(PODS, Key("lab", "solo"))
+    plane = PodPlane()
+    plane.submit("solo")
+    document = plane.workload
+    plane.delete(PODS, Key("lab", "solo"))
     document["metadata"] = {"name": "ring", "namespace": "lab"}
-    lab.put(WORKLOADS, document)
-    lab.create_group("one", "two")
+    plane.create(WORKLOADS, document)
+    plane.create_group("one", "two")
 
-    assert "NameTaken" in lab.reasons_said()
+    assert "NameTaken" in plane.reasons_said()
 
-    lab.delete(WORKLOADS, Key("lab", "ring"))
-    lab.settle()
-    assert lab.workload["metadata"]["annotations"] == {IS_GROUP: "true"}
+    plane.delete(WORKLOADS, Key("lab", "ring"))
+    plane.settle()
+    assert plane.workload["metadata"]["annotations"] == {IS_GROUP: "true"}
 
 
 # Running
 
 
 def test_a_group_starts_as_a_whole_each_pod_in_its_pod_set() -> None:
-    lab = PodLab()
+    plane = PodPlane()
     for name, cpu in (("leader", "4"), ("worker", "1")):
-        put(lab, member(name, 2, cpu=cpu))
-    lab.admit()
+        put(plane, member(name, 2, cpu=cpu))
+    plane.admit()
 
-    assert not lab.is_gated("leader")
-    assert not lab.is_gated("worker")
-    labels = [lab.pod(name)["metadata"]["labels"][POD_SET] for name in ("leader", "worker")]
-    assert sorted(labels) == sorted(p["name"] for p in lab.workload["spec"]["podSets"])
+    assert not plane.is_gated("leader")
+    assert not plane.is_gated("worker")
+    labels = [plane.pod(name)["metadata"]["labels"][POD_SET] for name in ("leader", "worker")]
+    assert sorted(labels) == sorted(p["name"] for p in plane.workload["spec"]["podSets"])
     assert len(set(labels)) == 2
 
 
 def test_a_group_that_lacks_a_flavor_for_some_of_its_pods_starts_none_and_says_so() -> None:
-    lab = PodLab()
+    plane = PodPlane()
     for name, cpu in (("leader", "4"), ("worker", "1")):
-        put(lab, member(name, 2, cpu=cpu))
-    lab.said.clear()
-    first, second = (pod_set["name"] for pod_set in lab.workload["spec"]["podSets"])
+        put(plane, member(name, 2, cpu=cpu))
+    plane.said.clear()
+    first, second = (pod_set["name"] for pod_set in plane.workload["spec"]["podSets"])
     assigned = [
         {"name": first, "count": 1, "flavors": {"cpu": "spot"}},
         {"name": second, "count": 1, "flavors": {"cpu": "gone"}},
     ]
     admission = {"clusterQueue": "big", "podSetAssignments": assigned}
-    lab.say("QuotaReserved", "True", "QuotaReserved", admission=admission)
-    lab.say("Admitted", "True", "Admitted")
+    plane.say("QuotaReserved", "True", "QuotaReserved", admission=admission)
+    plane.say("Admitted", "True", "Admitted")
 
     for _ in range(3):  # whatever else is written for it, nobody hears that a pod was started
-        lab.settle()
-        lab.say("QuotaReserved", "True", "QuotaReserved", f"said {lab.now}")
+        plane.settle()
+        plane.say("QuotaReserved", "True", "QuotaReserved", f"said {plane.now}")
 
-    assert lab.is_gated("leader")
-    assert lab.is_gated("worker")
-    assert lab.reasons_said() == ["FlavorNotFound"]
+    assert plane.is_gated("leader")
+    assert plane.is_gated("worker")
+    assert plane.reasons_said() == ["FlavorNotFound"]
 
 
 def test_a_group_is_ready_when_all_its_pods_are() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two")
-    lab.admit()
-    lab.run("one")
-    assert lab.condition("PodsReady")[0] == "False"
+    plane = PodPlane()
+    plane.create_group("one", "two")
+    plane.admit()
+    plane.start("one")
+    assert plane.condition_of("PodsReady")[0] == "False"
 
-    lab.run("two")
+    plane.start("two")
 
-    assert lab.condition("PodsReady") == ("True", "Started")
+    assert plane.condition_of("PodsReady") == ("True", "Started")
 
 
 def test_a_pod_that_succeeded_gives_its_part_back_and_is_kept_to_be_counted() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Succeeded")
-    lab.remove("one")
+    plane = running_group("one", "two")
+    plane.end("one", "Succeeded")
+    plane.remove("one")
 
-    [given_back] = lab.workload["status"]["reclaimablePods"]
+    [given_back] = plane.workload["status"]["reclaimablePods"]
     assert given_back["count"] == 1
-    assert lab.has_pod("one")
-    assert lab.condition("PodsReady")[0] == "True"
+    assert plane.has_pod("one")
+    assert plane.condition_of("PodsReady")[0] == "True"
 
 
 def test_a_pod_that_succeeded_is_not_done_again() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Succeeded")
-    put(lab, member("three", 2))
+    plane = running_group("one", "two")
+    plane.end("one", "Succeeded")
+    put(plane, member("three", 2))
 
-    assert not lab.has_pod("three")
-    assert "Started" not in lab.reasons_said()
+    assert not plane.has_pod("three")
+    assert "Started" not in plane.reasons_said()
 
 
 def test_a_group_has_finished_when_all_its_pods_succeeded() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Succeeded")
-    lab.end("two", "Succeeded")
+    plane = running_group("one", "two")
+    plane.end("one", "Succeeded")
+    plane.end("two", "Succeeded")
 
-    assert lab.condition("Finished") == ("True", "Succeeded")
+    assert plane.condition_of("Finished") == ("True", "Succeeded")
     for name in ("one", "two"):
-        assert not lab.pod(name)["metadata"].get("finalizers")
+        assert not plane.pod(name)["metadata"].get("finalizers")
 
 
 def test_the_workload_of_a_finished_group_goes_with_its_last_pod() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Succeeded")
-    lab.end("two", "Succeeded")
-    lab.remove("one")
-    assert lab.has_workload
+    plane = running_group("one", "two")
+    plane.end("one", "Succeeded")
+    plane.end("two", "Succeeded")
+    plane.remove("one")
+    assert plane.has_workload
 
-    lab.remove("two")
+    plane.remove("two")
 
-    assert not lab.has_workload
+    assert not plane.has_workload
 
 
 def test_pods_under_the_name_of_a_group_that_is_gone_are_a_new_group() -> None:
-    lab = running_group("one", "two")
+    plane = running_group("one", "two")
     for name in ("one", "two"):
-        lab.end(name, "Succeeded")
-    lab.put(PODS, member("three", 2))
-    lab.put(PODS, member("four", 2))
-    lab.remove("one", "two")
+        plane.end(name, "Succeeded")
+    plane.create(PODS, member("three", 2))
+    plane.create(PODS, member("four", 2))
+    plane.remove("one", "two")
 
-    assert lab.condition("Finished") == ("", "")
-    assert counts(lab) == [2]
+    assert plane.condition_of("Finished") == ("", "")
+    assert counts(plane) == [2]
 
 
 def test_what_is_over_is_let_go_while_others_of_a_deleted_group_still_end() -> None:
-    lab = running_group("one", "two")
-    lab.delete(WORKLOADS, lab.workload_key)
-    lab.remove("one", "two")
+    plane = running_group("one", "two")
+    plane.delete(WORKLOADS, plane.workload_key)
+    plane.remove("one", "two")
 
-    lab.end("one", "Failed")
-    assert not lab.has_pod("one")
-    assert lab.has_workload
+    plane.end("one", "Failed")
+    assert not plane.has_pod("one")
+    assert plane.has_workload
 
-    lab.end("two", "Failed")
-    assert not lab.has_pod("two")
-    assert not lab.has_workload
+    plane.end("two", "Failed")
+    assert not plane.has_pod("two")
+    assert not plane.has_workload
 
 
 # Replacement
@@ -261,327 +260,327 @@ def test_what_waits_for_pods_has_a_word_of_its_own() -> None:
 
 
 def test_a_group_that_waits_for_pods_lets_others_pass_until_they_are_there() -> None:
-    lab = running_group("one", "two")
-    lab.evict()
+    plane = running_group("one", "two")
+    plane.evict()
     for name in ("one", "two"):
-        lab.end(name, "Failed")
-    assert stands_aside(lab)
+        plane.end(name, "Failed")
+    assert stands_aside(plane)
 
-    put(lab, member("three", 2))
-    assert stands_aside(lab)
+    put(plane, member("three", 2))
+    assert stands_aside(plane)
 
-    put(lab, member("four", 2))
-    assert not stands_aside(lab)
+    put(plane, member("four", 2))
+    assert not stands_aside(plane)
 
 
 def test_a_failed_pod_may_be_replaced_at_once() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Failed")
-    assert lab.condition(LACK) == ("True", "PodsFailed")
-    assert lab.condition("PodsReady") == ("False", "WaitForRecovery")
+    plane = running_group("one", "two")
+    plane.end("one", "Failed")
+    assert plane.condition_of(LACK) == ("True", "PodsFailed")
+    assert plane.condition_of("PodsReady") == ("False", "WaitForRecovery")
 
-    put(lab, member("three", 2))
-    assert not lab.is_gated("three")
-    assert lab.condition(LACK)[0] == "False"
+    put(plane, member("three", 2))
+    assert not plane.is_gated("three")
+    assert plane.condition_of(LACK)[0] == "False"
 
-    lab.end("two", "Succeeded")
-    lab.run("three")
-    lab.end("three", "Succeeded")
-    assert lab.condition("Finished") == ("True", "Succeeded")
+    plane.end("two", "Succeeded")
+    plane.start("three")
+    plane.end("three", "Succeeded")
+    assert plane.condition_of("Finished") == ("True", "Succeeded")
 
 
 def test_who_replaces_a_pod_that_leaves_starts_when_that_has_stopped() -> None:
-    lab = running_group("one", "two")
-    lab.remove("one")
-    put(lab, member("three", 2))
-    assert lab.is_gated("three")
+    plane = running_group("one", "two")
+    plane.remove("one")
+    put(plane, member("three", 2))
+    assert plane.is_gated("three")
 
-    lab.end("one", "Failed")
+    plane.end("one", "Failed")
 
-    assert not lab.has_pod("one")
-    assert not lab.is_gated("three")
+    assert not plane.has_pod("one")
+    assert not plane.is_gated("three")
 
 
 def test_a_pod_unlike_all_that_were_admitted_does_not_start() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Failed")
-    put(lab, member("three", 2, cpu="64"))
+    plane = running_group("one", "two")
+    plane.end("one", "Failed")
+    put(plane, member("three", 2, cpu="64"))
 
-    assert lab.is_gated("three")
-    assert lab.reasons_said()[-1] == "NotAdmitted"
+    assert plane.is_gated("three")
+    assert plane.reasons_said()[-1] == "NotAdmitted"
 
 
 def test_a_group_without_replacement_has_failed_when_its_last_pod_is_over() -> None:
-    lab = running_group("one", "two", annotations={RETRIABLE: "false"})
-    lab.end("one", "Failed")
-    assert lab.condition("Finished") == ("", "")
+    plane = running_group("one", "two", annotations={RETRIABLE: "false"})
+    plane.end("one", "Failed")
+    assert plane.condition_of("Finished") == ("", "")
 
-    lab.end("two", "Succeeded")
+    plane.end("two", "Succeeded")
 
-    assert lab.condition("Finished") == ("True", "Failed")
-    assert not lab.pod("one")["metadata"].get("finalizers")
+    assert plane.condition_of("Finished") == ("True", "Failed")
+    assert not plane.pod("one")["metadata"].get("finalizers")
 
 
 def test_pods_that_failed_before_an_eviction_are_no_end_of_those_that_come_after() -> None:
-    lab = running_group("one", "two", annotations={RETRIABLE: "false"})
-    lab.end("one", "Failed")
-    lab.evict()
-    lab.end("two", "Failed")
+    plane = running_group("one", "two", annotations={RETRIABLE: "false"})
+    plane.end("one", "Failed")
+    plane.evict()
+    plane.end("two", "Failed")
     for name in ("three", "four"):
-        put(lab, member(name, 2, annotations={RETRIABLE: "false"}))
-    lab.admit()
+        put(plane, member(name, 2, annotations={RETRIABLE: "false"}))
+    plane.admit()
 
-    assert lab.condition("Finished") == ("", "")
-    assert not lab.is_gated("three")
+    assert plane.condition_of("Finished") == ("", "")
+    assert not plane.is_gated("three")
 
 
 # Eviction
 
 
 def test_an_evicted_group_gives_its_quota_back_when_the_last_pod_has_stopped() -> None:
-    lab = running_group("one", "two")
-    lab.evict()
-    assert lab.is_leaving("one")
-    assert lab.is_leaving("two")
+    plane = running_group("one", "two")
+    plane.evict()
+    assert plane.is_leaving("one")
+    assert plane.is_leaving("two")
 
-    lab.end("one", "Failed")
-    assert lab.holds_quota
+    plane.end("one", "Failed")
+    assert plane.holds_quota
 
-    lab.end("two", "Failed")
-    assert not lab.holds_quota
-    assert not lab.has_pod("one")
-    assert not lab.has_pod("two")
+    plane.end("two", "Failed")
+    assert not plane.holds_quota
+    assert not plane.has_pod("one")
+    assert not plane.has_pod("two")
 
 
 def test_an_evicted_group_waits_for_pods_in_place_of_those_it_lost() -> None:
-    lab = running_group("one", "two")
-    lab.evict()
+    plane = running_group("one", "two")
+    plane.evict()
     for name in ("one", "two"):
-        lab.end(name, "Failed")
-    assert lab.condition(LACK) == ("True", "Preempted")
+        plane.end(name, "Failed")
+    assert plane.condition_of(LACK) == ("True", "Preempted")
 
-    put(lab, member("three", 2))
-    assert lab.condition(LACK)[0] == "True"
+    put(plane, member("three", 2))
+    assert plane.condition_of(LACK)[0] == "True"
 
-    put(lab, member("four", 2))
-    assert lab.condition(LACK)[0] == "False"
-    lab.admit()
-    assert not lab.is_gated("three")
-    assert not lab.is_gated("four")
+    put(plane, member("four", 2))
+    assert plane.condition_of(LACK)[0] == "False"
+    plane.admit()
+    assert not plane.is_gated("three")
+    assert not plane.is_gated("four")
 
 
 def test_pods_of_another_shape_may_take_the_place_of_evicted_ones() -> None:
-    lab = running_group("one", "two")
-    lab.evict()
+    plane = running_group("one", "two")
+    plane.evict()
     for name in ("one", "two"):
-        lab.end(name, "Failed")
+        plane.end(name, "Failed")
     for name in ("three", "four"):
-        put(lab, member(name, 2, cpu="2"))
-    lab.admit()
+        put(plane, member(name, 2, cpu="2"))
+    plane.admit()
 
-    assert not lab.is_gated("three")
-    [pod_set] = lab.workload["spec"]["podSets"]
+    assert not plane.is_gated("three")
+    [pod_set] = plane.workload["spec"]["podSets"]
     [container] = pod_set["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "2"}
 
 
 def test_a_pod_that_succeeded_before_the_eviction_needs_no_other() -> None:
-    lab = running_group("one", "two")
-    lab.end("one", "Succeeded")
-    lab.evict()
-    lab.end("two", "Failed")
+    plane = running_group("one", "two")
+    plane.end("one", "Succeeded")
+    plane.evict()
+    plane.end("two", "Failed")
 
-    put(lab, member("three", 2))
+    put(plane, member("three", 2))
 
-    assert lab.has_pod("one")
-    assert lab.condition(LACK)[0] == "False"
+    assert plane.has_pod("one")
+    assert plane.condition_of(LACK)[0] == "False"
 
 
 def test_what_an_admission_added_is_not_asked_for_again() -> None:
-    lab = PodLab()
+    plane = PodPlane()
     for name, cpu in (("leader", "4"), ("worker", "1")):
-        put(lab, member(name, 2, cpu=cpu))
-    lab.admit()
-    lab.run("leader", "worker")
-    lab.end("leader", "Succeeded")
-    lab.evict()
-    lab.end("worker", "Failed")
-    put(lab, member("other", 2, cpu="2"))
+        put(plane, member(name, 2, cpu=cpu))
+    plane.admit()
+    plane.start("leader", "worker")
+    plane.end("leader", "Succeeded")
+    plane.evict()
+    plane.end("worker", "Failed")
+    put(plane, member("other", 2, cpu="2"))
 
-    specs = [pod_set["template"]["spec"] for pod_set in lab.workload["spec"]["podSets"]]
+    specs = [pod_set["template"]["spec"] for pod_set in plane.workload["spec"]["podSets"]]
     requests = [spec["containers"][0]["resources"]["requests"]["cpu"] for spec in specs]
     assert sorted(requests) == ["2", "4"]
     assert not any(spec.get("nodeSelector") for spec in specs)
 
 
 def test_a_group_evicted_before_it_started_goes_on_waiting() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two")
-    lab.reserve()
-    lab.evict()
+    plane = PodPlane()
+    plane.create_group("one", "two")
+    plane.reserve()
+    plane.evict()
 
-    assert not lab.holds_quota
-    assert lab.is_gated("one")
-    assert lab.condition(LACK) == ("", "")
+    assert not plane.holds_quota
+    assert plane.is_gated("one")
+    assert plane.condition_of(LACK) == ("", "")
 
 
 # Deletion
 
 
 def test_a_group_that_could_not_start_goes_with_its_pods() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two", nodeSelector={"pool": "reserved"})
-    lab.admit()
-    assert lab.condition("Finished") == ("True", "FailedToStart")
+    plane = PodPlane()
+    plane.create_group("one", "two", nodeSelector={"pool": "reserved"})
+    plane.admit()
+    assert plane.condition_of("Finished") == ("True", "FailedToStart")
 
-    lab.remove("one", "two")
+    plane.remove("one", "two")
 
-    assert not lab.has_workload
+    assert not plane.has_workload
 
 
 def test_a_group_whose_workload_vanished_is_queued_anew_when_what_runs_has_ended() -> None:
-    lab = running_group("one", "two")
-    lab.edit(WORKLOADS, Key("lab", "ring"), {"metadata": {"finalizers": None}})
-    lab.delete(WORKLOADS, Key("lab", "ring"))
-    lab.settle()
-    lab.create_group("three", "four")
-    assert not lab.has_workload
+    plane = running_group("one", "two")
+    plane.edit(WORKLOADS, Key("lab", "ring"), {"metadata": {"finalizers": None}})
+    plane.delete(WORKLOADS, Key("lab", "ring"))
+    plane.settle()
+    plane.create_group("three", "four")
+    assert not plane.has_workload
 
     for name in ("one", "two"):
-        lab.end(name, "Failed")
+        plane.end(name, "Failed")
 
-    assert counts(lab) == [2]
+    assert counts(plane) == [2]
 
 
 def test_a_group_that_is_deleted_goes_as_a_whole() -> None:
-    lab = running_group("one", "two", "three")
-    lab.end("one", "Succeeded")
-    lab.remove("one", "two", "three")
-    lab.end("two", "Failed")
-    assert lab.holds_quota
+    plane = running_group("one", "two", "three")
+    plane.end("one", "Succeeded")
+    plane.remove("one", "two", "three")
+    plane.end("two", "Failed")
+    assert plane.holds_quota
 
-    lab.end("three", "Failed")
+    plane.end("three", "Failed")
 
-    assert not lab.has_workload
-    assert list(lab.picture.keys(PODS)) == []
+    assert not plane.has_workload
+    assert plane.all(PODS) == []
 
 
 def test_a_waiting_group_that_lost_a_pod_waits_for_another() -> None:
-    lab = PodLab()
-    lab.create_group("one", "two")
-    lab.remove("one")
-    assert lab.condition(LACK) == ("True", "PodsFailed")
+    plane = PodPlane()
+    plane.create_group("one", "two")
+    plane.remove("one")
+    assert plane.condition_of(LACK) == ("True", "PodsFailed")
 
-    lab.remove("two")
+    plane.remove("two")
 
-    assert not lab.has_workload
+    assert not plane.has_workload
 
 
 def test_a_group_that_was_evicted_and_came_back_goes_with_its_pods() -> None:
-    lab = running_group("one", "two")
-    lab.evict()
+    plane = running_group("one", "two")
+    plane.evict()
     for name in ("one", "two"):
-        lab.end(name, "Failed")
-    lab.create_group("three", "four")
-    lab.remove("three")
-    lab.remove("four")
+        plane.end(name, "Failed")
+    plane.create_group("three", "four")
+    plane.remove("three")
+    plane.remove("four")
 
-    assert not lab.has_workload
+    assert not plane.has_workload
 
 
 # Trouble
 
 
-def unanswered(lab: PodLab) -> None:
-    lab.fates_unknown = 1
+def unanswered(plane: PodPlane) -> None:
+    plane.fates_unknown = 1
 
 
-def refused(lab: PodLab) -> None:
-    lab.refusals = [Conflict(409, "Conflict", "somebody was faster")]
+def refused(plane: PodPlane) -> None:
+    plane.refusals = [Conflict(409, "Conflict", "somebody was faster")]
 
 
-def taken_over(lab: PodLab) -> None:
+def taken_over(plane: PodPlane) -> None:
     """A write is lost, and with it whoever sent it."""
-    refused(lab)
-    lab.settle()
-    lab.restart(Pods(lab.picture))
+    refused(plane)
+    plane.settle()
+    plane.restart()
 
 
 @pytest.mark.parametrize("trouble", [unanswered, refused, taken_over])
 def test_a_group_comes_through_whatever_goes_wrong_at_each_step(
-    trouble: Callable[[PodLab], None],
+    trouble: Callable[[PodPlane], None],
 ) -> None:
-    lab = PodLab()
+    plane = PodPlane()
 
     def then(step: Callable[[], None]) -> None:
-        trouble(lab)
+        trouble(plane)
         step()
         for _ in range(3):
-            lab.settle(lab.now + 60)
+            plane.settle(plane.now + 60)
 
-    then(lambda: lab.create_group("one", "two"))
-    then(lab.admit)
-    then(lambda: lab.run("one", "two"))
-    then(lab.evict)
-    then(lambda: lab.end("one", "Failed"))
-    then(lambda: lab.end("two", "Failed"))
-    assert list(lab.picture.keys(PODS)) == []
-    then(lambda: lab.create_group("three", "four"))
-    then(lab.admit)
-    then(lambda: lab.run("three", "four"))
-    then(lambda: lab.end("three", "Succeeded"))
-    then(lambda: lab.end("four", "Succeeded"))
+    then(lambda: plane.create_group("one", "two"))
+    then(plane.admit)
+    then(lambda: plane.start("one", "two"))
+    then(plane.evict)
+    then(lambda: plane.end("one", "Failed"))
+    then(lambda: plane.end("two", "Failed"))
+    assert plane.all(PODS) == []
+    then(lambda: plane.create_group("three", "four"))
+    then(plane.admit)
+    then(lambda: plane.start("three", "four"))
+    then(lambda: plane.end("three", "Succeeded"))
+    then(lambda: plane.end("four", "Succeeded"))
 
-    assert lab.condition("Finished") == ("True", "Succeeded")
-    assert not lab.pod("three")["metadata"].get("finalizers")
+    assert plane.condition_of("Finished") == ("True", "Succeeded")
+    assert not plane.pod("three")["metadata"].get("finalizers")
 
 
 # Moving in
 
 
-def admitted_by_kueue() -> PodLab:
+def admitted_by_kueue() -> PodPlane:
     """Two pods that run; their pod set has a name that only Kueue can make."""
-    lab = PodLab()
+    plane = PodPlane()
     for name in ("one", "two"):
-        lab.put(PODS, member(name, 2, annotations={ROLE_HASH: "5d2c7a91"}, schedulingGates=None))
+        plane.put(PODS, member(name, 2, annotations={ROLE_HASH: "5d2c7a91"}, schedulingGates=None))
     spec = {key: value for key, value in member("any", 2)["spec"].items() if key == "containers"}
     pod_set = {"name": "5d2c7a91", "count": 2, "template": {"spec": spec}}
     metadata = {"name": "ring", "namespace": "lab", "annotations": {IS_GROUP: "true"}}
     whole = {"queueName": "main", "active": True, "priority": 0, "podSets": [pod_set]}
-    lab.put(WORKLOADS, {"metadata": metadata, "spec": whole})
-    lab.reserve()
-    lab.say("Admitted", "True", "Admitted")
-    lab.run("one", "two")
-    return lab
+    plane.create(WORKLOADS, {"metadata": metadata, "spec": whole})
+    plane.reserve()
+    plane.say("Admitted", "True", "Admitted")
+    plane.start("one", "two")
+    return plane
 
 
 def test_a_group_that_kueue_has_admitted_goes_on() -> None:
-    lab = admitted_by_kueue()
+    plane = admitted_by_kueue()
 
-    assert lab.condition("PodsReady")[0] == "True"
-    assert lab.condition(LACK) == ("", "")
-    assert {write.resource for write in lab.sent} == {WORKLOADS}
+    assert plane.condition_of("PodsReady")[0] == "True"
+    assert plane.condition_of(LACK) == ("", "")
+    assert {write.resource for write in plane.sent} == {WORKLOADS}
 
 
 def test_a_pod_takes_a_place_in_such_a_group_if_it_asks_for_the_same() -> None:
-    lab = admitted_by_kueue()
-    lab.end("one", "Failed")
-    assert lab.condition(LACK)[0] == "True"
+    plane = admitted_by_kueue()
+    plane.end("one", "Failed")
+    assert plane.condition_of(LACK)[0] == "True"
 
-    put(lab, member("bigger", 2, cpu="9"))
-    put(lab, member("three", 2))
+    put(plane, member("bigger", 2, cpu="9"))
+    put(plane, member("three", 2))
 
-    assert lab.is_gated("bigger")
-    assert "NotAdmitted" in lab.reasons_said()
-    assert not lab.is_gated("three")
-    assert lab.pod("three")["metadata"]["labels"][POD_SET] == "5d2c7a91"
-    assert lab.condition(LACK)[0] == "False"
+    assert plane.is_gated("bigger")
+    assert "NotAdmitted" in plane.reasons_said()
+    assert not plane.is_gated("three")
+    assert plane.pod("three")["metadata"]["labels"][POD_SET] == "5d2c7a91"
+    assert plane.condition_of(LACK)[0] == "False"
 
 
 def test_a_pod_that_waits_is_not_believed_which_pod_set_it_is_of() -> None:
-    lab = admitted_by_kueue()
-    lab.end("one", "Failed")
+    plane = admitted_by_kueue()
+    plane.end("one", "Failed")
 
-    put(lab, member("bigger", 2, cpu="9", annotations={ROLE_HASH: "5d2c7a91"}))
+    put(plane, member("bigger", 2, cpu="9", annotations={ROLE_HASH: "5d2c7a91"}))
 
-    assert lab.is_gated("bigger")
+    assert plane.is_gated("bigger")

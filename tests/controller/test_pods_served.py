@@ -18,9 +18,9 @@ from makeway.controller.pods import Pods
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
-from tests.controller.lab import workload_class
-from tests.controller.pods_lab import member, pod
 from tests.controller.test_jobs_served import Cluster, lab_queue
+from tests.harness.jobs import workload_class
+from tests.harness.pods import member, pod
 from tests.server.harness import MERGE, Server, play
 
 URGENT = {"kueue.x-k8s.io/priority-class": "urgent"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,7 @@ from typing import Any
 import pytest
 
 from tests.embedded.harness import Up, flavor, local_queue, queue, running, wait_until
-from tests.shared import shared_path
-
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
+from tests.prerequisites import program, shared_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NODE = """\
@@ -26,6 +23,7 @@ status: {capacity: {cpu: "64", memory: 64Gi}}
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
+    program("kubectl")
     (tmp_path / "nodes.yaml").write_text(NODE)
     with running(tmp_path / "data", "--nodes", str(tmp_path / "nodes.yaml")) as up:
         objects = [flavor("default"), queue("team", "6"), local_queue("user-queue", "team")]

@@ -12,8 +12,7 @@ import pytest
 
 from makeway.api.manifests import read_manifests, write_yaml
 from tests.embedded.harness import Up, running, wait_until
-from tests.server.harness import require_kubectl
-from tests.shared import shared_path
+from tests.prerequisites import program, shared_path
 
 NODES = """\
 apiVersion: v1
@@ -43,7 +42,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 @contextmanager
 def on_two_nodes(folder: Path, *options: str) -> Iterator[Up]:
-    require_kubectl()
+    program("kubectl")
     (folder / "nodes.yaml").write_text(NODES)
     with running(folder / "data", "--nodes", str(folder / "nodes.yaml"), *options) as started:
         yield started
@@ -115,10 +114,12 @@ def test_credits_bound_two_flavors_together(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(CREDITS)
     with on_two_nodes(tmp_path, "--config", str(tmp_path / "config.yaml")) as up:
         apply(up, "shared-quota-setup.yaml")
-        jobs = [create(up, "shared-quota-sample-job.yaml", "sleep 2") for _ in range(6)]
+        script = f"while [ ! -e {tmp_path}/over ]; do sleep 0.1; done"
+        jobs = [create(up, "shared-quota-sample-job.yaml", script) for _ in range(6)]
 
         # 4 times 3 of 14 credits; both flavors together would give 18.
         wait_until(lambda: len([job for job in jobs if is_admitted(up, job)]) == 4)
+        (tmp_path / "over").touch()
         for job in jobs:
             up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
 

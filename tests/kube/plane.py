@@ -16,6 +16,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tools.kube_assets import PROGRAMS, find
+from tools.make_crds import FOLDER as CRDS
 
 from makeway.client.kubeconfig import Access
 
@@ -23,7 +24,6 @@ SWITCH = "MAKEWAY_KUBE"  # set by `make test-kube`
 TOKEN = "admin-token"
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
-CRDS = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 
 # What keeps a cluster's books. Without the job controller nothing changes that nobody asked for.
 BOOKKEEPING = ("garbage-collector-controller", "namespace-controller")

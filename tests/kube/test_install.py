@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from makeway.client.resources import JOBS, PODS, QUEUES, WORKLOADS
 from makeway.deploy.objects import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets
+from tests.prerequisites import program
 
 pytestmark = pytest.mark.kube
 
@@ -84,9 +84,7 @@ def test_a_second_time_changes_nothing(cluster: Cluster) -> None:
 def test_what_is_printed_can_be_applied_and_deleted_with_kubectl(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl")
+    kubectl = program("kubectl")
     printed = tmp_path / "makeway.yaml"
     printed.write_text(write_yaml(*installation(SITE)))
 
@@ -201,8 +199,7 @@ def held_pod(cluster: Cluster, name: str) -> None:
 
 
 def test_the_words_by_which_workloads_and_pods_are_freed_are_true(cluster: Cluster) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("there is no kubectl")
+    program("kubectl")
     held_workload(cluster, "waits")
     held_queue(cluster, "waits")
     held_pod(cluster, "waits")

@@ -4,8 +4,6 @@ Every story is told to the embedded server, and with `make test-kube` to a real 
 answer as a real one answered when it was recorded, but for the differences that are meant.
 """
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -21,24 +19,18 @@ from tests.kube.plane import Plane
 from tests.kube.served import Served
 from tests.kube.stories import STORIES
 from tests.kube.telling import tell
+from tests.prerequisites import program
 
 DELIBERATE = read_deliberate()
 _met: dict[str, list[Difference]] = {}  # what differed on the embedded server, by story
-
-
-def _require_kubectl(story: str) -> None:
-    if STORIES[story].needs_kubectl and shutil.which("kubectl") is None:
-        reason = "kubectl is not on PATH; install 1.30 or newer to run these tests"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_embedded_server_answers_like_a_real_one(
     story: str, embedded: Served, tmp_path: Path
 ) -> None:
-    _require_kubectl(story)
+    if STORIES[story].needs_kubectl:
+        program("kubectl")
     transcript = tell(story, embedded.access, embedded.kubeconfig, tmp_path)
     _met[story] = compare(story, read_golden(story), transcript)
     found = not_meant(_met[story], DELIBERATE)
@@ -57,7 +49,8 @@ def test_every_difference_that_is_meant_is_met() -> None:
 @pytest.mark.kube
 @pytest.mark.parametrize("story", STORIES)
 def test_a_real_server_answers_as_recorded(story: str, bare_plane: Plane, tmp_path: Path) -> None:
-    _require_kubectl(story)
+    if STORIES[story].needs_kubectl:
+        program("kubectl")
     transcript = tell(story, bare_plane.access, bare_plane.kubeconfig, tmp_path)
     found = compare(story, read_golden(story), transcript)
     assert not found, "\n".join(map(str, found))

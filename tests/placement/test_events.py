@@ -12,7 +12,6 @@ from makeway.api.meta import ObjectMeta
 from makeway.placement.events import (
     BudgetSeen,
     Event,
-    GangGone,
     GangSeen,
     NodeSeen,
     PodGone,
@@ -30,7 +29,6 @@ from makeway.placement.model import (
 )
 from makeway.selectors import Requirement
 from makeway.translate.placement import (
-    gone_from_placement,
     not_matching_condition,
     seen_in_placement,
 )
@@ -174,7 +172,6 @@ def test_every_replica_of_a_group_is_a_gang() -> None:
         ("lab/it/workers/0", 4, Mode.GANG),
         ("lab/it/workers/1", 4, Mode.GANG),
     ]
-    assert gone_from_placement(workload) == tuple(GangGone(gang.key) for gang in gangs)
 
 
 def test_a_pod_of_a_queued_job_is_of_the_gang_of_its_pod_set() -> None:

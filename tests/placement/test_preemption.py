@@ -291,14 +291,6 @@ def test_running_members_count_and_are_nobodys_victims() -> None:
     assert victims(lab.place("g")) == ["low"]
 
 
-def test_pods_whose_own_priority_differs_from_their_gangs_are_named() -> None:
-    lab = Cluster()
-    lab.gang("g", priority=100)
-    lab.pod("g-0", gang="g", priority=100)
-    lab.pod("g-1", gang="g", priority=10)
-    assert lab.state.not_matching_priority(GangKey("lab/g")) == (PodKey("lab/g-1"),)
-
-
 def test_a_nomination_outside_the_rack_of_running_members_is_void() -> None:
     lab = Cluster()
     lab.node("n1", cpu=8, labels={"rack": "a"})

@@ -3,7 +3,7 @@
 import json
 
 from tests.conformance.placement import run_scenario
-from tests.shared import shared_path
+from tests.prerequisites import shared_path
 
 
 def test_all_shared_scenarios_come_out_as_expected() -> None:

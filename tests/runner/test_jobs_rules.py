@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from makeway.runner.job_indexes import format_indexes, parse_indexes
-from tests.runner.jobs_world import World, indexed, job
+from tests.harness.job_pods import JobPodsPlane, indexed, job
 
 
 @pytest.mark.parametrize(
@@ -25,18 +25,18 @@ def test_indexes_beyond_the_completions_are_passed_over() -> None:
 
 @pytest.mark.parametrize("text", ["x", "3-", "-1", "1,,2", "٣", "1" * 5000])
 def test_a_success_rule_that_says_nothing_is_never_met(text: str) -> None:
-    lab = World(indexed(1, successPolicy={"rules": [{"succeededIndexes": text}]}))
-    lab.end(*lab.active())
+    plane = JobPodsPlane(indexed(1, successPolicy={"rules": [{"succeededIndexes": text}]}))
+    plane.end(*plane.active())
 
-    assert lab.conditions["Complete"] == "CompletionsReached"
+    assert plane.conditions["Complete"] == "CompletionsReached"
 
 
 def test_billions_of_indexes_cost_no_more_than_their_pods() -> None:
     policy = {"rules": [{"succeededIndexes": "0-1999999999", "succeededCount": 2}]}
-    lab = World(indexed(2_000_000_000, parallelism=2, successPolicy=policy))
-    lab.end(*lab.active())
+    plane = JobPodsPlane(indexed(2_000_000_000, parallelism=2, successPolicy=policy))
+    plane.end(*plane.active())
 
-    assert lab.conditions["SuccessCriteriaMet"] == "SuccessPolicy"
+    assert plane.conditions["SuccessCriteriaMet"] == "SuccessPolicy"
 
 
 def on_exit(action: str, operator: str, *values: int, container: str = "") -> dict[str, Any]:
@@ -50,11 +50,11 @@ def on_condition(action: str, type_: str) -> dict[str, Any]:
     return {"action": action, "onPodConditions": [{"type": type_, "status": "True"}]}
 
 
-def failed_once(*rules: dict[str, Any], code: int = 1, condition: str = "") -> World:
+def failed_once(*rules: dict[str, Any], code: int = 1, condition: str = "") -> JobPodsPlane:
     """A job of one pod that failed, with six more tries."""
-    lab = World(job(podFailurePolicy={"rules": list(rules)}))
-    lab.end(*lab.active(), code=code, condition=condition)
-    return lab
+    plane = JobPodsPlane(job(podFailurePolicy={"rules": list(rules)}))
+    plane.end(*plane.active(), code=code, condition=condition)
+    return plane
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def failed_once(*rules: dict[str, Any], code: int = 1, condition: str = "") -> W
 def test_exit_codes_end_a_job_as_its_rules_say(
     rule: dict[str, Any], code: int, fails: bool
 ) -> None:
-    lab = failed_once(rule, code=code)
+    plane = failed_once(rule, code=code)
 
-    assert ("Failed" in lab.conditions) == fails
-    assert lab.status["failed"] == 1
+    assert ("Failed" in plane.conditions) == fails
+    assert plane.status["failed"] == 1
 
 
 def test_a_rule_that_fails_the_job_tells_why() -> None:
-    lab = failed_once(on_exit("Count", "In", 1), on_exit("FailJob", "In", 42), code=42)
-    (pod,) = lab.pods()
+    plane = failed_once(on_exit("Count", "In", 1), on_exit("FailJob", "In", 42), code=42)
+    (pod,) = plane.pods()
 
-    (_, failed) = lab.status["conditions"]
+    (_, failed) = plane.status["conditions"]
     assert failed["reason"] == "PodFailurePolicy"
     assert failed["message"] == (
         f"Container main for pod lab/{pod['metadata']['name']} failed with exit code 42 "
@@ -92,12 +92,12 @@ def test_a_rule_that_fails_the_job_tells_why() -> None:
 
 
 def test_an_ignored_failure_costs_no_try() -> None:
-    lab = failed_once(on_condition("Ignore", "DisruptionTarget"), condition="DisruptionTarget")
-    assert "failed" not in lab.status
-    assert "finalizers" not in lab.pods()[0]["metadata"]
+    plane = failed_once(on_condition("Ignore", "DisruptionTarget"), condition="DisruptionTarget")
+    assert "failed" not in plane.status
+    assert "finalizers" not in plane.pods()[0]["metadata"]
 
-    lab.wait(10)
-    assert len(lab.active()) == 1
+    plane.wait(10)
+    assert len(plane.active()) == 1
 
 
 def test_the_first_rule_that_matches_decides() -> None:
@@ -109,12 +109,12 @@ def test_the_first_rule_that_matches_decides() -> None:
 
 def test_a_rule_may_give_up_an_index_at_once() -> None:
     policy = {"rules": [on_exit("FailIndex", "In", 42)]}
-    lab = World(indexed(2, backoffLimitPerIndex=5, podFailurePolicy=policy))
-    lab.end(*lab.active(index=0), code=42)
-    lab.wait(1000)
+    plane = JobPodsPlane(indexed(2, backoffLimitPerIndex=5, podFailurePolicy=policy))
+    plane.end(*plane.active(index=0), code=42)
+    plane.wait(1000)
 
-    assert lab.active(index=0) == []
-    assert lab.status["failedIndexes"] == "0"
+    assert plane.active(index=0) == []
+    assert plane.status["failedIndexes"] == "0"
 
 
 @pytest.mark.parametrize(
@@ -131,24 +131,24 @@ def test_a_rule_may_give_up_an_index_at_once() -> None:
 def test_a_success_rule_is_met_by_enough_of_its_indexes(
     rule: dict[str, Any], succeeded: list[int], is_met: bool
 ) -> None:
-    lab = World(indexed(4, successPolicy={"rules": [{"succeededCount": 4}, rule]}))
-    lab.run()
+    plane = JobPodsPlane(indexed(4, successPolicy={"rules": [{"succeededCount": 4}, rule]}))
+    plane.start()
     for index in succeeded:
-        lab.end(*lab.active(index=index))
+        plane.end(*plane.active(index=index))
 
-    assert (lab.conditions == {"SuccessCriteriaMet": "SuccessPolicy"}) == is_met
-    assert len(lab.active()) == (0 if is_met else 4 - len(succeeded))
+    assert (plane.conditions == {"SuccessCriteriaMet": "SuccessPolicy"}) == is_met
+    assert len(plane.active()) == (0 if is_met else 4 - len(succeeded))
 
 
 def test_a_job_whose_success_rule_is_met_completes_when_the_others_have_gone() -> None:
-    lab = World(indexed(3, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
-    lab.run()
-    leader, *others = lab.pods()
-    lab.end(leader)
-    assert lab.status["terminating"] == 2
-    lab.end(*others, code=143)
+    plane = JobPodsPlane(indexed(3, successPolicy={"rules": [{"succeededIndexes": "0"}]}))
+    plane.start()
+    leader, *others = plane.pods()
+    plane.end(leader)
+    assert plane.status["terminating"] == 2
+    plane.end(*others, code=143)
 
-    assert lab.conditions["Complete"] == "SuccessPolicy"
-    (message,) = {condition["message"] for condition in lab.status["conditions"]}
+    assert plane.conditions["Complete"] == "SuccessPolicy"
+    (message,) = {condition["message"] for condition in plane.status["conditions"]}
     assert message == "Matched rules at index 0"
-    assert lab.status["completedIndexes"] == "0"
+    assert plane.status["completedIndexes"] == "0"

@@ -80,12 +80,12 @@ def test_a_grace_counts_from_the_word_not_from_the_last_thing_that_happened(
     machine: Machine,
 ) -> None:
     machine.host.start(
-        order(shell("trap 'sleep 0.5; echo bye; exit 7' TERM; echo up; sleep 60 & wait"))
+        order(shell("trap 'sleep 0.2; echo bye; exit 7' TERM; echo up; sleep 60 & wait"))
     )
     machine.printed("up")
-    time.sleep(2.0)  # nothing wakes the supervisor meanwhile
+    time.sleep(1.5)  # longer than the grace; nothing wakes the supervisor meanwhile
 
-    machine.host.stop(UID, 1.9)
+    machine.host.stop(UID, 1.4)
 
     assert end_of(machine.over()).exit_code == 7
     assert "bye" in machine.log()

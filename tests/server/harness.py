@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,13 +11,13 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
-import pytest
 
 from makeway.client import Client
 from makeway.embedded import client_in_process
 from makeway.server.app import App
 from makeway.server.messages import Request, Response
 from makeway.store import Store
+from tests.prerequisites import program
 
 Document = dict[str, Any]
 TOKEN = "secret"
@@ -207,20 +206,9 @@ def process(folder: Path, *arguments: str) -> Iterator[Process]:
             started.stop()
 
 
-def require_kubectl() -> str:
-    """Its path; without it the test is skipped, in CI it fails."""
-    found = shutil.which("kubectl")
-    if found is None:
-        reason = "kubectl is not on PATH; install 1.30 or newer to run these tests"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
-
-
 class Kubectl:
     def __init__(self, kubeconfig: Path, home: Path) -> None:
-        self.binary = require_kubectl()
+        self.binary = program("kubectl")
         self.environment = {
             **os.environ,
             "KUBECONFIG": str(kubeconfig),

@@ -10,8 +10,8 @@ import pytest
 
 from makeway.api.kinds import RESOURCES
 from tests.kube.served import Served, embedded_server
+from tests.prerequisites import shared_path
 from tests.server.harness import Kubectl
-from tests.shared import shared_path
 
 JOB = """
 apiVersion: batch/v1

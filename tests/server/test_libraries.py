@@ -2,13 +2,13 @@
 
 import asyncio
 import importlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kube.served import Served, embedded_server
+from tests.prerequisites import missing
 from tests.server.harness import cluster_queue, job
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}
@@ -19,10 +19,7 @@ def library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        reason = f"{name} is not installed: pip install -e '.[clients]'"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing(f"{name} is not installed")
 
 
 @pytest.fixture(scope="module")

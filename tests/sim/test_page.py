@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from array import array
 from pathlib import Path
@@ -17,6 +15,7 @@ from makeway.sim.examples import load_example, load_variant
 from makeway.sim.page import render_page
 from makeway.sim.record import Record
 from makeway.sim.simulate import compare, simulate
+from tests.prerequisites import program
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -31,13 +30,7 @@ BLANK_BYTES = 20_000  # of a picture of an empty page of this size
 
 @pytest.fixture
 def browser() -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        reason = "no Chromium here to look at the page with: apt-get install -y chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
+    return program(*BROWSERS)
 
 
 def look(browser: str, page: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from makeway.sim.cluster import parse_cluster
 from makeway.sim.proposal import propose
 from makeway.sim.record import Fate
 from makeway.sim.traces import read_trace
-from tests.shared import shared_path
+from tests.prerequisites import shared_path
 
 NASA = "traces/NASA-iPSC-1993-3.1-cln.swf.gz"
 PHILLY = "traces/philly.csv.gz"

@@ -11,7 +11,7 @@ from makeway.sim.generator import read_generator
 from makeway.sim.jobs import CPUS, GPUS, MEMORY, Trouble
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.traces import parse_trace, read_trace
-from tests.shared import shared_path
+from tests.prerequisites import shared_path
 
 HELIOS = """\
 job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue

@@ -163,8 +163,8 @@ COMMAND = Command(
     description="""\
 Run the queues of a Kubernetes cluster: suspend Jobs that name a queue, admit
 them when there is quota, stop them when others have a better right to it, and
-place pods whose schedulerName is makeway, gangs as a whole. Needs the CRDs of
-deploy/crds. Of several replicas one leads; the others stand by and take over
+place pods whose schedulerName is makeway, gangs as a whole. Needs the CRDs that
+`makeway install` brings. Of several replicas one leads; the others stand by and take over
 within seconds when it stops, or some 15 seconds after it has vanished.
 Which kinds the server has (gangs, disruption budgets) is looked at when it
 starts, and not again.

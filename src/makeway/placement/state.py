@@ -297,17 +297,6 @@ class PlacementState:
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
 
-    def nominations(self, unit: Unit) -> dict[PodKey, NodeName]:
-        ask = self._ask(unit)
-        members = () if ask is None else ask.members
-        return {pod.key: pod.nominated for pod in members if pod.nominated is not None}
-
-    def not_matching_priority(self, key: GangKey) -> tuple[PodKey, ...]:
-        """Members whose own priority is not their gang's, which counts nevertheless."""
-        gang = self._gangs.get(key)
-        members = sorted(self._members.get(key, ()))
-        return tuple(m for m in members if gang and self._pods[m].priority != gang.priority)
-
     def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
         """The pods of a unit that have no node, by key; also where we don't know their gang."""
         members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]

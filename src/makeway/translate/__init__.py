@@ -5,10 +5,6 @@ what one of the two has to hear of the other.
 """
 
 from makeway.translate.placement import (
-    evictions,
-    gangs_admitted,
-    gangs_ended,
-    gone_from_placement,
     not_matching_condition,
     seen_in_placement,
 )
@@ -20,7 +16,6 @@ from makeway.translate.queues import (
     flavor_of,
     local_queue_of,
     queue_of,
-    removed,
 )
 from makeway.translate.workloads import (
     LACKS_PODS,
@@ -31,7 +26,6 @@ from makeway.translate.workloads import (
     constraints_of,
     counted,
     key_of,
-    seen,
     status_of,
     workload_of,
 )
@@ -48,17 +42,11 @@ __all__ = [
     "config_of",
     "constraints_of",
     "counted",
-    "evictions",
     "flavor_of",
-    "gangs_admitted",
-    "gangs_ended",
-    "gone_from_placement",
     "key_of",
     "local_queue_of",
     "not_matching_condition",
     "queue_of",
-    "removed",
-    "seen",
     "seen_in_placement",
     "status_of",
     "workload_of",

@@ -25,18 +25,12 @@ from makeway.api.labels import (
 )
 from makeway.api.meta import Condition, LabelSelector, ObjectMeta, is_true
 from makeway.api.priorities import Priorities, resolve_priorities
-from makeway.engine import events as ev
-from makeway.engine.decisions import Admit
 from makeway.engine.matching import Taint
-from makeway.engine.model import PODS, PodSetName, ResourceName, Workload, WorkloadKey
-from makeway.placement.decisions import Preempt
+from makeway.engine.model import PODS, PodSetName, ResourceName, WorkloadKey
 from makeway.placement.events import (
-    BudgetGone,
     BudgetSeen,
     Event,
-    GangGone,
     GangSeen,
-    NodeGone,
     NodeSeen,
     PodGone,
     PodSeen,
@@ -97,22 +91,6 @@ def seen_in_placement(
             return tuple(map(GangSeen, gangs_of(view, classes, replicas, distance_max)))
         case PodGroup() | written.Gang():
             return (GangSeen(gang_of(view, classes, distance_max)),)
-
-
-def gone_from_placement(
-    view: PlacementObject, *, replicas: Iterable[str] | None = None
-) -> tuple[Event, ...]:
-    match view:
-        case batch.Node():
-            return (NodeGone(NodeName(view.metadata.name)),)
-        case batch.Pod():
-            return (PodGone(pod_key_of(view)),)
-        case batch.PodDisruptionBudget():
-            return (BudgetGone(BudgetKey(_key(view.metadata))),)
-        case GangWorkload():
-            return tuple(GangGone(gang.key) for gang in gangs_of(view, (), replicas))
-        case PodGroup() | written.Gang():
-            return (GangGone(_gang_key(view)),)
 
 
 def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
@@ -392,31 +370,6 @@ def mode_of(annotations: Mapping[str, str]) -> Mode:
     return Mode.GANG if annotations.get(PREEMPTION_MODE) == Mode.GANG.value else Mode.POD
 
 
-def gangs_admitted(
-    admit: Admit, workload: Workload, mode: Mode = Mode.POD, *, may_preempt: bool = True
-) -> tuple[GangSeen, ...]:
-    """Each pod set of an admitted workload is a gang of as many pods as were admitted.
-
-    The driver then creates the pods, and tells of them as of all others.
-    """
-    assert admit.workload == workload.key, (admit.workload, workload.key)
-    return tuple(
-        GangSeen(
-            Gang(
-                key=pod_set_gang(workload.key, assigned.name),
-                min_count=assigned.count,
-                mode=mode,
-                priority=workload.priority,
-                preemption_priority=workload.preemption_priority,
-                may_preempt=may_preempt,
-                created_at=workload.created_at,
-            )
-        )
-        for assigned in admit.assignment.pod_sets
-        if assigned.count > 0
-    )
-
-
 def gangs_held(
     view: queueing.Workload, classes: Classes, distance_max: int | None = None
 ) -> list[Gang]:
@@ -458,13 +411,3 @@ def _left(
     """What is given back counts from what was asked for, as the engine counts it."""
     left = max(0, asked.get(assigned.name, 0) - given_back.get(assigned.name, 0))
     return left if assigned.count is None else min(assigned.count, left)
-
-
-def gangs_ended(workload: Workload) -> tuple[GangGone, ...]:
-    """The workload has stopped: its pod sets are no gangs until it is admitted again."""
-    return tuple(GangGone(pod_set_gang(workload.key, pods.name)) for pods in workload.pod_sets)
-
-
-def evictions(decision: Preempt, at: float) -> tuple[ev.Evicted, ...]:
-    """The queue Workloads of which no pod is left; one that only loses pods keeps its quota."""
-    return tuple(ev.Evicted(workload, decision.reason, at) for workload in decision.workloads)

@@ -74,23 +74,6 @@ def changed(view: QueueObject) -> ev.Event:
             return ev.NamespaceChanged(view.metadata.name, view.metadata.labels)
 
 
-def removed(view: QueueObject) -> ev.Event:
-    name = view.metadata.name
-    match view:
-        case queueing.ResourceFlavor():
-            return ev.FlavorRemoved(FlavorName(name))
-        case queueing.ClusterQueue():
-            return ev.QueueRemoved(QueueName(name))
-        case queueing.Cohort():
-            return ev.CohortRemoved(CohortName(name))
-        case queueing.LocalQueue():
-            return ev.LocalQueueRemoved(LocalQueueKey(f"{view.metadata.namespace}/{name}"))
-        case queueing.AdmissionCheck():
-            return ev.CheckRemoved(CheckName(name))
-        case batch.Namespace():
-            return ev.NamespaceRemoved(name)
-
-
 def flavor_of(view: queueing.ResourceFlavor) -> Flavor:
     return Flavor(
         name=FlavorName(view.metadata.name),

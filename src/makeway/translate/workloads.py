@@ -9,7 +9,6 @@ from math import ceil
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.meta import find_condition, is_true
-from makeway.engine import events as ev
 from makeway.engine.matching import Constraints, Term, Toleration
 from makeway.engine.model import (
     Assignment,
@@ -43,10 +42,6 @@ PODS_GONE = "pods of its group are gone and have to be created again"  # a defec
 
 def key_of(view: queueing.Workload) -> WorkloadKey:
     return WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
-
-
-def seen(view: queueing.Workload, resources: ResourcesConfiguration) -> ev.WorkloadSeen:
-    return ev.WorkloadSeen(workload_of(view, resources), status_of(view))
 
 
 def workload_of(

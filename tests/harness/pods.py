@@ -1,4 +1,4 @@
-"""Pods that wait in a queue without a Job, and all who have to do with them, on a desk."""
+"""Pods that wait in a queue without a Job, and all who have to do with them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from makeway.api.labels import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL, MANAGED,
 from makeway.client.client import Document
 from makeway.client.resources import FLAVORS, PODS
 from makeway.controller.pods import Pods
-from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
-from tests.controller.lab import flavor
-from tests.controller.queued_desk import QueuedDesk
+from tests.harness.jobs import OneWorkload, flavor
 
 
-class PodLab(QueuedDesk):
-    """A desk with hands for whoever creates pods and for whoever runs them."""
+class PodPlane(OneWorkload):
+    """Has hands for whoever creates pods and for whoever runs them."""
 
     def __init__(self) -> None:
-        picture = Picture()
-        super().__init__(picture, Pods(picture))
-        self.put(FLAVORS, flavor("spot", {"pool": "spot"}, tolerates="spot"))
+        super().__init__(lambda picture: [Pods(picture)])
+        self.create(FLAVORS, flavor("spot", {"pool": "spot"}, tolerates="spot"))
 
     # Users
 
-    def create(self, name: str, **fields: Any) -> None:
-        self.put(PODS, pod(name, **fields))
+    def submit(self, name: str, **fields: Any) -> None:
+        self.create(PODS, pod(name, **fields))
+        self.settle()
+
+    def submit_elsewhere(self, document: Document) -> None:
+        """To a server that does not hold queued pods back."""
+        metadata = document["metadata"]
+        plain = {"name": metadata["name"], "namespace": metadata["namespace"]}
+        stored = self.create(PODS, {**document, "metadata": plain})
+        self.put(PODS, {**stored, "metadata": {**stored["metadata"], **metadata}})
         self.settle()
 
     def create_group(self, *names: str, **fields: Any) -> None:
         for name in names:
-            self.put(PODS, member(name, len(names), **fields))
+            self.create(PODS, member(name, len(names), **fields))
             self.now += 1
         self.settle()
 
@@ -45,7 +50,7 @@ class PodLab(QueuedDesk):
         return self.get(PODS, Key("lab", name))
 
     def has_pod(self, name: str) -> bool:
-        return self.picture.has(PODS, Key("lab", name))
+        return self.find(PODS, Key("lab", name)) is not None
 
     def is_gated(self, name: str) -> bool:
         return bool(self.pod(name)["spec"].get("schedulingGates"))
@@ -53,14 +58,18 @@ class PodLab(QueuedDesk):
     def is_leaving(self, name: str) -> bool:
         return "deletionTimestamp" in self.pod(name)["metadata"]
 
-    def run(self, *names: str) -> None:
+    def start(self, *names: str) -> None:
         for name in names:
-            self.edit(PODS, Key("lab", name), {"spec": {"nodeName": "box"}})
+            self.bind(name, "box")
             ready = [{"type": "Ready", "status": "True"}]
             self.report(name, phase="Running", conditions=ready)
 
     def end(self, name: str, phase: str) -> None:
+        """One that was told to go is gone then, unless a finalizer holds it."""
         self.report(name, phase=phase)
+        if self.has_pod(name) and self.is_leaving(name):
+            self.delete(PODS, Key("lab", name), grace_s=0)
+            self.settle()
 
     def report(self, name: str, **status: Any) -> None:
         self.edit(PODS, Key("lab", name), {"status": status}, "status")
@@ -86,6 +95,7 @@ def pod(
     }
     gates = [{"name": ADMISSION_GATE}]
     whole = {"containers": [container], "schedulingGates": gates, **spec}
+    whole = {name: value for name, value in whole.items() if value is not None}
     return {"metadata": metadata, "spec": whole, "status": {"phase": "Pending"}}
 
 
@@ -105,19 +115,19 @@ def member(
     )
 
 
-def running(name: str = "solo") -> PodLab:
-    lab = PodLab()
-    lab.create(name)
-    lab.admit()
-    lab.run(name)
-    lab.said.clear()
-    return lab
+def running(name: str = "solo") -> PodPlane:
+    plane = PodPlane()
+    plane.submit(name)
+    plane.admit()
+    plane.start(name)
+    plane.said.clear()
+    return plane
 
 
-def running_group(*names: str, **fields: Any) -> PodLab:
-    lab = PodLab()
-    lab.create_group(*names, **fields)
-    lab.admit()
-    lab.run(*names)
-    lab.said.clear()
-    return lab
+def running_group(*names: str, **fields: Any) -> PodPlane:
+    plane = PodPlane()
+    plane.create_group(*names, **fields)
+    plane.admit()
+    plane.start(*names)
+    plane.said.clear()
+    return plane

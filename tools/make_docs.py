@@ -14,6 +14,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from tests.conformance.differences import DeliberateDifference, read_differences
+
 from makeway.api.batch import PodTemplateSpec
 from makeway.api.codec import json_name
 from makeway.api.gates import GATES
@@ -32,7 +34,6 @@ from makeway.controller.metric_families import FAMILIES
 from makeway.controller.series import Family
 from makeway.engine.lifecycle import STEPS, Step
 from makeway.engine.model import HOLDING, Phase
-from tests.conformance.differences import DeliberateDifference, read_differences
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 100
@@ -412,7 +413,7 @@ PAGES: dict[Path, Callable[[], str]] = {
 
 def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--write"]):
-        print("usage: python -m tests.generated_docs [--write]", file=sys.stderr)
+        print("usage: python -m tools.make_docs [--write]", file=sys.stderr)
         return 2
     stale = 0
     for path, make in PAGES.items():

@@ -1,0 +1,37 @@
+"""The files that take longest go first: beside them, on other cores, all the rest gets done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.plane import close_all
+
+LONG = (
+    "sim/test_real_traces.py",
+    "embedded/test_crashes.py",
+    "embedded/test_samples.py",
+    "embedded/test_pods.py",
+    "embedded/test_machine.py",
+    "engine/test_properties.py",
+    "api/test_garbage.py",
+    "placement/test_properties.py",
+    "controller/test_pods_faults.py",
+    "cli/test_demo.py",
+    "server/test_crash.py",
+    "server/test_kubectl.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+
+
+@pytest.fixture(autouse=True)
+def close_planes() -> Iterator[None]:
+    yield
+    close_all()

@@ -1,0 +1,120 @@
+"""Workloads in two queues, and the part that decides about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from makeway.api.configuration import Configuration
+from makeway.client.client import Document
+from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOAD_CLASSES, WORKLOADS
+from makeway.controller.admission import Admission
+from makeway.controller.metrics import Metrics
+from makeway.engine.engine import Engine
+from makeway.plane.parts import Part
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
+from tests.harness.plane import Plane
+
+
+class QueuePlane(Plane):
+    """Two queues of 4 cpu each, a and b, in a cohort; both take back what they lent.
+
+    Admission decides about their Workloads, and metrics are counted of what it does; `others` are
+    made for the same picture and engine.
+    """
+
+    admission: Admission
+    metrics: Metrics
+
+    def __init__(self, *others: Callable[[Picture, Engine], Part], **spec: Any) -> None:
+        self._others = others
+        super().__init__(self._admission_and_others)
+        self.create(FLAVORS, {"metadata": {"name": "any"}, "spec": {}})
+        for name in "ab":
+            self.create(QUEUES, queue(name, **spec))
+            self.create(LOCAL_QUEUES, local_queue(name))
+
+    def _admission_and_others(self, picture: Picture) -> list[Part]:
+        self.admission = Admission(picture, Configuration())
+        engine = self.admission.engine
+        self.metrics = Metrics(engine, picture, lambda: self.now)
+        self.admission.observer = self.metrics
+        return [self.admission, *(make(picture, engine) for make in self._others)]
+
+    def submit(
+        self, name: str, cpu: int, *, queue: str = "a", owned: bool = False, **spec: Any
+    ) -> None:
+        self.create(WORKLOADS, workload(name, cpu, queue, owned, **spec))
+
+    def status(self, name: str) -> Document:
+        return dict(self.get(WORKLOADS, Key("lab", name)).get("status") or {})
+
+    def condition_of(self, name: str, type: str) -> tuple[str, str]:
+        found = self.condition(WORKLOADS, Key("lab", name), type)
+        return found.get("status", ""), found.get("reason", "")
+
+    def message(self, name: str, type: str) -> str:
+        found = [c for c in self.status(name)["conditions"] if c["type"] == type]
+        return str(found[0]["message"])
+
+    def admitted(self) -> set[str]:
+        names = {workload["metadata"]["name"] for workload in self.all(WORKLOADS)}
+        return {name for name in names if self.condition_of(name, "Admitted")[0] == "True"}
+
+    def tell(self, name: str, **status: Any) -> None:
+        """Somebody else writes a part of the status."""
+        self.edit(WORKLOADS, Key("lab", name), {"status": status}, "status")
+
+    def add_condition(self, name: str, type: str, status: str, reason: str) -> None:
+        old = [c for c in self.status(name).get("conditions") or () if c["type"] != type]
+        new = {"type": type, "status": status, "reason": reason, "message": ""}
+        new["lastTransitionTime"] = "1970-01-01T00:20:00Z"
+        self.tell(name, conditions=[*old, new])
+
+    def change_class(self, name: str, value: int) -> None:
+        """The value of a class never changes: somebody makes another of the same name."""
+        self.delete(WORKLOAD_CLASSES, Key("", name))
+        self.create(WORKLOAD_CLASSES, {"metadata": {"name": name}, "value": value})
+
+    def let_go(self, name: str) -> None:
+        """Whoever runs an evicted workload says that its pods are gone."""
+        kept = [c for c in self.status(name)["conditions"] if c["type"] == "Evicted"]
+        self.tell(name, admission=None, conditions=kept)
+
+
+def queue(name: str, **spec: Any) -> Document:
+    quota = {"name": "cpu", "nominalQuota": "4"}
+    flavors = [{"name": "any", "resources": [quota]}]
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "cohortName": "lab",
+            "namespaceSelector": {},
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+            **spec,
+        },
+    }
+
+
+def local_queue(name: str) -> Document:
+    return {"metadata": {"name": name, "namespace": "lab"}, "spec": {"clusterQueue": name}}
+
+
+def workload(name: str, cpu: int, queue: str, owned: bool, **spec: Any) -> Document:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
+    # Of a kind that the server doesn't know, so it doesn't look whether the owner is there.
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": name, "uid": f"job-{name}"}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "lab",
+            "ownerReferences": [{**owner, "controller": True}] if owned else [],
+        },
+        "spec": {
+            "queueName": queue,
+            "podSets": [{"name": "main", "template": {"spec": {"containers": [container]}}}],
+            **spec,
+        },
+    }

@@ -1,0 +1,31 @@
+"""What a test needs of the machine: without it the test is skipped, in CI it fails."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip the test; in CI fail it, as there it has to run."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def program(*names: str) -> str:
+    """Return the path of the first of these programs that is installed."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    return found or missing(f"{names[0]} is not installed")
+
+
+def shared_path(name: str) -> Path:
+    """Return the path of a file that lies beside the checkout and is not to be copied into it."""
+    path = SHARED / name
+    if os.environ.get("MAKEWAY_WITHOUT_SHARED"):  # of a public host, which has none of them
+        pytest.skip("files beside the checkout are not to be looked for")
+    return path if path.exists() else missing(f"{path} is not there: it lies beside the checkout")
