@@ -81,7 +81,9 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         logs = FileLogs(folder / "logs", time.time)
         app = App(store, token=identity.token, clock=time.time, logs=logs)
         tls = None if settings.is_insecure else identity.tls()
-        listener = Listener(app.handle, app.is_known, host=HOST, port=settings.port, tls=tls)
+        listener = Listener(
+            app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
+        )
         try:
             await app.start()
             bound = await listener.start()

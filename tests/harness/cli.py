@@ -54,7 +54,9 @@ class CliServer:
         self.client: Client = client_in_process(self._app)
 
     async def _listen(self) -> None:
-        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
+        self._listener = Listener(
+            self._app.handle, self._app.is_authenticated, host=HOST, port=0, tls=None
+        )
         port = await self._listener.start()
         identity = identity_in(self.folder / "pki")
         (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))

@@ -79,7 +79,7 @@ class Reflector:
                 yield change
 
     async def pieces(self) -> AsyncIterator[Listed | Synced | Changed]:
-        """The same for whoever need not have everything at once: many objects take much memory."""
+        """The same page by page: many objects at once take much memory."""
         while True:
             try:
                 async for page in self._client.pages(
