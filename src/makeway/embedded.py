@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import FLAVORS, NODES, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
-from makeway.client.resources import FLAVORS, NODES, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses

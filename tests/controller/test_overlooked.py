@@ -1,6 +1,6 @@
 """Who waits in line is told why, though the engine looks at heads alone."""
 
-from makeway.client.resources import LOCAL_QUEUES
+from makeway.api.kinds import LOCAL_QUEUES
 from makeway.controller.telling import (
     EXPLAINED_AFTER_S,
     TOLD_AFTER_S,

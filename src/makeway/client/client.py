@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from makeway.api.kinds import Resource as Resource
+from makeway.api.kinds import Resource
 from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.backoff import backoff_s
-from makeway.client.client import ApiError, Client, Gone, Resource, Sleep, Unavailable
+from makeway.client.client import ApiError, Client, Gone, Sleep, Unavailable
 from makeway.client.transport import Unreachable
 from makeway.logs import Fields
 

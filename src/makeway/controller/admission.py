@@ -12,12 +12,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from makeway.api import queueing
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
 from makeway.api.configuration import Configuration
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.api.meta import find_condition
-from makeway.client.client import Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     COHORTS,
     FLAVORS,
@@ -27,7 +24,11 @@ from makeway.client.resources import (
     QUEUES,
     WORKLOAD_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.meta import find_condition
+from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.hearing import Hold, Known, facts_of, hold_of, meaning_of, sign_of
@@ -176,7 +177,7 @@ class Admission:
         else:
             # By far the most changes are of the status alone; the rest need not be read again.
             only_status: Document = {"spec": {}, "status": document.get("status")}
-            view = decode_own(queueing.Workload, only_status).object
+            view = decode_unconverted(queueing.Workload, only_status).object
         if view is None:
             log.error(Fields(kind="Workload", name=at, problem="unreadable"))
             return

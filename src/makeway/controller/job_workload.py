@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from makeway.api.batch import Job, Pod, owner_reference, pod_requests
 from makeway.api.codec import encode
+from makeway.api.kinds import WORKLOADS
 from makeway.api.labels import (
     HOLD,
     IN_USE,
@@ -24,7 +25,6 @@ from makeway.api.labels import (
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.job_priorities import Missing, Priority
 from makeway.translate import constraints_of, messages
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
+from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Conflict, Document, NotFound
-from makeway.client.resources import WORKLOADS
 from makeway.controller.conditions import conditions_of
 from makeway.controller.hearing import Hold, Sign, hold_of
 from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, status_patch, waiting

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from makeway.api.kinds import PODS
-from makeway.client import Client, NotFound, Resource
+from makeway.api.kinds import PODS, Resource
+from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.deploy.policies import (
     API_VERSION,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_never
 
-from makeway.client.client import Client, Document, Resource
-from makeway.client.resources import PODS
+from makeway.api.kinds import PODS, Resource
+from makeway.client.client import Client, Document
 
 
 class Key(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from makeway.api.batch import ContainerStatus, Job, Pod, PodStatus, owner_reference
@@ -129,9 +129,7 @@ class JobPod:
 
 
 def job_pod_of(pod: Pod) -> JobPod:
-    """Without the document of its status: that would cost memory."""
-    status = replace(pod.status, document=None)
-    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=status)
+    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=pod.status)
 
 
 @dataclass(frozen=True, slots=True)

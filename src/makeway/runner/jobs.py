@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from makeway.api.batch import Job
+from makeway.api.kinds import JOBS, PODS, Resource
 from makeway.api.meta import controller_of
-from makeway.client.client import ApiError, Conflict, Document, Resource
-from makeway.client.resources import JOBS, PODS
+from makeway.client.client import ApiError, Conflict, Document
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import (
