@@ -23,3 +23,16 @@ class Command:
     examples: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]  # returns the exit code
+
+
+def add_log_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """Those of the commands that run for long."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default=default,
+        help=f"what to log on standard error (default: {default})",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
+    )

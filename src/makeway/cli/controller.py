@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, Trouble, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration
 from makeway.client.kubeconfig import (
     Access,
@@ -66,15 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"where to answer /healthz, /readyz, /metrics and /explain; plain HTTP, "
         f"without a password (default: {ADDRESS})",
     )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="what to log on standard error (default: info)",
-    )
-    parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
-    )
+    add_log_options(parser, default="info")
 
 
 def run(arguments: argparse.Namespace) -> int:

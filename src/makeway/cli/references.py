@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.meta import controller_of
 from makeway.cli.command import Refusal
 from makeway.cli.connect import is_name
 from makeway.cli.reading import (
@@ -122,11 +123,11 @@ def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[Ta
         members.setdefault((namespace_of(pod), group_of(pod) or uid_of(pod)), []).append(pod)
     found: list[Target] = []
     for workload in workloads:
-        owner = _controller_of(workload)
-        key = text_at(owner, "uid")
+        owner = controller_of(workload)
+        key = "" if owner is None else owner.uid
         if annotation(workload, IS_GROUP) == "true":
             key = name_of(workload)
-        elif owner and text_at(owner, "kind") != "Pod":
+        elif owner is not None and owner.kind != "Pod":
             continue
         own = members.pop((namespace_of(workload), key), [])
         found.append(Target(None, workload, tuple(own)))
@@ -145,9 +146,9 @@ async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Targe
         pod = await client.get(PODS, name, namespace)
     except NotFound:
         raise _missing(word, namespace) from None
-    owner = _controller_of(pod)
-    if text_at(owner, "kind") == "Job":
-        return Target(await _by_name(client, namespace, text_at(owner, "name"), word), None)
+    owner = controller_of(pod)
+    if owner is not None and owner.kind == "Job":
+        return Target(await _by_name(client, namespace, owner.name, word), None)
     if not label(pod, MANAGED) and not label(pod, QUEUE_NAME):
         raise Refusal(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
     if group_of(pod):
@@ -170,11 +171,6 @@ async def _by_group(client: Client, namespace: str, group: str, word: str) -> Ta
         if unit.group == group:
             return unit
     raise _missing(word, namespace)
-
-
-def _controller_of(document: Document) -> Document:
-    owners = items_at(document, "metadata", "ownerReferences")
-    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 # --- words ---

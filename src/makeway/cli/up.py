@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.errors import in_words
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, Trouble, add_log_options
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same
@@ -61,15 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plain http instead of TLS; kubectl sends no token then, so only Python clients work",
     )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="warning",
-        help="what to log on standard error (default: warning)",
-    )
-    parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
-    )
+    add_log_options(parser, default="warning")
 
 
 def run(arguments: argparse.Namespace) -> int:
