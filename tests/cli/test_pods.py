@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from makeway.client.resources import PODS, WORKLOADS
+from makeway.api.kinds import PODS, WORKLOADS
 from tests.cli.test_jobs import SHORT, rows
 from tests.harness.cli import CliServer, said
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from makeway.api.kinds import WORKLOADS
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.metrics import Metrics
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from makeway.client.client import Conflict, Document, Resource, Unavailable
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
+from makeway.client.client import Conflict, Document, Unavailable
 from makeway.plane.writes import Key, key_of
 from makeway.store import Event
 from tests.harness.jobs import TRAIN, JobPlane, suspended

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.kinds import JOBS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import MANAGED, QUEUE_NAME
 from makeway.client.client import Document
-from makeway.client.resources import JOBS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.jobs import Jobs
 from makeway.controller.pods import Pods
 from tests.harness import jobs, pods

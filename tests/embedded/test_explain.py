@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.client import Client
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     FLAVORS,
     JOBS,
@@ -20,6 +19,7 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
+from makeway.client import Client
 from tests.harness.process import API, Up, flavor, job, local_queue, queue, running, wait_until
 
 NODE = """\

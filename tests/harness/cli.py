@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
-from makeway.client import Client, Resource
-from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
+from makeway.client import Client
 from makeway.embedded import client_in_process
 from makeway.server.app import App
 from makeway.server.identity import identity_in
@@ -54,7 +54,9 @@ class CliServer:
         self.client: Client = client_in_process(self._app)
 
     async def _listen(self) -> None:
-        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
+        self._listener = Listener(
+            self._app.handle, self._app.is_authenticated, host=HOST, port=0, tls=None
+        )
         port = await self._listener.start()
         identity = identity_in(self.folder / "pki")
         (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))

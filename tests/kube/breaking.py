@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.api.times import format_time
 from makeway.client import ApiError, Client, Unavailable
-from makeway.client.resources import PODS, WORKLOADS
 from tests.kube.cluster import Cluster, true_conditions
 from tests.kube.etcd_history import EtcdHistory
 from tests.kube.plane import Plane, Program

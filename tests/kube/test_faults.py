@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from makeway.client.resources import WORKLOADS
+from makeway.api.kinds import WORKLOADS
 from tests.kube.breaking import BreakablePlane, Flow, Replica, flow, replica
 from tests.kube.cluster import Cluster, true_conditions
 from tests.kube.plane import require_assets

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from makeway.client import Client, Conflict, Gone, Resource, Unavailable
+from makeway.api.kinds import Resource
+from makeway.client import Client, Conflict, Gone, Unavailable
 from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.transport import Unreachable
 from tests.harness.process import Up, running

@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 from random import Random
 
+from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Client, Unavailable
-from makeway.client.resources import WORKLOADS
 from tests.simulation.checkers import has
 from tests.simulation.observer import WORKLOADS as WORKLOAD_KIND
 from tests.simulation.observer import Document, Truth

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from makeway.api.kinds import JOBS, PODS
 from makeway.client.client import ApiError, NotFound, Unavailable
-from makeway.client.resources import JOBS, PODS
 from tests.server.harness import job, pod
 from tests.simulation.clock import WallClock, run
 from tests.simulation.faults import NO_FAULTS, FaultRates, Faults

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from makeway.client.client import Resource
-from makeway.client.resources import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, Resource
 from tests.simulation.demand import jobs, others
 from tests.simulation.supply import GHOST, QUOTA_MIN, flavor, group, supply
 from tests.simulation.worlds import (

@@ -20,8 +20,7 @@ from makeway.api.configuration import (
     RequeuingStrategy,
     WaitForPodsReady,
 )
-from makeway.client.client import Resource
-from makeway.client.resources import NODES
+from makeway.api.kinds import NODES, Resource
 
 Document = dict[str, Any]
 

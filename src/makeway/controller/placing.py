@@ -16,9 +16,7 @@ from typing import NamedTuple, assert_never
 from makeway.api import batch, queueing
 from makeway.api import gangs as written
 from makeway.api.gangs import GangWorkload, PodGroup
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.client.client import ApiError, Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     GANG_WORKLOADS,
     GANGS,
@@ -28,7 +26,10 @@ from makeway.client.resources import (
     PRIORITY_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.client.client import ApiError, Document
 from makeway.controller.budgets import selector_of
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.errands import (
@@ -308,17 +309,17 @@ class Placing:
         for key in self._pods.keys(True):
             self._read_pod(self._picture.find(PODS, key))
 
-    def _carry_out(self, decision: dec.Decision, now: float) -> Iterable[Say]:
+    def _carry_out(self, decision: dec.PlacementDecision, now: float) -> Iterable[Say]:
         match decision:
-            case dec.Bind():
+            case dec.BindPods():
                 for place in decision.placement:
                     key = _key(place.pod)
                     errand = ToBind(uid=self._uid_of(key), node=place.node)
                     self._errands.assign(key, errand, now)
                 return ()
-            case dec.Preempt():
+            case dec.PreemptUnits():
                 return self._preempt(decision, now)
-            case dec.Wait():
+            case dec.WaitForNodes():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
                 self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
@@ -329,7 +330,7 @@ class Placing:
             case _:
                 assert_never(decision)
 
-    def _preempt(self, plan: dec.Preempt, now: float) -> Iterable[Say]:
+    def _preempt(self, plan: dec.PreemptUnits, now: float) -> Iterable[Say]:
         workloads = tuple(_key(workload) for workload in plan.workloads)
         pods = tuple(map(_key, plan.pods))
         for workload in workloads:

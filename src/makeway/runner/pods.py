@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from makeway.api.batch import Node, pod_requests
-from makeway.api.codec import decode_as, decode_own
+from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.kinds import NODES, PODS, Resource
 from makeway.api.programs import PodOfPrograms
-from makeway.client.client import Document, Resource
-from makeway.client.resources import NODES, PODS
+from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
@@ -25,13 +25,13 @@ from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
-    Verdict,
+    PodSummary,
     has_begun,
     is_finished,
     lost_state,
     refused_state,
     status_of,
-    verdict_on,
+    summary_of,
 )
 
 log = logging.getLogger("makeway.runner")
@@ -130,7 +130,7 @@ class PodRunner(Reconciler):
         state = self._host.states().get(found.uid)
         if state is None and (document.get("spec") or {}).get("nodeName") not in self._nodes:
             return NOTHING
-        decoded = decode_own(PodOfPrograms, document)
+        decoded = decode_unconverted(PodOfPrograms, document)
         if decoded.object is None:
             why = "; ".join(str(error) for error in decoded.errors)
             return self._refuse(document, "InvalidPod", why)
@@ -159,7 +159,7 @@ class PodRunner(Reconciler):
                 self._to_start[key] = None
                 return NOTHING
             return self._start(key, document, pod, now)
-        return self._report(document, pod, state, verdict_on(pod, state), now)
+        return self._report(document, pod, state, summary_of(pod, state), now)
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
@@ -179,7 +179,7 @@ class PodRunner(Reconciler):
             order = order_for(pod, allocatable, devices)
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
-            plan = self._report(document, pod, state, verdict_on(pod, state), now)
+            plan = self._report(document, pod, state, summary_of(pod, state), now)
             return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
         try:
@@ -203,13 +203,13 @@ class PodRunner(Reconciler):
         document: Document,
         pod: PodOfPrograms,
         state: PodState,
-        verdict: Verdict,
+        summary: PodSummary,
         now: float,
     ) -> Plan:
         before = document.get("status") or {}
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
-        status = status_of(pod, state, verdict, before, now)
+        status = status_of(pod, state, summary, before, now)
         if all(before.get(name) == value for name, value in status.items()):
             return NOTHING
         return Plan([status_patch(PODS, document, status)])

@@ -24,7 +24,7 @@ _NOT_FOUND = "The container could not be located when the pod was looked for"
 UNSTARTED = ContainerState(now=Waiting(reason="ContainerCreating"))
 
 
-class Verdict(NamedTuple):
+class PodSummary(NamedTuple):
     """What is said about a pod besides its containers."""
 
     phase: str
@@ -45,24 +45,24 @@ def has_begun(document: Document) -> bool:
     return bool((document.get("status") or {}).get("startTime"))
 
 
-def verdict_on(pod: PodOfPrograms, state: PodState) -> Verdict:
+def summary_of(pod: PodOfPrograms, state: PodState) -> PodSummary:
     main = [state.containers.get(one.name, UNSTARTED) for one in pod.spec.containers]
     if not state.is_over:
         has_begun = any(not isinstance(one.now, Waiting) or one.before for one in main)
-        return Verdict("Running" if has_begun else "Pending")
+        return PodSummary("Running" if has_begun else "Pending")
     if state.reason:
-        return Verdict("Failed", state.reason, state.message)
+        return PodSummary("Failed", state.reason, state.message)
     is_good = all(isinstance(one.now, Ended) and one.now.exit_code == 0 for one in main)
-    return Verdict("Succeeded" if is_good else "Failed")
+    return PodSummary("Succeeded" if is_good else "Failed")
 
 
 def status_of(
-    pod: PodOfPrograms, state: PodState, verdict: Verdict, before: Mapping[str, Any], now: float
+    pod: PodOfPrograms, state: PodState, summary: PodSummary, before: Mapping[str, Any], now: float
 ) -> Document:
     """The fields of the status that are ours, whole; `before` is the status as it stands."""
     init, main = pod.spec.init_containers, pod.spec.containers
     status: Document = {
-        "phase": verdict.phase,
+        "phase": summary.phase,
         "hostIP": ADDRESS,
         "hostIPs": [{"ip": ADDRESS}],
         "containerStatuses": [_container(one, state, is_init=False) for one in main],
@@ -70,8 +70,8 @@ def status_of(
     }
     if init:
         status["initContainerStatuses"] = [_container(one, state, is_init=True) for one in init]
-    if verdict.reason:
-        status |= {"reason": verdict.reason, "message": verdict.message}
+    if summary.reason:
+        status |= {"reason": summary.reason, "message": summary.message}
     if state.began_at is not None:
         status |= {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
         status["startTime"] = before.get("startTime") or _time(state.began_at)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.api.times import parse_time
 from makeway.backoff import backoff_s
+from makeway.plane.writes import EventText
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
@@ -40,31 +41,23 @@ from makeway.runner.job_tally import (
     true_condition,
 )
 
-CREATED_MAX = 500  # pods at once; the others when these are there
+CREATED_MAX = 500  # pods per look; the remaining pods follow when these are there
 BACKOFF_MAX_S = 360.0
 _TERMINAL = {SUCCESS: "Complete", FAILURE: "Failed"}
 
 
-class News(NamedTuple):
-    """What there is to say once the status is written."""
-
-    reason: str
-    message: str
-    type: Literal["Normal", "Warning"] = "Normal"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class JobFacts:
     """A job as far as it is known."""
 
     job: Job
     pods: Sequence[JobPod]
     now: float
-    backoff_s: float = 10.0  # after the first failure; twice that after the next, and so on
+    backoff_s: float = 10.0  # the wait after the first failure; it doubles with each further one
     # Names under which pods may have been created without our having seen them, and their indexes.
     unseen: Mapping[str, int | None] = field(default_factory=dict)
-    is_taken: Callable[[str], bool] = lambda _: False  # whether a pod has this name
-    was_refused: bool = False  # the server would not have the last pod
+    is_taken: Callable[[str], bool] = lambda _: False  # tells whether a pod has this name
+    was_refused: bool = False  # the server refused the last pod
 
     @property
     def tracked(self) -> tuple[JobPod, ...]:
@@ -72,31 +65,31 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class JobActions:
     status: Mapping[str, Any] = field(default_factory=dict)  # a merge patch; empty: it is right
     create: tuple[NewPod, ...] = ()
-    release: tuple[JobPod, ...] = ()  # take the tracking finalizer off; active ones are let go
+    release: tuple[JobPod, ...] = ()  # pods to lose the tracking finalizer
     delete: tuple[JobPod, ...] = ()
     delete_job: bool = False
     next_at: float | None = None
-    news: tuple[News, ...] = ()
+    events: tuple[EventText, ...] = ()  # to be said once the status is written
 
 
-def decide(case: Case) -> Verdict:
-    job = case.job
+def decide(facts: JobFacts) -> JobActions:
+    job = facts.job
     if job.metadata.deletion_timestamp is not None:
-        return Verdict(release=case.tracked)
+        return JobActions(release=facts.tracked)
     finished = finished_condition(job)
     if finished is not None:
-        return _after_the_end(case, finished)
-    counted = tally(job, case.pods)
+        return _after_the_end(facts, finished)
+    counted = tally(job, facts.pods)
     decided = _decided_end(job)
-    ending = decided or _find_end(case, counted)
+    ending = decided or _find_end(facts, counted)
     if ending is not None:
-        return _bring_to_an_end(case, counted, ending, is_decided=decided is not None)
+        return _bring_to_an_end(facts, counted, ending, is_decided=decided is not None)
     if job.spec.suspend:
-        return _hold_back(case, counted)
-    return _carry_on(case, counted)
+        return _hold_back(facts, counted)
+    return _carry_on(facts, counted)
 
 
 # Over
@@ -106,18 +99,18 @@ def finished_condition(job: Job) -> StatusCondition | None:
     return true_condition(job, *_TERMINAL.values())
 
 
-def _after_the_end(case: Case, finished: StatusCondition) -> Verdict:
+def _after_the_end(facts: JobFacts, finished: StatusCondition) -> JobActions:
     """Nothing is counted any more: let every pod go; the job too when its time has come."""
-    untracked = [pod for pod in case.pods if pod.is_active and not pod.is_tracked]
-    ttl_s = case.job.spec.ttl_seconds_after_finished
+    untracked = [pod for pod in facts.pods if pod.is_active and not pod.is_tracked]
+    ttl_s = facts.job.spec.ttl_seconds_after_finished
     if ttl_s is None:
-        return Verdict(release=case.tracked, delete=tuple(untracked))
+        return JobActions(release=facts.tracked, delete=tuple(untracked))
     due_at = (finished.last_transition_time or 0.0) + ttl_s
-    return Verdict(
-        release=case.tracked,
+    return JobActions(
+        release=facts.tracked,
         delete=tuple(untracked),
-        delete_job=due_at <= case.now and not case.tracked,
-        next_at=due_at if due_at > case.now else None,
+        delete_job=due_at <= facts.now and not facts.tracked,
+        next_at=due_at if due_at > facts.now else None,
     )
 
 
@@ -132,16 +125,16 @@ def _decided_end(job: Job) -> Ending | None:
     return Ending(found.type, found.reason, found.message) if found is not None else None
 
 
-def _find_end(case: Case, counted: Tally) -> Ending | None:
-    return _find_failure(case, counted) or _find_success(case.job, counted)
+def _find_end(facts: JobFacts, counted: Tally) -> Ending | None:
+    return _find_failure(facts, counted) or _find_success(facts.job, counted)
 
 
-def _find_failure(case: Case, counted: Tally) -> Ending | None:
-    job, now = case.job, case.now
+def _find_failure(facts: JobFacts, counted: Tally) -> Ending | None:
+    job, now = facts.job, facts.now
     if counted.failing:
         return Ending(FAILURE, "PodFailurePolicy", counted.failing)
     if _is_past_limit(job, counted):
-        message = f"Job has reached the specified backoff limit{_last_failure(case)}"
+        message = f"Job has reached the specified backoff limit{_last_failure(facts)}"
         return Ending(FAILURE, "BackoffLimitExceeded", message)
     due_at = _deadline(job)
     if due_at is not None and due_at <= now:
@@ -156,9 +149,9 @@ def _find_failure(case: Case, counted: Tally) -> Ending | None:
     return None
 
 
-def _last_failure(case: Case) -> str:
+def _last_failure(facts: JobFacts) -> str:
     """What the last pod that failed says of it, where it says more than an exit code."""
-    told = [pod for pod in case.pods if pod.status.phase == "Failed" and pod.status.message]
+    told = [pod for pod in facts.pods if pod.status.phase == "Failed" and pod.status.message]
     if not told:
         return ""
     last = max(told, key=lambda pod: (pod.ended_at, pod.name))
@@ -194,13 +187,15 @@ def _find_success(job: Job, counted: Tally) -> Ending | None:
     return None
 
 
-def _bring_to_an_end(case: Case, counted: Tally, ending: Ending, *, is_decided: bool) -> Verdict:
-    job, now = case.job, case.now
+def _bring_to_an_end(
+    facts: JobFacts, counted: Tally, ending: Ending, *, is_decided: bool
+) -> JobActions:
+    job, now = facts.job, facts.now
     conditions = with_condition(written_conditions(job), ending.type, "True", *ending[1:], now=now)
     start_time = start_time_of(job, now)
     if counted.active or counted.terminating:
         # Deleted with their finalizer on, so that they are counted: as failed.
-        return Verdict(
+        return JobActions(
             status=status_patch(job, counted, conditions, start_time),
             release=counted.releasable,
             delete=counted.active if is_decided else (),
@@ -209,68 +204,68 @@ def _bring_to_an_end(case: Case, counted: Tally, ending: Ending, *, is_decided: 
     conditions = with_condition(conditions, terminal, "True", *ending[1:], now=now)
     completion_time = None
     if ending.type == SUCCESS:
-        completion_time = written(_completed_at(case, start_time))
-        news = News("Completed", "Job completed")
+        completion_time = written(_completed_at(facts, start_time))
+        event = EventText("Completed", "Job completed")
     else:
-        news = News(*ending[1:], "Warning")
+        event = EventText(*ending[1:], "Warning")
     # Nothing will be counted after this, so everything is.
     final = counted.all_counted()
     status = status_patch(job, final, conditions, start_time, completion_time=completion_time)
-    return Verdict(status=status, news=(news,))
+    return JobActions(status=status, events=(event,))
 
 
-def _completed_at(case: Case, start_time: str | None) -> float:
+def _completed_at(facts: JobFacts, start_time: str | None) -> float:
     """When the last pod finished, which may have been while nobody looked."""
-    ends = [pod.finished_at for pod in case.pods if pod.has_succeeded]
+    ends = [pod.finished_at for pod in facts.pods if pod.has_succeeded]
     known = [end for end in ends if end is not None]
     if start_time is None or not known or len(known) < len(ends):
-        return case.now
-    return min(case.now, max(*known, parse_time(start_time)))
+        return facts.now
+    return min(facts.now, max(*known, parse_time(start_time)))
 
 
 # Not over
 
 
-def _hold_back(case: Case, counted: Tally) -> Verdict:
+def _hold_back(facts: JobFacts, counted: Tally) -> JobActions:
     """Let every pod go that runs. It is deleted once its finalizer is off; see job_tally."""
-    job, message = case.job, "Job suspended"
+    job, message = facts.job, "Job suspended"
     conditions, is_new = written_conditions(job), not was_suspended(job)
     if is_new:
         conditions = with_condition(
-            conditions, "Suspended", "True", "JobSuspended", message, now=case.now
+            conditions, "Suspended", "True", "JobSuspended", message, now=facts.now
         )
     kept = tuple(pod for pod in counted.active if pod.is_tracked)
-    return Verdict(
+    return JobActions(
         status=status_patch(job, counted, conditions, None),
         release=(*counted.releasable, *kept),
         delete=_let_go(counted),
-        news=(News("Suspended", message),) if is_new else (),
+        events=(EventText("Suspended", message),) if is_new else (),
     )
 
 
-def _carry_on(case: Case, counted: Tally) -> Verdict:
+def _carry_on(facts: JobFacts, counted: Tally) -> JobActions:
     """First it is said that the job has begun, and pods are created when that is known.
 
     Else one who suspends it meanwhile could believe that nothing of it is on its way, and let it
     begin anew with other nodes; pods that come late would still be bound for the old ones.
     """
-    job, now, message = case.job, case.now, "Job resumed"
+    job, now, message = facts.job, facts.now, "Job resumed"
     conditions, is_resumed = written_conditions(job), was_suspended(job)
     if is_resumed:
         conditions = with_condition(
             conditions, "Suspended", "False", "JobResumed", message, now=now
         )
     surplus = _surplus(job, counted)
-    create, next_at = ((), None) if surplus else _wanted_pods(case, counted)
+    create, next_at = ((), None) if surplus else _wanted_pods(facts, counted)
     due = [at for at in (next_at, _deadline(job)) if at is not None]
-    created = 0 if case.was_refused else len(create)
-    return Verdict(
+    created = 0 if facts.was_refused else len(create)
+    return JobActions(
         status=status_patch(job, counted, conditions, start_time_of(job, now), created=created),
         create=() if is_resumed or job.status.start_time is None else create,
         release=(*counted.releasable, *surplus),
         delete=_let_go(counted),
         next_at=min(due, default=None),
-        news=(News("Resumed", message),) if is_resumed else (),
+        events=(EventText("Resumed", message),) if is_resumed else (),
     )
 
 
@@ -322,21 +317,21 @@ def _worth(pod: JobPod) -> tuple[bool, bool, bool, float, str]:
 # New pods
 
 
-def _wanted_pods(case: Case, counted: Tally) -> tuple[tuple[NewPod, ...], float | None]:
+def _wanted_pods(facts: JobFacts, counted: Tally) -> tuple[tuple[NewPod, ...], float | None]:
     """The pods to create now, and when to look again for those that have to wait."""
-    job = case.job
+    job = facts.job
     room = _wanted_active(job, counted) - len(counted.active)
     if replaces_only_failed(job):
         room -= len(counted.terminating)
-    room = min(room, 1 if case.was_refused else CREATED_MAX)
+    room = min(room, 1 if facts.was_refused else CREATED_MAX)
     if room <= 0:
         return (), None
     if job.spec.backoff_limit_per_index is not None:
-        return _wanted_of_indexes(case, counted, room)
-    create_at = _create_at(case)
-    if create_at > case.now:
+        return _wanted_of_indexes(facts, counted, room)
+    create_at = _create_at(facts)
+    if create_at > facts.now:
         return (), create_at
-    names = _Names(case)
+    names = _Names(facts)
     if is_indexed(job):
         indexes = islice(_pending_indexes(job, counted), room)
         return tuple(NewPod(names.of(index), index) for index in indexes), None
@@ -345,35 +340,35 @@ def _wanted_pods(case: Case, counted: Tally) -> tuple[tuple[NewPod, ...], float 
 
 
 def _wanted_of_indexes(
-    case: Case, counted: Tally, room: int
+    facts: JobFacts, counted: Tally, room: int
 ) -> tuple[tuple[NewPod, ...], float | None]:
     """Each index waits after its own failures only."""
-    latest, names = latest_by_index(case.pods), _Names(case)
+    latest, names = latest_by_index(facts.pods), _Names(facts)
     create: list[NewPod] = []
     waits: list[float] = []
-    for index in _pending_indexes(case.job, counted):
+    for index in _pending_indexes(facts.job, counted):
         if len(create) == room:
             break
-        failures, ignored, create_at = _history(case, latest.get(index))
-        if create_at > case.now:
+        failures, ignored, create_at = _history(facts, latest.get(index))
+        if create_at > facts.now:
             waits.append(create_at)
         else:
             create.append(NewPod(names.of(index), index, failures, ignored))
     return tuple(create), min(waits, default=None)
 
 
-def _history(case: Case, last: JobPod | None) -> tuple[int, int, float]:
+def _history(facts: JobFacts, last: JobPod | None) -> tuple[int, int, float]:
     """Of an index: its failures, those that were ignored, and when it may be tried again."""
     if last is None:
         return 0, 0, 0.0
     failures, ignored = last.failures_before, last.ignored_before
-    if not has_failed(case.job, last) or last.was_let_go:
+    if not has_failed(facts.job, last) or last.was_let_go:
         return failures, ignored, 0.0
-    if judge_failure(case.job, last).action == "Ignore":
+    if judge_failure(facts.job, last).action == "Ignore":
         ignored += 1
     else:
         failures += 1
-    return failures, ignored, last.ended_at + _delay_s(case, failures + ignored)
+    return failures, ignored, last.ended_at + _delay_s(facts, failures + ignored)
 
 
 def _pending_indexes(job: Job, counted: Tally) -> Iterator[int]:
@@ -384,20 +379,20 @@ def _pending_indexes(job: Job, counted: Tally) -> Iterator[int]:
     return (index for index in range(job.spec.completions or 0) if index not in taken)
 
 
-def _create_at(case: Case) -> float:
+def _create_at(facts: JobFacts) -> float:
     """When pods may be created again: the more failures since the last success, the later."""
-    ended = [pod for pod in case.pods if pod.has_succeeded or has_failed(case.job, pod)]
+    ended = [pod for pod in facts.pods if pod.has_succeeded or has_failed(facts.job, pod)]
     success_at = max((pod.ended_at for pod in ended if pod.has_succeeded), default=float("-inf"))
     failures = [
         pod.ended_at
         for pod in ended
         if not pod.has_succeeded and pod.ended_at > success_at and not pod.was_let_go
     ]
-    return max(failures) + _delay_s(case, len(failures)) if failures else 0.0
+    return max(failures) + _delay_s(facts, len(failures)) if failures else 0.0
 
 
-def _delay_s(case: Case, failures: int) -> float:
-    return backoff_s(failures, case.backoff_s, BACKOFF_MAX_S)
+def _delay_s(facts: JobFacts, failures: int) -> float:
+    return backoff_s(failures, facts.backoff_s, BACKOFF_MAX_S)
 
 
 class _Names:
@@ -407,20 +402,20 @@ class _Names:
     gets the same names, and what was created after all collides.
     """
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, facts: JobFacts) -> None:
+        self._facts = facts
         self._unseen: dict[int | None, list[str]] = {}
-        for name, index in case.unseen.items():
+        for name, index in facts.unseen.items():
             self._unseen.setdefault(index, []).append(name)
-        self._given: set[str] = set(case.unseen)
+        self._given: set[str] = set(facts.unseen)
         self._next: dict[int | None, int] = {}
 
     def of(self, index: int | None, first: int = 0) -> str:
         if self._unseen.get(index):
             return self._unseen[index].pop(0)
         for ordinal in count(self._next.get(index, first)):
-            name = pod_name(self._case.job, index, ordinal)
-            if name not in self._given and not self._case.is_taken(name):
+            name = pod_name(self._facts.job, index, ordinal)
+            if name not in self._given and not self._facts.is_taken(name):
                 self._given.add(name)
                 self._next[index] = ordinal + 1
                 return name
