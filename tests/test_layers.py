@@ -28,23 +28,28 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "backoff": room(is_pure=True),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
-    "engine": room("selectors", is_pure=True),
+    "engine": room("backoff", "selectors", is_pure=True),
     "placement": room(
         *("selectors", "engine.model", "engine.matching"), libraries=("numpy",), is_pure=True
     ),
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
-    "server": room("selectors", "api", "store", libraries=("aiohttp", "cryptography", "orjson")),
-    "client": room("api", libraries=("aiohttp", "orjson")),
-    "plane": room("api", "client", libraries=("orjson",)),
-    "controller": room("api", "client", "plane", "engine", "placement", "translate"),
-    "runner": room("api", "client", "plane"),
+    "server": room(
+        *("selectors", "api", "logs", "store"), libraries=("aiohttp", "cryptography", "orjson")
+    ),
+    "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
+    "plane": room("api", "backoff", "client", "logs", libraries=("orjson",)),
+    "controller": room(
+        *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
+    ),
+    "runner": room("api", "backoff", "client", "logs", "plane"),
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
     "embedded": room("api", "store", "server", "client", "plane", "controller", "runner"),
-    "cluster": room("api", "client", "plane", "controller"),
+    "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from makeway import logs
+from makeway.logs import Fields
 
 log = logging.getLogger("makeway.test")
 HEAD = ("ts", "level", "logger")
@@ -46,7 +47,7 @@ def fields(stream: io.StringIO) -> dict[str, object]:
 
 
 def test_a_line_for_people_has_time_level_logger_and_fields(text: io.StringIO) -> None:
-    log.info("workload=%s decision=preempt victims=%d waited_s=%.0f", "lab/a", 2, 41.2)
+    log.info(Fields(workload="lab/a", decision="preempt", victims=2, waited_s=round(41.2)))
 
     time, rest = text.getvalue().split(" ", 1)
     assert time.endswith("Z")
@@ -55,19 +56,19 @@ def test_a_line_for_people_has_time_level_logger_and_fields(text: io.StringIO) -
 
 
 def test_a_value_with_spaces_stays_one_value(text: io.StringIO) -> None:
-    log.error("workload=%s error=%s", "lab/a", 'no "such" thing')
+    log.error(Fields(workload="lab/a", error=ValueError('no "such" thing')))
 
     assert text.getvalue().endswith(' workload=lab/a error="no \\"such\\" thing"\n')
 
 
 def test_a_value_can_neither_end_the_line_nor_move_the_cursor(text: io.StringIO) -> None:
-    log.info("name=%s", "a\nb\x1b[2J\u2028c")
+    log.info(Fields(name="a\nb\x1b[2J\u2028c"))
 
     assert text.getvalue().endswith('name="a\\nb\\u001b[2J\\u2028c"\n')
 
 
 def test_numbers_stay_numbers_for_programs(lines: io.StringIO) -> None:
-    log.info("workload=%s victims=%d waited_s=%.1f is_borrowing=%s", "lab/a", 2, 41.26, True)
+    log.info(Fields(workload="lab/a", victims=2, waited_s=41.3, is_borrowing=True))
 
     assert fields(lines) == {
         "workload": "lab/a",
@@ -90,26 +91,33 @@ def test_a_traceback_stays_in_its_line(format: str) -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError:
-        log.exception("path=%s", "/api")
+        log.exception(Fields(path="/api"))
 
     (line,) = stream.getvalue().splitlines()
     assert "Traceback (most recent call last)" in line
     assert "ValueError: two" in line
 
 
-def test_a_record_of_fields_alone_needs_no_arguments(lines: io.StringIO) -> None:
-    log.warning("problem=unreadable")
+@pytest.mark.parametrize("message", ["problem=unreadable", "100% of it", "a=%s b=%d"])
+def test_a_message_is_not_taken_apart(lines: io.StringIO, message: str) -> None:
+    log.warning(message)
 
-    assert fields(lines) == {"problem": "unreadable"}
+    assert fields(lines) == {"message": message}
+
+
+def test_fields_read_as_text_where_no_line_of_ours_is_written() -> None:
+    assert str(Fields(workload="lab/a", why="no room", victims=2, at=None)) == (
+        'workload=lab/a why="no room" victims=2 at=null'
+    )
 
 
 def test_a_field_does_not_take_the_place_of_the_head(lines: io.StringIO) -> None:
-    log.warning("level=%s", "low")
+    log.warning(Fields(level="low"))
 
     assert json.loads(lines.getvalue())["level"] == "WARNING"
 
 
 def test_what_is_below_the_level_is_left_out(text: io.StringIO) -> None:
-    log.debug("workload=%s decision=wait", "lab/a")
+    log.debug(Fields(workload="lab/a", decision="wait"))
 
     assert text.getvalue() == ""

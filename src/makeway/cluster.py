@@ -29,6 +29,7 @@ from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.series import Family, Type
 from makeway.controller.visibility import Visibility
+from makeway.logs import Fields
 from makeway.plane.election import Election
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
@@ -98,13 +99,15 @@ class Controller:
     async def _lead(self, stop: asyncio.Event) -> None:
         """One term: until told to stop, or until we may no longer."""
         self._term = term = Term(self._client, self._settings, self._absent, self._clock)
-        log.info("term=begins absent=%s", ",".join(sorted(k.plural for k in self._absent)) or "-")
+        log.info(
+            Fields(term="begins", absent=",".join(sorted(k.plural for k in self._absent)) or "-")
+        )
         try:
             keep = stop.wait() if self._election is None else self._election.keep()
             await _until_first(self._work(term, stop), keep)
         finally:
             self._term = None
-        log.info("term=ends")
+        log.info(Fields(term="ends"))
 
     async def _work(self, term: Term, stop: asyncio.Event) -> None:
         await _until_first(term.loop.run(), self._finish(term, stop))
@@ -191,7 +194,7 @@ async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource
         except ApiError as error:
             if resource not in OPTIONAL or error.code not in (403, 404):
                 raise CannotControl(_lack(resource, error)) from None
-            log.info("kind=%s absent=%s", resource.path(), error)
+            log.info(Fields(kind=resource.path(), absent=error))
             absent.add(resource)
     return frozenset(absent)
 

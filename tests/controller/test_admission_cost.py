@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.api.codec import decode_own
-from makeway.api.queueing import Workload
+from makeway.api.codec import decode
 from makeway.client.client import Document
 from makeway.client.resources import LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.controller.admission import ON_THEIR_WAY_MAX
@@ -56,11 +55,11 @@ def test_of_many_writes_only_so_many_are_on_their_way() -> None:
 def test_placing_reads_only_workloads_that_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def counted(kind: type[Workload], document: Document) -> object:
+    def counted(document: Document) -> object:
         read.append(document["metadata"]["name"])
-        return decode_own(kind, document)
+        return decode(document)
 
-    monkeypatch.setattr("makeway.controller.placing.decode_own", counted)
+    monkeypatch.setattr("makeway.plane.picture.decode", counted)
     plane = PlacingPlane()
     for name, types in (("waits", ()), ("runs", ("Admitted",)), ("ran", ("Admitted", "Finished"))):
         conditions = [{"type": type, "status": "True"} for type in types]

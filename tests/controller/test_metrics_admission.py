@@ -19,7 +19,7 @@ from makeway.controller.metrics import Metrics
 from makeway.engine.engine import Engine
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 from tests.controller.metrics_lab import Scrape
 from tests.harness.queues import QueuePlane
@@ -106,7 +106,7 @@ class Careless:
     def __init__(self) -> None:
         self.has_written = False
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+    def changed(self, change: Change) -> None:
         """It does not care."""
 
     def act(self, now: float) -> Plan:

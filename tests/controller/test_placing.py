@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from makeway.client.client import ApiError, Document, Resource, Unavailable
+from makeway.client.client import ApiError, Resource, Unavailable
 from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.controller.placing import Placing
+from makeway.plane.picture import Object
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch
 from tests.harness.placing import PlacingPlane
 
@@ -458,13 +459,13 @@ def test_members_of_a_gang_may_keep_apart() -> None:
 def reads_of(plane: PlacingPlane, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the objects that are looked up from now on."""
     reads: list[str] = []
-    get = plane.picture.get
+    find = plane.picture.find
 
-    def counted(resource: Resource, key: Key) -> Document | None:
+    def counted(resource: Resource, key: Key) -> Object | None:
         reads.append(key.name)
-        return get(resource, key)
+        return find(resource, key)
 
-    monkeypatch.setattr(plane.picture, "get", counted)
+    monkeypatch.setattr(plane.picture, "find", counted)
     return reads
 
 

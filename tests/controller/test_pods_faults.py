@@ -54,7 +54,10 @@ class RandomHands:
         self.plane.settle(self.plane.now + 60)
 
     def members(self) -> list[Member]:
-        return [member_of(key_of(found), found) for found in self.plane.all(PODS)]
+        picture = self.plane.picture
+        found = [picture.find(PODS, key) for key in picture.keys(PODS)]
+        entries = [member_of(pod) for pod in found if pod is not None]
+        return [entry[1] for entry in entries if entry is not None]
 
     def check(self) -> None:
         """Who runs has quota, and no quota is given back while somebody runs."""

@@ -155,12 +155,12 @@ class Plane:
 
     def _show(self, resource: Resource, key: Key, document: Document | None, revision: int) -> None:
         if document is None:
-            is_new = self.picture.lose(resource, key, revision)
+            change = self.picture.lose(resource, key, revision)
         else:
-            is_new = self.picture.take(resource, document)
+            change = self.picture.take(resource, document)
         for part in self.parts:
-            if is_new and resource in part.resources:
-                part.changed(resource, key, document)
+            if change is not None and resource in part.resources:
+                part.changed(change)
 
     def ask(self) -> list[tuple[Part, ObjectWrite]]:
         """What the parts want written now."""

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from makeway.client.client import Document, Resource
+from makeway.client.client import Resource
 from makeway.client.resources import JOBS, NAMESPACES, POD_GROUPS
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
-from makeway.plane.picture import Picture
-from makeway.plane.writes import Create, Key, ObjectWrite, Say
+from makeway.plane.picture import Change, Picture
+from makeway.plane.writes import Create, ObjectWrite, Say
 from tests.server.harness import Server, job, play, settled
 
 UNKNOWN = Resource("nobody.example/v1", "things", "Thing", True)
@@ -24,7 +24,7 @@ class Wisher:
         self.is_waiting = False
         self.asked = 0
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+    def changed(self, change: Change) -> None:
         pass
 
     def act(self, now: float) -> Plan:

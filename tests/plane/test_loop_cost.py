@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from makeway.client.client import PAGE, Document, Resource
+from makeway.client.client import PAGE, Resource
 from makeway.client.reflector import Listed, Reflector
 from makeway.client.resources import EVENTS, NAMESPACES
 from makeway.plane.loop import SAID_AT_ONCE_MAX, TAKEN_MAX, Loop
 from makeway.plane.parts import Outcome, Plan
-from makeway.plane.picture import Picture
-from makeway.plane.writes import Key, ObjectWrite, Say
+from makeway.plane.picture import Change, Picture
+from makeway.plane.writes import ObjectWrite, Say
 from makeway.store import Batch
 from tests.server.harness import Server, play, settled
 
@@ -34,10 +34,10 @@ class Listener:
             self.turn += 1
             await asyncio.sleep(0)
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+    def changed(self, change: Change) -> None:
         self.heard[self.turn] += 1
-        if document is None:
-            self.gone.append(key.name)
+        if change.new is None:
+            self.gone.append(change.key.name)
 
     def act(self, now: float) -> Plan:
         sayings, self._sayings = self._sayings, ()

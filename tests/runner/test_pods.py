@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from makeway.client import NotFound
+from makeway.client import NotFound, Resource
 from makeway.client.resources import EVENTS, NODES, PODS
 from makeway.plane.loop import Loop
 from makeway.plane.picture import Picture
-from makeway.plane.writes import Key
 from makeway.runner.host import PodState, RunOrder
 from makeway.runner.local import LocalHost
 from makeway.runner.machine import nodes_from
@@ -416,6 +415,12 @@ class Counting:
         raise AssertionError(uid)
 
 
+def tell(runner: PodRunner, picture: Picture, resource: Resource, document: Document) -> None:
+    change = picture.take(resource, document)
+    assert change is not None
+    runner.changed(change)
+
+
 def test_many_pods_at_once_are_started_a_few_at_a_time() -> None:
     picture, host = Picture(), Counting()
     runner = PodRunner(picture, host, nodes_from([NODE], 0.0))
@@ -429,8 +434,7 @@ def test_many_pods_at_once_are_started_a_few_at_a_time() -> None:
             "metadata": metadata,
             "spec": {"nodeName": "here", "containers": containers},
         }
-        picture.take(PODS, document)
-        runner.changed(PODS, Key("n", name), document)
+        tell(runner, picture, PODS, document)
 
     counts = []
     while runner.act(now=0.0).next_at is not None:
@@ -443,15 +447,14 @@ def test_a_node_that_can_not_be_read_counts_as_it_was() -> None:
     picture, host = Picture(), Counting()
     runner = PodRunner(picture, host, nodes_from([NODE], 0.0))
     odd = {"metadata": {"name": "here"}, "status": {"allocatable": {"cpu": "lots"}}}
-    runner.changed(NODES, Key("", "here"), {"apiVersion": "v1", "kind": "Node", **odd})
+    tell(runner, picture, NODES, {"apiVersion": "v1", "kind": "Node", **odd})
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p", "namespace": "n", "uid": "p", "resourceVersion": "1"},
         "spec": {"nodeName": "here", "containers": [{"name": "main", "command": ["true"]}]},
     }
-    picture.take(PODS, document)
-    runner.changed(PODS, Key("n", "p"), document)
+    tell(runner, picture, PODS, document)
 
     runner.act(now=0.0)
 

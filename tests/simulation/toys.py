@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from makeway.api.meta import controller_of
 from makeway.api.quantity import amount
 from makeway.api.times import format_time
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Bind, Create, Key, Patch, key_of
 from tests.simulation.checkers import INDEX, QUEUE_NAME, has, holds_quota, is_over, pod_requests
 
@@ -36,8 +37,8 @@ class ToyQueue(Reconciler):
         # Job -> queue and cpu, until the picture says so itself: a write that failed may yet count.
         self._assumed: dict[Key, tuple[str, int]] = {}
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        others = self._picture.keys(JOBS) if self._wakes_others else ()
+    def changed(self, change: Change) -> None:
+        key, others = change.key, self._picture.keys(JOBS) if self._wakes_others else ()
         for job in (Key(key.namespace, key.name.removeprefix("job-of-")), *others):
             self.mark(job)
 
@@ -115,18 +116,21 @@ class ToyJobs(Reconciler):
     def __init__(self, picture: Picture, *, has_fixed_names: bool = True) -> None:
         super().__init__()
         self._picture, self._has_fixed_names = picture, has_fixed_names
+        self._pods = picture.index(PODS, _by_controller)
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == JOBS:
+    def changed(self, change: Change) -> None:
+        key, pod = change.key, change.new
+        if change.resource == JOBS:
             self.mark(key)
-        elif document is not None:
-            self.mark(Key(key.namespace, document["metadata"]["labels"]["job"]))
+        elif pod is not None:
+            self.mark(Key(key.namespace, pod.document["metadata"]["labels"]["job"]))
 
     def reconcile(self, key: Key, now: float) -> Plan:
         job = self._picture.get(JOBS, key)
         if job is None or job["spec"].get("suspend") or any(has(job, end) for end in ENDS):
             return NOTHING
-        pods = self._picture.owned_by(job["metadata"]["uid"], PODS)
+        found = [self._picture.get(PODS, pod) for pod in self._pods.keys(job["metadata"]["uid"])]
+        pods = [pod for pod in found if pod is not None]
         phases = Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods)
         active = {_share(pod) for pod in pods if not is_over(pod)}
         if phases["Failed"] > job["spec"].get("backoffLimit", 6):
@@ -158,6 +162,11 @@ class ToyJobs(Reconciler):
         }
 
 
+def _by_controller(pod: Object) -> tuple[str, None] | None:
+    owner = controller_of(pod.document)
+    return None if owner is None else (owner.uid, None)
+
+
 class ToyBinder(Reconciler):
     """Gives every pod the first node with room for it."""
 
@@ -168,10 +177,11 @@ class ToyBinder(Reconciler):
         self._picture, self._counts_assumed = picture, counts_assumed
         self._assumed: dict[str, str] = {}  # pod uid -> node, until the picture says so itself
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+    def changed(self, change: Change) -> None:
         for pod in self._picture.keys(PODS):
             self.mark(pod)
-        if document is not None and resource == PODS and document["spec"].get("nodeName"):
+        document = None if change.new is None else change.new.document
+        if document is not None and change.resource == PODS and document["spec"].get("nodeName"):
             self._assumed.pop(document["metadata"]["uid"], None)
 
     def reconcile(self, key: Key, now: float) -> Plan:

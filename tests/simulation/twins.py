@@ -10,7 +10,6 @@ from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
 from makeway.plane.picture import Picture
-from makeway.plane.writes import key_of
 from tests.simulation.witness import Truth
 
 
@@ -42,8 +41,9 @@ def _reborn(truth: Truth, configuration: Configuration) -> Admission:
     kinds = {(r.group, r.kind): r.full_name for r in RESOURCES}
     for resource in admission.resources:
         for document in truth.all(kinds[resource.group, resource.kind]):
-            picture.take(resource, document)
-            admission.changed(resource, key_of(document), document)
+            change = picture.take(resource, document)
+            assert change is not None
+            admission.changed(change)
     # What documents say of pods is believed a while after a restart.
     for known in admission.engine.view.with_unseen_pods():
         are_ready = known.status.pods_ready

@@ -176,9 +176,29 @@ class StatusCondition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStateTerminated:
+    exit_code: int = 0
+    finished_at: Time | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    terminated: ContainerStateTerminated | None = None  # None: it waits or runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatus:
+    name: str
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodStatus:
     phase: str = "Pending"
     conditions: tuple[StatusCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     reason: str = ""
     message: str = ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from makeway.api.schema import Document, Time
 from makeway.selectors import Requirement, all_hold
@@ -19,6 +19,20 @@ class OwnerReference:
     uid: str
     controller: bool = False
     block_owner_deletion: bool = False
+
+
+def controller_of(document: Mapping[str, Any]) -> OwnerReference | None:
+    """The owner that controls an object; None: nothing does."""
+    for reference in document["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return OwnerReference(
+                api_version=reference.get("apiVersion", ""),
+                kind=reference.get("kind", ""),
+                name=reference.get("name", ""),
+                uid=reference["uid"],
+                controller=True,
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

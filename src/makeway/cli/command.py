@@ -15,19 +15,6 @@ class RequestRefused(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
 
 
-def add_logging(parser: argparse.ArgumentParser, *, level: str) -> None:
-    """Options of the commands that stay and log."""
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default=level,
-        help=f"what to log on standard error (default: {level})",
-    )
-    parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     name: str
@@ -36,3 +23,16 @@ class Command:
     examples: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]  # returns the exit code
+
+
+def add_log_options(parser: argparse.ArgumentParser, default: str) -> None:
+    """The log options of commands that run for long."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default=default,
+        help=f"what to log on standard error (default: {default})",
+    )
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="(default: text)"
+    )

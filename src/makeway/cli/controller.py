@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from makeway.cli.command import Command, UsageError, add_logging
+from makeway.cli.command import Command, UsageError, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration
 from makeway.client.kubeconfig import (
     Access,
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"where to answer /healthz, /readyz, /metrics and /explain; plain HTTP, "
         f"without a password (default: {ADDRESS})",
     )
-    add_logging(parser, level="info")
+    add_log_options(parser, default="info")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.errors import in_words
-from makeway.cli.command import Command, UsageError, add_logging
+from makeway.cli.command import Command, UsageError, add_log_options
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plain http instead of TLS; kubectl sends no token then, so only Python clients work",
     )
-    add_logging(parser, level="warning")
+    add_log_options(parser, default="warning")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from makeway.api.kinds import Resource as Resource
+from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
 Document = dict[str, Any]
@@ -345,7 +346,7 @@ class Client:
         for attempt in range(CONFLICT_ATTEMPTS):
             if attempt:
                 # Who was quicker may not be on disk yet, and reads show only what is.
-                await self._sleep(min(CONFLICT_DELAY_S * 2**attempt, BACKOFF_S))
+                await self._sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)
             if wanted is None:
@@ -411,7 +412,8 @@ class Client:
         """Send, again while the server says "not now"; a write whose fate is unknown is not sent
         twice."""
         for attempt in range(self._attempts):
-            delay_s = min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * (0.5 + random.random() / 2)
+            delay_s = backoff_s(attempt + 1, BACKOFF_S, BACKOFF_MAX_S)
+            delay_s *= 0.5 + random.random() / 2
             try:
                 async with self._transport.send(call) as answer:
                     body = await answer.body()

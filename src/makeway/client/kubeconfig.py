@@ -21,6 +21,7 @@ from makeway.client.credentials import (
     TokenFile,
 )
 from makeway.client.transport import Transport
+from makeway.logs import Fields
 
 log = logging.getLogger("makeway.kubeconfig")
 
@@ -102,7 +103,7 @@ def read_kubeconfig(path: Path, context: str = "") -> Access:
     if not address.startswith(("http://", "https://")):
         raise cluster.error("server", "write the server's address, as https://HOST:PORT")
     if cluster.has("proxy-url"):
-        log.warning("field=%s.proxy-url problem=ignored", cluster.path)
+        log.warning(Fields(field=cluster.path, problem="ignored"))
     ca = cluster.data("certificate-authority")
     token = "" if user is None else user.text("token")
     return Access(

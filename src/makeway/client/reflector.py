@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Client, Gone, Resource, Sleep, Unavailable
 from makeway.client.transport import Unreachable
+from makeway.logs import Fields
 
 Document = dict[str, Any]
 
@@ -116,13 +118,17 @@ class Reflector:
                     await self._back_off(error)
 
     async def _back_off(self, error: Exception) -> None:
-        delay_s = min(BACKOFF_S * 2 ** min(self._failures, 10), BACKOFF_MAX_S)
         self._failures += 1
+        delay_s = backoff_s(self._failures, BACKOFF_S, BACKOFF_MAX_S)
         asked_s = error.retry_after_s if isinstance(error, ApiError) else None
         wait_s = max(delay_s * (0.5 + random.random() / 2), asked_s or 0.0)
         if self._failures >= TOLD_FROM:
             log.warning(
-                "kind=%s attempts=%d again_s=%.1f error=%s",
-                *(self._resource.plural, self._failures, wait_s, error),
+                Fields(
+                    kind=self._resource.plural,
+                    attempts=self._failures,
+                    again_s=round(wait_s, 1),
+                    error=error,
+                )
             )
         await self._sleep(wait_s)

@@ -24,11 +24,12 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple, Protocol
 
-from makeway.api import batch, queueing
+from makeway.api import queueing
 from makeway.api.codec import decode_own
 from makeway.api.configuration import Configuration
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
-from makeway.api.meta import find_condition
+from makeway.api.meta import controller_of, find_condition
+from makeway.backoff import backoff_s
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource
 from makeway.client.resources import (
     CHECKS,
@@ -71,8 +72,9 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
+from makeway.logs import Fields
 from makeway.plane.parts import Done, Outcome, Plan
-from makeway.plane.picture import Picture, owner_of, revision_of
+from makeway.plane.picture import Change, Object, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write, as_seen
 from makeway.translate import LACKS_PODS, changed, config_of, status_of, workload_of
 
@@ -87,14 +89,7 @@ RETRY_S = 0.2
 RETRY_MAX_S = 30.0
 UNSURE_S = 60.0  # a write without an answer may have been done, and we may not have heard of it yet
 
-QUEUE_VIEWS = {
-    FLAVORS: queueing.ResourceFlavor,
-    QUEUES: queueing.ClusterQueue,
-    COHORTS: queueing.Cohort,
-    LOCAL_QUEUES: queueing.LocalQueue,
-    CHECKS: queueing.AdmissionCheck,
-    NAMESPACES: batch.Namespace,
-}
+QUEUE_KINDS = (FLAVORS, QUEUES, COHORTS, LOCAL_QUEUES, CHECKS, NAMESPACES)
 
 
 class Observer(Protocol):
@@ -157,7 +152,7 @@ def _sign_of(document: Document, true: Set[str]) -> _Sign:
         metadata["uid"],
         metadata.get("generation") or 0,
         annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
-        bool(owner_of(document)) or annotations.get(IS_GROUP) == "true",
+        controller_of(document) is not None or annotations.get(IS_GROUP) == "true",
         LACKS_PODS in true and RESERVED not in true,
     )
 
@@ -176,7 +171,7 @@ class _Track:
 
 class Admission:
     resources: tuple[Resource, ...] = (
-        *QUEUE_VIEWS,
+        *QUEUE_KINDS,
         PRIORITY_CLASSES,
         WORKLOAD_CLASSES,
         WORKLOADS,
@@ -211,20 +206,20 @@ class Admission:
 
     # Hearing
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == WORKLOADS:
-            self._hear_workload(key, document)
-        elif resource in QUEUE_VIEWS:
-            self._hear_queue_object(resource, key, document)
+    def changed(self, change: Change) -> None:
+        if change.resource == WORKLOADS:
+            self._hear_workload(change.key, change.new)
+        elif change.resource in QUEUE_KINDS:
+            self._hear_queue_object(change)
         else:
-            tracks = self._tracks.items()
-            for workload in [k for k, track in tracks if track.sign.preemption_class == key.name]:
+            name, tracks = change.key.name, self._tracks.items()
+            for workload in [k for k, track in tracks if track.sign.preemption_class == name]:
                 self._rank_again(workload)
 
     def _rank_again(self, key: WorkloadKey) -> None:
         """A class that it is annotated with has changed."""
-        document = self._picture.get(WORKLOADS, _key(key))
-        view = None if document is None else decode_own(queueing.Workload, document).object
+        found = self._picture.find(WORKLOADS, _key(key))
+        view = None if found is None else found.view
         if view is not None:
             self._hear_spec(workload_of(view, self._resources, self._preemption_priority(view)))
 
@@ -237,14 +232,15 @@ class Admission:
             if before is not None and after is not None and _ours(before) != _ours(after):
                 self._tell(key, StatusUpdate())
 
-    def _hear_queue_object(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if document is None:
+    def _hear_queue_object(self, change: Change) -> None:
+        resource, key = change.resource, change.key
+        if change.new is None:
             self._heard.pop((resource, key), None)
             self._apply(_removed(resource, key))
         else:
-            view = decode_own(QUEUE_VIEWS[resource], document).object
+            view = change.new.view
             if view is None:
-                log.error("kind=%s name=%s problem=unreadable", resource.kind, key)
+                log.error(Fields(kind=resource.kind, name=key, problem="unreadable"))
                 return
             event = changed(view)
             if self._heard.get((resource, key)) == event:
@@ -261,12 +257,13 @@ class Admission:
         found = self.engine.view.local_queues()
         return [lq.key for lq in found if resource != QUEUES or lq.queue == key.name]
 
-    def _hear_workload(self, key: Key, document: Document | None) -> None:
+    def _hear_workload(self, key: Key, shown: Object | None) -> None:
         workload_key = WorkloadKey(str(key))
         track = self._tracks.get(workload_key)
-        if document is None:
+        if shown is None:
             self._lose_workload(workload_key)
             return
+        document = shown.document
         self._unanswered.pop(workload_key, None)  # it was done, as this shows, or never will be
         true = true_types(conditions_of(document))
         sign = _sign_of(document, true)
@@ -278,10 +275,12 @@ class Admission:
                 self._hear_end(track, workload_key)
                 return
             # By far the most changes are of the status alone; the rest need not be read again.
-            document = {"spec": {}, "status": document.get("status")}
-        view = decode_own(queueing.Workload, document).object
+            only_status: Document = {"spec": {}, "status": document.get("status")}
+            view = decode_own(queueing.Workload, only_status).object
+        else:
+            view = shown.view
         if view is None:
-            log.error("kind=Workload name=%s problem=unreadable", key)
+            log.error(Fields(kind="Workload", name=key, problem="unreadable"))
             return
         status = status_of(view)
         if track is not None and track.sign == sign:
@@ -599,14 +598,14 @@ class Admission:
             delay_s = 0.0
         else:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            delay_s = min(RETRY_S * 2.0 ** min(failures - 1, 16), RETRY_MAX_S)
+            delay_s = backoff_s(failures, RETRY_S, RETRY_MAX_S)
         self._not_before[key] = now + delay_s
         if not isinstance(error, ApiError):
             self._unanswered[key] = now
         is_sure = now - self._unanswered.get(key, -inf) > UNSURE_S
         is_refused = isinstance(error, ApiError) and not isinstance(error, Conflict) and is_sure
         if is_refused:
-            log.error("workload=%s problem=refused error=%s", key, error)
+            log.error(Fields(workload=key, problem="refused", error=error))
         if is_refused and self._is_ahead(key):
             self._giving_up.discard(key)
             self._apply(ev.Forgotten(key))
@@ -627,7 +626,7 @@ class Admission:
         if track is None or known is None:
             return
         if track.standing != standing_of(known.status):
-            self._hear_workload(_key(key), self._picture.get(WORKLOADS, _key(key)))
+            self._hear_workload(_key(key), self._picture.find(WORKLOADS, _key(key)))
 
 
 def _ours(status: WorkloadStatus) -> tuple[object, ...]:

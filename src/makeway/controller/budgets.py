@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from makeway.api import batch
-from makeway.api.codec import decode
-from makeway.api.meta import LabelSelector
+from makeway.api.meta import LabelSelector, controller_of
 from makeway.api.times import format_time
 from makeway.client.client import Document, Resource
 from makeway.client.resources import BUDGETS, JOBS, PODS
 from makeway.controller.conditions import conditions_of, with_condition
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, status_patch
 from makeway.translate.placement import ENDED
 
@@ -21,7 +20,7 @@ CHARGED_MAX_S = 120.0  # a pod that was to go and is still there after so long s
 
 
 class _Pod(NamedTuple):
-    labels: tuple[tuple[str, str], ...]
+    labels: Mapping[str, str]
     owner: str  # uid of what controls it; empty if nothing does
     is_healthy: bool  # ready
     is_leaving: bool
@@ -33,76 +32,31 @@ class BudgetStatuses(Reconciler):
     def __init__(self, picture: Picture) -> None:
         super().__init__()
         self._picture = picture
-        self._pods: dict[str, dict[Key, _Pod]] = {}  # by namespace; those that have not ended
-        self._wanted: dict[str, int] = {}  # uid of a Job -> how many pods it wants at a time
-        self._owners: dict[Key, str] = {}  # Job -> its uid
-        self._selectors: dict[str, dict[Key, LabelSelector]] = {}  # by namespace
-        self._covered: dict[Key, dict[Key, None]] = {}  # budget -> its pods
+        self._pods = picture.index(PODS, _living_pod)  # by namespace
+        self._wanted = picture.index(JOBS, _pods_wanted)  # by uid of the Job
+        self._selectors = picture.index(BUDGETS, selector_of)  # by namespace
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == PODS:
-            self._see_pod(key, None if document is None else _pod_of(document))
-        elif resource == JOBS:
-            self._see_job(key, document)
-        else:
-            self._see_budget(key, document)
-
-    def _see_pod(self, key: Key, pod: _Pod | None) -> None:
-        pods = self._pods.setdefault(key.namespace, {})
-        known = pods.get(key)
-        if known == pod:
-            return
-        for budget, selector in self._selectors.get(key.namespace, {}).items():
-            if pod is not None and selector.matches(dict(pod.labels)):
-                self._covered[budget][key] = None
+    def changed(self, change: Change) -> None:
+        namespace = change.key.namespace
+        if change.resource == BUDGETS:
+            self.mark(change.key)
+        elif change.resource == JOBS and self._wanted.touched(change):
+            for budget in self._selectors.keys(namespace):
                 self.mark(budget)
-            elif key in self._covered[budget]:
-                del self._covered[budget][key]
-                self.mark(budget)
-        if pod is None:
-            del pods[key]
-        else:
-            pods[key] = pod
-
-    def _see_job(self, key: Key, document: Document | None) -> None:
-        view = None if document is None else decode(document).object
-        if isinstance(view, batch.Job):
-            self._owners[key] = view.metadata.uid
-            wanted = _wanted_by(view)
-            if self._wanted.get(view.metadata.uid) == wanted:
-                return
-            self._wanted[view.metadata.uid] = wanted
-        else:
-            self._wanted.pop(self._owners.pop(key, ""), None)
-        for budget in self._selectors.get(key.namespace, ()):
-            self.mark(budget)
-
-    def _see_budget(self, key: Key, document: Document | None) -> None:
-        view = None if document is None else decode(document).object
-        selectors = self._selectors.setdefault(key.namespace, {})
-        if not isinstance(view, batch.PodDisruptionBudget):
-            selectors.pop(key, None)
-            self._covered.pop(key, None)
-            return
-        self.mark(key)
-        selector = view.spec.selector
-        if selector is None:  # matches nothing, as in Kubernetes
-            selectors.pop(key, None)
-            self._covered[key] = {}
-        elif selectors.get(key) != selector:
-            selectors[key] = selector
-            self._covered[key] = {
-                pod: None
-                for pod, facts in self._pods.get(key.namespace, {}).items()
-                if selector.matches(dict(facts.labels))
-            }
+        elif change.resource == PODS and self._pods.touched(change):
+            entries = self._pods.entry(change.old), self._pods.entry(change.new)
+            for budget, selector in self._selectors.items(namespace):
+                if any(entry and selector.matches(entry[1].labels) for entry in entries):
+                    self.mark(budget)
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        document = self._picture.get(BUDGETS, key)
-        view = None if document is None else decode(document).object
-        if document is None or not isinstance(view, batch.PodDisruptionBudget):
+        found = self._picture.find(BUDGETS, key)
+        if found is None or found.view is None:
             return NOTHING
-        covered = {pod: self._pods[pod.namespace][pod] for pod in self._covered[key]}
+        document, view = found.document, found.view
+        selector = view.spec.selector  # None matches nothing, as in Kubernetes
+        pods = () if selector is None else self._pods.items(key.namespace)
+        covered = {pod: facts for pod, facts in pods if selector.matches(facts.labels)}
         charged = _still_charged(view, covered, now)
         recheck_at = min((at + CHARGED_MAX_S for at in charged.values()), default=None)
         after = self._status(document, view, covered, charged, now)
@@ -163,29 +117,40 @@ class BudgetStatuses(Reconciler):
 
     def _expected(self, pods: list[_Pod]) -> int:
         """What the Jobs of these pods want; whoever has no Job counts for itself."""
-        owners = {pod.owner for pod in pods}
-        alone = sum(pod.owner not in self._wanted for pod in pods)
-        return alone + sum(self._wanted[owner] for owner in owners if owner in self._wanted)
+        wanted = {pod.owner: self._wanted.values(pod.owner) for pod in pods}
+        alone = sum(not wanted[pod.owner] for pod in pods)
+        return alone + sum(map(sum, wanted.values()))
 
 
-def _pod_of(document: Document) -> _Pod | None:
-    view = decode(document).object
-    if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
+def selector_of(budget: Object) -> tuple[str, LabelSelector] | None:
+    """A budget in the index by namespace; one without a selector covers nothing."""
+    selector = None if budget.view is None else budget.view.spec.selector
+    return None if selector is None else (budget.key.namespace, selector)
+
+
+def _living_pod(pod: Object) -> tuple[str, _Pod] | None:
+    view = pod.view
+    if view is None or view.status.phase in ENDED:
         return None
-    owners = [owner.uid for owner in view.metadata.owner_references if owner.controller]
-    return _Pod(
-        labels=tuple(sorted(view.metadata.labels.items())),
-        owner=owners[0] if owners else "",
+    owner = controller_of(pod.document)
+    facts = _Pod(
+        labels=view.metadata.labels,
+        owner="" if owner is None else owner.uid,
         is_healthy=any(c.type == "Ready" and c.status == "True" for c in view.status.conditions),
         is_leaving=view.metadata.deletion_timestamp is not None,
     )
+    return pod.key.namespace, facts
 
 
-def _wanted_by(job: batch.Job) -> int:
-    """Pods at a time; towards its end a Job wants fewer."""
-    if job.spec.completions is None:
-        return job.spec.parallelism
-    return min(job.spec.parallelism, max(0, job.spec.completions - job.status.succeeded))
+def _pods_wanted(job: Object) -> tuple[str, int] | None:
+    """How many pods a Job wants at a time; towards its end it wants fewer."""
+    view = job.view
+    if view is None:
+        return None
+    count = view.spec.parallelism
+    if view.spec.completions is not None:
+        count = min(count, max(0, view.spec.completions - view.status.succeeded))
+    return view.metadata.uid, count
 
 
 def _share(value: int | str, expected: int) -> int:

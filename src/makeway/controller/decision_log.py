@@ -19,6 +19,7 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.model import Assignment
 from makeway.engine.view import View
+from makeway.logs import Fields
 from makeway.translate.categories import waiting_word
 
 log = logging.getLogger("makeway.admission")
@@ -30,12 +31,13 @@ def log_cycle(cycle: Cycle) -> None:
     done = [decision for decision in cycle.decisions if _does_something(decision)]
     if done:
         log.info(
-            "cycle=%d heads=%d admitted=%d preempting=%d evicted=%d",
-            cycle.number,
-            len(cycle.order),
-            sum(isinstance(decision, Admit) for decision in done),
-            sum(isinstance(decision, Preempt) for decision in done),
-            sum(isinstance(decision, Evict | Deactivate) for decision in done),
+            Fields(
+                cycle=cycle.number,
+                heads=len(cycle.order),
+                admitted=sum(isinstance(decision, Admit) for decision in done),
+                preempting=sum(isinstance(decision, Preempt) for decision in done),
+                evicted=sum(isinstance(decision, Evict | Deactivate) for decision in done),
+            )
         )
 
 
@@ -54,57 +56,52 @@ def log_decision(decision: Decision, view: View, now: float) -> None:
     level = logging.INFO if _does_something(decision) else logging.DEBUG
     if not log.isEnabledFor(level):
         return
+    log.log(level, _fields_of(decision, view, now))
+
+
+def _fields_of(decision: Decision, view: View, now: float) -> Fields:
     match decision:
         case Admit() | Reserve():
-            log.log(
-                level,
-                "workload=%s decision=%s queue=%s flavors=%s borrows=%s waited_s=%.0f",
-                decision.workload,
-                "admit" if isinstance(decision, Admit) else "reserve",
-                decision.queue,
-                _flavors(decision.assignment),
-                "yes" if decision.is_borrowing else "no",
-                decision.waited_s,
+            return Fields(
+                workload=decision.workload,
+                decision="admit" if isinstance(decision, Admit) else "reserve",
+                queue=decision.queue,
+                flavors=_flavors(decision.assignment),
+                borrows="yes" if decision.is_borrowing else "no",
+                waited_s=round(decision.waited_s),
             )
         case Preempt():
-            log.log(
-                level,
-                "workload=%s decision=preempt queue=%s victims=%d names=%s waited_s=%.0f",
-                decision.preemptor,
-                decision.queue,
-                len(decision.victims),
-                ",".join(victim.workload for victim in decision.victims),
-                now - view[decision.preemptor].queued_at,
+            return Fields(
+                workload=decision.preemptor,
+                decision="preempt",
+                queue=decision.queue,
+                victims=len(decision.victims),
+                names=",".join(victim.workload for victim in decision.victims),
+                waited_s=round(now - view[decision.preemptor].queued_at),
             )
         case Wait():
-            log.log(
-                level,
-                "workload=%s decision=wait queue=%s reason=%s waited_s=%.0f",
-                decision.workload,
-                decision.queue,
-                waiting_word(decision.reasons),
-                now - view[decision.workload].queued_at,
+            return Fields(
+                workload=decision.workload,
+                decision="wait",
+                queue=decision.queue,
+                reason=waiting_word(decision.reasons),
+                waited_s=round(now - view[decision.workload].queued_at),
             )
         case Evict() | Deactivate():
-            log.log(
-                level,
-                "workload=%s decision=%s queue=%s reason=%s",
-                decision.workload,
-                "evict" if isinstance(decision, Evict) else "deactivate",
-                decision.queue,
-                decision.reason.value,
+            return Fields(
+                workload=decision.workload,
+                decision="evict" if isinstance(decision, Evict) else "deactivate",
+                queue=decision.queue,
+                reason=decision.reason.value,
             )
         case Requeue():
-            log.log(
-                level, "workload=%s decision=requeue queue=%s", decision.workload, decision.queue
-            )
+            return Fields(workload=decision.workload, decision="requeue", queue=decision.queue)
         case StartOver():
-            log.log(
-                level,
-                "workload=%s decision=start-over queue=%s requeues=%d",
-                decision.workload,
-                decision.queue,
-                decision.requeue_count,
+            return Fields(
+                workload=decision.workload,
+                decision="start-over",
+                queue=decision.queue,
+                requeues=decision.requeue_count,
             )
         case _:
             assert_never(decision)

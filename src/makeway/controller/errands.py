@@ -52,7 +52,7 @@ class ToTell:
     uid: str
     nominated: str | None  # None: waits for no place in particular
     message: Message
-    is_spokesman: bool = True  # of several that wait together, one has the event
+    has_event: bool = True  # of several pods that wait together, one has the event
     not_before: float = field(default=0.0, compare=False)  # what may pass soon is not told at once
 
 
@@ -69,10 +69,10 @@ class PodErrands(Reconciler):
         super().__init__()
         self._picture, self._evictions = picture, evictions
         self._errands: dict[Key, Errand] = {}
-        self._told: dict[Key, tuple[float, Message]] = {}  # when last, and what
-        self._refreshing: set[Key] = set()  # will be told new numbers when it is time
+        self._told: dict[Key, tuple[float, Message]] = {}  # when we last told a pod, and what
+        self._refreshing: set[Key] = set()  # keys that get new numbers when it is time
 
-    def give(self, key: Key, errand: Errand, now: float) -> None:
+    def assign(self, key: Key, errand: Errand, now: float) -> None:
         """Pursue this from now on, and no longer what was to become of the pod before."""
         known = self._errands.get(key)
         if known == errand:
@@ -158,7 +158,7 @@ class PodErrands(Reconciler):
             ),
         }
         patch = status_patch(PODS, pod, changes)
-        if not is_new or not errand.is_spokesman:
+        if not is_new or not errand.has_event:
             return _plan(patch)
         event = Say(about=pod, reason=FAILED_SCHEDULING, message=message.text, type="Warning")
         return _plan(replace(patch, then=(event,)))

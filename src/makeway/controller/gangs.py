@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from makeway.api import batch
-from makeway.api.codec import decode
 from makeway.api.gangs import (
     INITIALLY_SCHEDULED,
     PRIORITY_RESOLVED,
@@ -25,14 +24,14 @@ from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASS
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.placement.model import PodKey
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture, in_one_group
 from makeway.plane.writes import Key, status_patch
 from makeway.translate import messages
 from makeway.translate.placement import ENDED, not_matching_condition, own_gang_of
 
 
 class _Member(NamedTuple):
-    gang: Key
+    key: Key
     priority: int
     is_bound: bool
     lack: str  # why it has no node; empty if it has one, or nobody said so yet
@@ -52,43 +51,22 @@ class GangStatuses(Reconciler):
         self._schedulers = schedulers
         self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
         self._picture, self._resource, self._distance_max = picture, resource, distance_max
-        self._members: dict[Key, _Member] = {}
-        self._pods_of: dict[Key, dict[Key, None]] = {}
-        self._classes: dict[Key, batch.PriorityClass] = {}
+        self._members = picture.index(PODS, self._member_of)  # by gang
+        self._classes = picture.index(PRIORITY_CLASSES, in_one_group)
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == PODS:
-            self._see_pod(key, None if document is None else self._member_of(document))
-        elif resource == PRIORITY_CLASSES:
-            view = None if document is None else decode(document).object
-            if isinstance(view, batch.PriorityClass):
-                self._classes[key] = view
-            else:
-                self._classes.pop(key, None)
+    def changed(self, change: Change) -> None:
+        if change.resource == PODS:
+            for gang in self._members.touched(change):
+                self.mark(gang)
+        elif change.resource == PRIORITY_CLASSES:
             for gang in self._picture.keys(self._resource):
                 self.mark(gang)
         else:
-            self.mark(key)
+            self.mark(change.key)
 
-    def _see_pod(self, key: Key, member: _Member | None) -> None:
-        known = self._members.get(key)
-        if known == member:
-            return
-        if known is not None:
-            del self._members[key]
-            pods = self._pods_of[known.gang]
-            del pods[key]
-            if not pods:
-                del self._pods_of[known.gang]
-            self.mark(known.gang)
-        if member is not None:
-            self._members[key] = member
-            self._pods_of.setdefault(member.gang, {})[key] = None
-            self.mark(member.gang)
-
-    def _member_of(self, document: Document) -> _Member | None:
-        view = decode(document).object
-        if not isinstance(view, batch.Pod) or view.status.phase in ENDED:
+    def _member_of(self, pod: Object) -> tuple[Key, _Member] | None:
+        view = pod.view
+        if view is None or view.status.phase in ENDED:
             return None
         spec = view.spec
         if self._schedulers is not None and spec.scheduler_name not in self._schedulers:
@@ -97,12 +75,13 @@ class GangStatuses(Reconciler):
         if not name:
             return None
         lacks = [c.message for c in view.status.conditions if c.type == "PodScheduled"]
-        return _Member(
-            gang=Key(view.metadata.namespace, name),
+        member = _Member(
+            key=pod.key,
             priority=spec.priority or 0,
             is_bound=bool(spec.node_name),
             lack="" if spec.node_name or not lacks else lacks[0],
         )
+        return Key(pod.key.namespace, name), member
 
     def _named_by(self, view: batch.Pod) -> str:
         reference, group = view.spec.workload_ref, view.spec.scheduling_group
@@ -113,10 +92,10 @@ class GangStatuses(Reconciler):
         return "" if group is None else group.pod_group_name
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        document = self._picture.get(self._resource, key)
-        view = None if document is None else decode(document).object
-        if document is None or not isinstance(view, GangWorkload | PodGroup | Gang):
+        found = self._picture.find(self._resource, key)
+        if found is None or found.view is None:
             return NOTHING
+        document, view = found.document, found.view
         before = document.get("status") or {}
         after = dict(before)
         resolved = self._resolved(view)
@@ -139,7 +118,7 @@ class GangStatuses(Reconciler):
         return resolve_priorities(
             view.spec.priority_class_name,
             annotated or named,
-            self._classes.values(),
+            self._classes.values(None),
             preemption_path=path if annotated else "spec.preemptionPriorityClassName",
             distance_max=self._distance_max,
         )
@@ -147,18 +126,17 @@ class GangStatuses(Reconciler):
     def _with_divergence(
         self, key: Key, priority: int | None, conditions: list[Document], now: float
     ) -> list[Document]:
-        members = sorted(self._pods_of.get(key, ()))
         others = [
-            PodKey(str(pod))
-            for pod in members
-            if priority is not None and self._members[pod].priority != priority
+            PodKey(str(member.key))
+            for member in self._members.values(key)
+            if priority is not None and member.priority != priority
         ]
         return _with(conditions, not_matching_condition(others, now), bad="True", now=now)
 
     def _with_schedule(
         self, key: Key, view: PodGroup | Gang, conditions: list[Document], now: float
     ) -> list[Document]:
-        members = [self._members[pod] for pod in sorted(self._pods_of.get(key, ()))]
+        members = self._members.values(key)
         gang = view.spec.scheduling_policy.gang
         bound = sum(member.is_bound for member in members)
         if INITIALLY_SCHEDULED in true_types(conditions):

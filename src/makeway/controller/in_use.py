@@ -13,7 +13,7 @@ from makeway.controller.workload_writes import without_finalizer
 from makeway.engine.engine import Engine
 from makeway.engine.model import QueueName
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Key, Patch, as_seen
 
 LOOK_AGAIN_S = 1.0  # at what is to go and is still in use
@@ -29,9 +29,9 @@ class InUse(Reconciler):
         # Nothing is let go before everybody who may use it was listed.
         self.resources: tuple[Resource, ...] = tuple(dict.fromkeys((kind, QUEUES, WORKLOADS)))
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == self._kind and document is not None:
-            self.mark(key)
+    def changed(self, change: Change) -> None:
+        if change.resource == self._kind:
+            self.mark(change.key)
 
     def reconcile(self, key: Key, now: float) -> Plan:
         document = self._picture.get(self._kind, key)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from makeway.api.batch import PodSpec, PriorityClass
-from makeway.api.codec import decode_as
+from makeway.api.batch import PodSpec
 from makeway.api.labels import PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES
-from makeway.api.queueing import PriorityClassRef, WorkloadPriorityClass
-from makeway.client.client import Document, Resource
+from makeway.api.queueing import PriorityClassRef
 from makeway.client.resources import PRIORITY_CLASSES, WORKLOAD_CLASSES
-from makeway.plane.writes import Key
+from makeway.plane.picture import Object, Picture
 
 
 class Priority(NamedTuple):
@@ -31,28 +29,10 @@ class Missing(NamedTuple):
 class Classes:
     """The priority classes that there are, kept as numbers: every Job asks for one."""
 
-    def __init__(self) -> None:
-        self._of_workloads: dict[str, int] = {}
-        self._of_pods: dict[str, int] = dict(SYSTEM_PRIORITIES)
-        self._defaults: dict[str, int] = {}  # those of pods that are marked as global default
-
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == WORKLOAD_CLASSES:
-            self._of_workloads.pop(key.name, None)
-            found = decode_as(WorkloadPriorityClass, document).object if document else None
-            if found is not None:
-                self._of_workloads[key.name] = found.value
-        elif resource == PRIORITY_CLASSES:
-            self._take_pods_class(key.name, document)
-
-    def _take_pods_class(self, name: str, document: Document | None) -> None:
-        self._of_pods.pop(name, None)
-        self._defaults.pop(name, None)
-        found = decode_as(PriorityClass, document).object if document else None
-        if found is not None:
-            self._of_pods[name] = found.value
-            if found.global_default:
-                self._defaults[name] = found.value
+    def __init__(self, picture: Picture) -> None:
+        self._of_workloads = picture.index(WORKLOAD_CLASSES, _value)
+        self._of_pods = picture.index(PRIORITY_CLASSES, _value)
+        self._defaults = picture.index(PRIORITY_CLASSES, _default)
 
     def priority_of(self, labels: Mapping[str, str], pods: PodSpec) -> Priority | Missing:
         """By the class of its label, else by that of its pods, else by the default class."""
@@ -61,20 +41,26 @@ class Classes:
             reference = PriorityClassRef(
                 group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name
             )
-            return _priority(reference, self._of_workloads)
-        name = pods.priority_class_name or self._default()
+            return _priority(reference, self._of_workloads.values(name))
+        # Of several default classes the one of least value counts, as Kubernetes has it.
+        _, default = min(self._defaults.values(None), default=(0, ""))
+        name = pods.priority_class_name or default
         if not name:
             return Priority(0, None)
         reference = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name=name)
-        return _priority(reference, self._of_pods)
-
-    def _default(self) -> str:
-        """Of several default classes the one of least value, as Kubernetes has it."""
-        return min(self._defaults, key=lambda name: (self._defaults[name], name), default="")
+        of_system = [SYSTEM_PRIORITIES[name]] if name in SYSTEM_PRIORITIES else []
+        return _priority(reference, self._of_pods.values(name) or of_system)
 
 
-def _priority(reference: PriorityClassRef, values: dict[str, int]) -> Priority | Missing:
-    value = values.get(reference.name)
-    if value is None:
-        return Missing(reference.kind, reference.name)
-    return Priority(value, reference)
+def _value(found: Object) -> tuple[str, int] | None:
+    return None if found.view is None else (found.key.name, found.view.value)
+
+
+def _default(found: Object) -> tuple[None, tuple[int, str]] | None:
+    view = found.view
+    is_default = view is not None and view.global_default
+    return (None, (view.value, found.key.name)) if is_default else None
+
+
+def _priority(reference: PriorityClassRef, values: Sequence[int]) -> Priority | Missing:
+    return Priority(values[0], reference) if values else Missing(reference.kind, reference.name)

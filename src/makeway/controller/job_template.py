@@ -88,7 +88,7 @@ def _with_checks(
     return added
 
 
-def is_dressed(job: Job, workload: Workload) -> bool:
+def has_injected_fields(job: Job, workload: Workload) -> bool:
     """Whether its template carries what an admission has added."""
     now, written = job.spec.template.metadata, workload.spec.pod_sets[0].template.metadata
     # A user may have written these too, copying the template of a Job that ran.

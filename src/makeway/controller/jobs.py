@@ -16,18 +16,16 @@ Everything is decided from the objects as they are, Job by Job. Some choices:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from makeway.api.batch import Job
-from makeway.api.codec import decode_as
 from makeway.api.errors import Unsupported
-from makeway.api.labels import IN_USE, QUEUE_NAME
-from makeway.api.meta import is_true
+from makeway.api.labels import IN_USE, JOB_UID, QUEUE_NAME
+from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document, Resource
 from makeway.client.resources import JOBS, PODS, WORKLOADS
-from makeway.controller.job_members import Members
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
     Draft,
@@ -36,7 +34,12 @@ from makeway.controller.job_status import (
     is_at_rest,
     reclaimable_count,
 )
-from makeway.controller.job_template import Additions, is_dressed, restore_changes, start_changes
+from makeway.controller.job_template import (
+    Additions,
+    has_injected_fields,
+    restore_changes,
+    start_changes,
+)
 from makeway.controller.job_workload import (
     COPIED,
     POD_SET_NAME,
@@ -57,10 +60,16 @@ from makeway.controller.job_workload import (
     stop_of,
     wanted_of,
 )
-from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
+from makeway.controller.workload_keeper import (
+    REFERENCED_KINDS,
+    WorkloadKeeper,
+    admitted_by,
+    creation,
+    finish,
+)
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 from makeway.plane.parts import NOTHING, Plan
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, Patch, Say, Write
 from makeway.translate import messages
 
@@ -79,56 +88,69 @@ class Pair(NamedTuple):
 
 
 class Jobs(WorkloadKeeper):
-    resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, *NAMED)
+    resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, *REFERENCED_KINDS)
     contested = (JOBS, WORKLOADS)
 
     def __init__(self, picture: Picture) -> None:
         super().__init__(picture)
-        self._members = Members()
+        # By namespace and uid of the Job: one made anew under an old name has nothing of the old
+        # one. What belongs to a Job stays there when the Job is gone.
+        self._jobs = picture.index(JOBS, _itself)
+        self._workloads = picture.index(WORKLOADS, _job_of_workload)
+        self._pods = picture.index(PODS, _job_of_pod)
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource in NAMED:
-            self.take_named(resource, key, document)
-            return
-        for job in self._members.changed(resource, key, document):
+    def changed(self, change: Change) -> None:
+        if change.resource in REFERENCED_KINDS:
+            self.reference_changed()
+        elif change.resource == PODS:  # how a pod fares, the Job's status tells
+            self._mark_all(self._pods.touched(change))
+        elif change.resource == JOBS:
+            self._mark_all(self._jobs.groups(change))
+        else:
+            self._mark_all(self._workloads.groups(change))
+
+    def _mark_all(self, jobs: Iterable[Key]) -> None:
+        for job in jobs:
             self.mark(job)
 
-    def spokesman(self, key: Key) -> Document | None:
-        document = self._document(key)
-        return _about(document) if document is not None else None
+    def event_target(self, key: Key) -> Document | None:
+        found = self._find(key)
+        return _about(found.document) if found is not None else None
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        document = self._document(key)
-        workloads = self._workloads(key)
-        if document is None:
+        found = self._find(key)
+        workloads = [self._picture.find(WORKLOADS, k) for k in self._workloads.keys(key)]
+        ours = [workload for workload in workloads if workload is not None]
+        if found is None:
             self._noted.pop(key, None)
-        if document is None or document["metadata"].get("deletionTimestamp"):
-            return Plan([w for found in workloads for w in self._let_go(key, found)])
-        if not workloads and QUEUE_NAME not in (document["metadata"].get("labels") or {}):
+        if found is None or found.document["metadata"].get("deletionTimestamp"):
+            return Plan([w for workload in ours for w in self._let_go(key, workload.document)])
+        document = found.document
+        if not ours and QUEUE_NAME not in (document["metadata"].get("labels") or {}):
             return NOTHING
-        read, about = decode_as(Job, document), _about(document)
-        views = [decode_as(Workload, found) for found in workloads]
-        for errors in (read.errors, *(view.errors for view in views)):
-            if errors:
-                return Plan(self.note(key, about, "Unreadable", str(errors[0])))
-        job = read.object
-        assert job is not None
+        about = _about(document)
+        for read in (found.read, *(workload.read for workload in ours)):
+            if read.errors:
+                return Plan(self.note(key, about, "Unreadable", str(read.errors[0])))
+        job: Job = found.view
         if is_managed_elsewhere(job) or self._has_queued_owner(document):
             return NOTHING
-        kept = chosen(job, [view.object for view in views if view.object is not None])
+        kept = chosen(job, [workload.view for workload in ours])
+        shown: Object | None = None
         writes: list[Write] = []
-        for found, view in zip(workloads, views, strict=True):
-            if view.object is not kept:
-                writes += self._remove(key, found, view.object)
+        for workload in ours:
+            if kept is not None and workload.key.name == kept.metadata.name:
+                shown = workload
+            else:
+                writes += self._remove(key, workload)
         wanted = wanted_of(job)
         if wanted.defects:
             writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
-        if kept is None:
+        if kept is None or shown is None:
             return Plan([*writes, *self._first_sight(key, about, job, wanted)])
-        place = next(i for i, view in enumerate(views) if view.object is kept)
-        lacks = (*read.unsupported, *views[place].unsupported)
-        has_pods = self._members.has_pods(key)
-        pair = Pair(key, job, about, kept, workloads[place], wanted, has_pods, lacks)
+        lacks = (*found.read.unsupported, *shown.read.unsupported)
+        has_pods = self._pods.has(key)
+        pair = Pair(key, job, about, kept, shown.document, wanted, has_pods, lacks)
         plan = self._step(pair, now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
@@ -207,27 +229,24 @@ class Jobs(WorkloadKeeper):
         if holds_quota(workload) and wanted.queue != workload.spec.queue_name:
             message = messages.STAYS_IN.format(workload.spec.queue_name)
             sayings = self.note(pair.key, pair.about, "QueueChangePending", message)
-        dressed = is_dressed(job, workload)  # so it isn't what its user wrote
-        if job.spec.suspend and dressed:
+        is_injected = has_injected_fields(job, workload)  # the Job isn't what its user wrote
+        if job.spec.suspend and is_injected:
             return sayings
         priority = self.priority_for(pair.key, job.metadata.labels, job.spec.template.spec)
         spec = spec_changes(workload, wanted.queue, wanted.limit_s, priority)
-        if not (holds_quota(workload) or dressed or has_shape_of(workload, job, wanted)):
+        if not (holds_quota(workload) or is_injected or has_shape_of(workload, job, wanted)):
             spec["podSets"] = pod_sets_of(job, wanted)
         annotations = annotation_changes(workload, wanted.annotations, COPIED)
         patch = workload_patch(pair.document, spec=spec, annotations=annotations)
         return [*sayings, patch] if patch is not None else sayings
 
-    def _remove(self, key: Key, document: Document, view: Workload | None) -> Sequence[Write]:
+    def _remove(self, key: Key, workload: Object) -> Sequence[Write]:
         """A Workload too many: the Job has another one."""
-        if not document["metadata"].get("deletionTimestamp"):
-            return [deletion(WORKLOADS, document)]
-        holds = view is not None and holds_quota(view)
-        return (
-            ()
-            if holds and self._members.has_pods(key)
-            else without_finalizer(WORKLOADS, document, IN_USE)
-        )
+        if not workload.document["metadata"].get("deletionTimestamp"):
+            return [deletion(WORKLOADS, workload.document)]
+        if holds_quota(workload.view) and self._pods.has(key):
+            return ()
+        return without_finalizer(WORKLOADS, workload.document, IN_USE)
 
     def _let_go(self, key: Key, document: Document) -> Sequence[Write]:
         """A Workload whose Job is gone or goes: nothing holds it once its pods are gone.
@@ -235,37 +254,62 @@ class Jobs(WorkloadKeeper):
         Servers delete it with its Job, unless that was deleted without what it owns.
         """
         is_leaving = bool(document["metadata"].get("deletionTimestamp"))
-        if self._members.has_pods(key) or not (is_leaving or self._document(key) is None):
+        if self._pods.has(key) or not (is_leaving or not self._jobs.has(key)):
             return ()
         free = without_finalizer(WORKLOADS, document, IN_USE)
         return free if is_leaving else [deletion(WORKLOADS, document), *free]
 
     # What there is
 
-    def _document(self, key: Key) -> Document | None:
-        for job in self._members.keys(key, JOBS):
-            return self._picture.get(JOBS, job)
+    def _find(self, key: Key) -> Object | None:
+        for job in self._jobs.keys(key):
+            return self._picture.find(JOBS, job)
         return None
-
-    def _workloads(self, key: Key) -> list[Document]:
-        found = (self._picture.get(WORKLOADS, k) for k in self._members.keys(key, WORKLOADS))
-        return [document for document in found if document is not None]
 
     def _has_queued_owner(self, document: Document) -> bool:
         """Whether a Job is a part of another that stands in a queue for both."""
-        for reference in document["metadata"].get("ownerReferences") or ():
-            if reference.get("controller"):
-                key = Key(document["metadata"]["namespace"], reference["uid"])
-                owner = self._document(key)
-                return owner is not None and QUEUE_NAME in (owner["metadata"].get("labels") or {})
-        return False
+        controller = controller_of(document)
+        if controller is None:
+            return False
+        owner = self._find(Key(document["metadata"]["namespace"], controller.uid))
+        return owner is not None and QUEUE_NAME in (owner.document["metadata"].get("labels") or {})
+
+
+def _itself(job: Object) -> tuple[Key, None]:
+    return Key(job.key.namespace, job.uid), None
+
+
+def _job_of_workload(workload: Object) -> tuple[Key, None] | None:
+    return _job_of(workload, JOB_UID)
+
+
+def _job_of_pod(pod: Object) -> tuple[Key, None] | None:
+    """Only pods that may run or are on their way out count: asking costs the same for ten thousand
+    that have ended.
+    """
+    document = pod.document
+    is_over = (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    if is_over and not document["metadata"].get("deletionTimestamp"):
+        return None
+    return _job_of(pod, "batch.kubernetes.io/controller-uid")
+
+
+def _job_of(found: Object, label: str) -> tuple[Key, None] | None:
+    """Objects whose owner let go of them when it was deleted are told by their label."""
+    owner = controller_of(found.document)
+    if owner is None:
+        uid = (found.document["metadata"].get("labels") or {}).get(label)
+    else:
+        is_job = owner.kind == JOBS.kind and owner.api_version.startswith("batch/")
+        uid = owner.uid if is_job else ""
+    return (Key(found.key.namespace, uid), None) if uid else None
 
 
 def _is_resized(pair: Pair) -> bool:
     """Whether a Job asks for other pods than its Workload holds quota for."""
     job, workload = pair.job, pair.workload
     if job.spec.suspend:
-        return not is_dressed(job, workload) and not asks_for(workload, job, pair.wanted)
+        return not has_injected_fields(job, workload) and not asks_for(workload, job, pair.wanted)
     pod_set = workload.spec.pod_sets[0]  # the rest of its shape can't change while it runs
     started = pod_set.count if pod_set.min_count is None else admitted_count(workload)
     return count_of(job) != started
@@ -285,7 +329,7 @@ def _stop(pair: Pair, draft: Draft) -> Sequence[Write]:
     is_leaving = is_evicted(workload) and holds_quota(workload)
     if is_leaving:
         draft.release()
-    return _restore(pair) if is_leaving or is_dressed(job, workload) else ()
+    return _restore(pair) if is_leaving or has_injected_fields(job, workload) else ()
 
 
 def _finish(pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:
@@ -302,7 +346,7 @@ def _leave(pair: Pair) -> Sequence[Write]:
         return _suspend(job, pair.about, "Stopped", messages.WORKLOAD_DELETED)
     if holds_quota(pair.workload) and not is_at_rest(job, has_pods=pair.has_pods):
         return ()
-    if job.spec.suspend and is_dressed(job, pair.workload):
+    if job.spec.suspend and has_injected_fields(job, pair.workload):
         return _restore(pair)
     return without_finalizer(WORKLOADS, pair.document, IN_USE)
 

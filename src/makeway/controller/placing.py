@@ -8,7 +8,6 @@ Where the fate of a write is unknown it is sent again, which does no harm, until
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,10 +15,8 @@ from typing import NamedTuple, assert_never
 
 from makeway.api import batch, queueing
 from makeway.api import gangs as written
-from makeway.api.codec import decode, decode_own
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.api.meta import LabelSelector
 from makeway.client.client import ApiError, Document, Resource
 from makeway.client.resources import (
     BUDGETS,
@@ -32,6 +29,7 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
+from makeway.controller.budgets import selector_of
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.errands import (
     PodErrands,
@@ -53,8 +51,9 @@ from makeway.placement.events import (
 )
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
 from makeway.placement.state import PlacementState
-from makeway.plane.parts import RETRY_MAX_S, RETRY_S, Failed, Outcome, Plan
-from makeway.plane.picture import Picture
+from makeway.plane.outbox import Outbox
+from makeway.plane.parts import RETRY_S, Failed, Outcome, Plan
+from makeway.plane.picture import Change, Object, Picture, in_one_group
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Say, Write
 from makeway.translate.placement import (
     gang_of,
@@ -78,9 +77,11 @@ from makeway.translate.places import (
 GANG_KINDS = (GANG_WORKLOADS, POD_GROUPS, GANGS)  # that describe gangs, beside queue Workloads
 PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarget
 UNWOUND = "GangNotPlaced"
+RELEASED_MAX = 1_000  # pods that are tried again at once
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
 _INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
-_CLASS_KINDS = (PRIORITY_CLASSES, WORKLOAD_CLASSES)
+# Of two classes that share a name the later one counts, that of Kubernetes.
+_CLASS_KINDS = (WORKLOAD_CLASSES, PRIORITY_CLASSES)
 
 
 class _Seen(NamedTuple):
@@ -117,62 +118,60 @@ class Placing:
         self._picture, self._schedulers, self._distance_max = picture, schedulers, distance_max
         self._evictions = WorkloadEvictions(picture)
         self._errands = PodErrands(picture, self._evictions)
-        self._seen: dict[Key, _Seen] = {}
-        self._classes: dict[tuple[Resource, Key], batch.PriorityClass] = {}
+        self._pods = picture.index(PODS, _seen)  # True: the numbers of these depend on classes
+        self._budgets = picture.index(BUDGETS, selector_of)  # by namespace
+        self._classes = [picture.index(kind, in_one_group) for kind in _CLASS_KINDS]
         self._class_list: Sequence[batch.PriorityClass] = ()
-        self._by_class: set[Key] = set()  # pods whose numbers depend on classes
-        self._budgets: dict[str, dict[Key, LabelSelector]] = {}  # by namespace
         self._gangs: dict[tuple[Resource, Key], tuple[GangKey, ...]] = {}
         self._replicas: dict[Key, Counter[str]] = {}  # of a Workload, by how many pods name them
-        self._held: dict[Key, None] = {}  # pods that stay out of the state for a while
-        self._release: list[tuple[float, Key]] = []
-        self._refusals: dict[Key, int] = {}  # in a row
+        self._held: set[Key] = set()  # pods that stay out of the state until `_release` has them
+        self._release: Outbox[Key] = Outbox(RETRY_S)
         self._is_stale = False  # something has happened since the last cycle
         self._are_classes_new = False
 
     # Hearing
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == WORKLOADS and not self._holds_gangs(key, document):
+    def changed(self, change: Change) -> None:
+        if change.resource == WORKLOADS and not self._holds_gangs(change):
             return
         self._is_stale = True
-        if resource == PODS:
-            self._pod_changed(key, document)
-        elif resource in _CLASS_KINDS:
-            self._class_changed(resource, key, document)
-        elif resource == NODES:
-            self._node_changed(key, document)
-        elif resource == BUDGETS:
-            self._budget_changed(key, document)
+        if change.resource == PODS:
+            self._pod_changed(change)
+        elif change.resource in _CLASS_KINDS:
+            self._classes_changed()
+        elif change.resource == NODES:
+            self._node_changed(change)
+        elif change.resource == BUDGETS:
+            self._budget_changed(change)
         else:
-            self._gangs_changed(resource, key, document)
+            self._gangs_changed(change.resource, change.key, change.new)
 
-    def _pod_changed(self, key: Key, document: Document | None) -> None:
-        pod_key = PodKey(str(key))
-        uid = "" if document is None else str(document["metadata"]["uid"])
-        if key in self._seen and self._seen[key].uid != uid:
-            self._lose_pod(key)
+    def _pod_changed(self, change: Change) -> None:
+        key, pod, before = change.key, change.new, self._pods.entry(change.old)
+        if before is not None and (pod is None or before[1].uid != pod.uid):
+            self._lose_pod(key, before[1])
+            before = None
         self._errands.touch(key)
-        if document is None:
+        if pod is None:
             return
-        view = decode(document).object
-        if not isinstance(view, batch.Pod):
-            self.state.apply(PodGone(pod_key))
+        after = self._pods.entry(pod)
+        if after is None:
+            self.state.apply(PodGone(PodKey(str(key))))
             return
-        is_bound = bool(view.spec.node_name)
-        if not is_bound and view.metadata.deletion_timestamp is not None:
-            self._take_back_bind(pod_key)
-        if is_bound:
-            self._refusals.pop(key, None)
-        replica = _replica_of(key, view)
-        if replica is not None and key not in self._seen:
-            self._note_replica(*replica)
-        self._seen[key] = _Seen(uid, is_bound, replica)
-        if view.spec.priority is None or PREEMPTION_PRIORITY_CLASS in view.metadata.annotations:
-            self._by_class.add(key)
-        if key in self._held and not is_bound:
+        seen = after[1]
+        if not seen.is_bound and pod.view.metadata.deletion_timestamp is not None:
+            self._take_back_bind(PodKey(str(key)))
+        if seen.is_bound:
+            self._release.calm(key)
+        if seen.replica is not None and before is None:
+            self._note_replica(*seen.replica)
+        self._read_pod(pod)
+
+    def _read_pod(self, pod: Object | None) -> None:
+        if pod is None or pod.view is None:
             return
-        self._feed(key, view)
+        if pod.key not in self._held or pod.view.spec.node_name:
+            self._feed(pod.key, pod.view)
 
     def _feed(self, key: Key, view: batch.Pod) -> None:
         events = seen_in_placement(
@@ -189,18 +188,16 @@ class Placing:
             return
         self.state.apply(PodGone(PodKey(str(key))))
         told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
-        self._errands.give(key, told, 0.0)
+        self._errands.assign(key, told, 0.0)
 
-    def _lose_pod(self, key: Key) -> None:
+    def _lose_pod(self, key: Key, seen: _Seen) -> None:
         pod_key = PodKey(str(key))
-        seen = self._seen.pop(key)
         if not seen.is_bound:
             self._take_back_bind(pod_key)
         self.state.apply(PodGone(pod_key))
         self._errands.drop(key)
-        self._by_class.discard(key)
-        self._held.pop(key, None)
-        self._refusals.pop(key, None)
+        self._held.discard(key)
+        self._release.forget(key)
         if seen.replica is not None:
             self._forget_replica(*seen.replica)
 
@@ -214,9 +211,9 @@ class Placing:
         """A new pod names a replica: of a key that nobody has named so far, that is a new gang."""
         named = self._replicas.setdefault(workload, Counter())
         named[replica] += 1
-        document = self._picture.get(GANG_WORKLOADS, workload) if named[replica] == 1 else None
-        if document is not None:
-            self._gangs_changed(GANG_WORKLOADS, workload, document)
+        found = self._picture.find(GANG_WORKLOADS, workload) if named[replica] == 1 else None
+        if found is not None:
+            self._gangs_changed(GANG_WORKLOADS, workload, found)
 
     def _forget_replica(self, workload: Key, replica: str) -> None:
         named = self._replicas[workload]
@@ -226,43 +223,33 @@ class Placing:
         if not named:
             del self._replicas[workload]
 
-    def _node_changed(self, key: Key, document: Document | None) -> None:
-        view = None if document is None else decode(document).object
-        if isinstance(view, batch.Node):
-            for event in seen_in_placement(view, ()):
-                self.state.apply(event)
+    def _node_changed(self, change: Change) -> None:
+        if change.new is None or change.new.view is None:
+            self.state.apply(NodeGone(NodeName(change.key.name)))
         else:
-            self.state.apply(NodeGone(NodeName(key.name)))
-
-    def _budget_changed(self, key: Key, document: Document | None) -> None:
-        view = None if document is None else decode(document).object
-        selectors = self._budgets.setdefault(key.namespace, {})
-        if isinstance(view, batch.PodDisruptionBudget):
-            selectors[key] = view.spec.selector or LabelSelector()
-            for event in seen_in_placement(view, ()):
+            for event in seen_in_placement(change.new.view, ()):
                 self.state.apply(event)
-        else:
-            selectors.pop(key, None)
-            self.state.apply(BudgetGone(BudgetKey(str(key))))
 
-    def _class_changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        view = None if document is None else decode(document).object
-        match view:
-            case batch.PriorityClass():
-                self._classes[resource, key] = view
-            case queueing.WorkloadPriorityClass():
-                plain = batch.PriorityClass(metadata=view.metadata, value=view.value)
-                self._classes[resource, key] = plain
-            case _:
-                self._classes.pop((resource, key), None)
-        # Those of queues first: of two that share a name the one of Kubernetes counts.
-        ordered = sorted(self._classes.items(), key=lambda item: item[0][0] == PRIORITY_CLASSES)
-        self._class_list = [found for _, found in ordered]
+    def _budget_changed(self, change: Change) -> None:
+        if change.new is None or change.new.view is None:
+            self.state.apply(BudgetGone(BudgetKey(str(change.key))))
+        else:
+            for event in seen_in_placement(change.new.view, ()):
+                self.state.apply(event)
+
+    def _classes_changed(self) -> None:
+        views = [view for index in self._classes for view in index.values(None)]
+        self._class_list = [
+            batch.PriorityClass(metadata=view.metadata, value=view.value)
+            if isinstance(view, queueing.WorkloadPriorityClass)
+            else view
+            for view in views
+        ]
         self._are_classes_new = True
 
-    def _gangs_changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        is_over = document is None or (resource == WORKLOADS and not _is_admitted(document))
-        gangs = () if document is None or is_over else self._described(resource, key, document)
+    def _gangs_changed(self, resource: Resource, key: Key, found: Object | None) -> None:
+        is_over = found is None or (resource == WORKLOADS and not _is_admitted(found.document))
+        gangs = () if found is None or is_over else self._described(resource, found)
         keys = tuple(gang.key for gang in gangs)
         for gone in self._gangs.pop((resource, key), ()):
             if gone not in keys:
@@ -274,22 +261,22 @@ class Placing:
         if resource == WORKLOADS and self._evictions.is_under_way(key):
             self._evictions.mark(key)
 
-    def _holds_gangs(self, key: Key, document: Document | None) -> bool:
+    def _holds_gangs(self, change: Change) -> bool:
         """Whether a queue Workload has gangs, or had: most of those that change only wait."""
+        key, new = change.key, change.new
         is_known = (WORKLOADS, key) in self._gangs or self._evictions.is_under_way(key)
-        return is_known or (document is not None and _is_admitted(document))
+        return is_known or (new is not None and _is_admitted(new.document))
 
-    def _described(self, resource: Resource, key: Key, document: Document) -> Sequence[Gang]:
+    def _described(self, resource: Resource, found: Object) -> Sequence[Gang]:
         classes, distance_max = self._class_list, self._distance_max
-        if resource == WORKLOADS:
-            workload = decode_own(queueing.Workload, _as_gangs(document)).object
-            return [] if workload is None else gangs_held(workload, classes, distance_max)
-        view = decode(document).object
+        view = found.view
         match view:
+            case queueing.Workload():
+                return gangs_held(view, classes, distance_max)
             case PodGroup() | written.Gang():
                 return [gang_of(view, classes, distance_max)]
             case GangWorkload():
-                replicas = replicas_of(view, self._replicas.get(key, ()))
+                replicas = replicas_of(view, self._replicas.get(found.key, ()))
                 return gangs_of(view, classes, replicas, distance_max)
             case _:
                 return []
@@ -309,25 +296,25 @@ class Placing:
         for key in self._evictions.take_freed():
             self._errands.touch(key)
         pods = self._errands.act(now)
-        held_until = self._release[0][0] if self._release else None
-        due = [at for at in (workloads.next_at, pods.next_at, held_until) if at is not None]
+        moments = workloads.next_at, pods.next_at, self._release.next_at(now)
+        due = [at for at in moments if at is not None]
         return Plan([*says, *workloads.writes, *pods.writes], min(due, default=None))
 
     def _read_again(self) -> None:
         """Classes have changed, and with them the numbers of whoever names one."""
         self._are_classes_new = False
         for resource, key in list(self._gangs):
-            self._gangs_changed(resource, key, self._picture.get(resource, key))
-        for key in sorted(self._by_class):
-            self._pod_changed(key, self._picture.get(PODS, key))
+            self._gangs_changed(resource, key, self._picture.find(resource, key))
+        for key in self._pods.keys(True):
+            self._read_pod(self._picture.find(PODS, key))
 
     def _carry_out(self, decision: dec.PlacementDecision, now: float) -> Iterable[Say]:
         match decision:
             case dec.BindPods():
                 for place in decision.placement:
                     key = _key(place.pod)
-                    errand = ToBind(uid=self._seen[key].uid, node=place.node)
-                    self._errands.give(key, errand, now)
+                    errand = ToBind(uid=self._uid_of(key), node=place.node)
+                    self._errands.assign(key, errand, now)
                 return ()
             case dec.PreemptUnits():
                 return self._preempt(decision, now)
@@ -352,7 +339,7 @@ class Placing:
             for pod_key in victim.pods:
                 key = _key(pod_key)
                 errand = ToEvict(
-                    uid=self._seen[key].uid,
+                    uid=self._uid_of(key),
                     reason=PREEMPTION,
                     event="Preempted",
                     message=victim_text(plan, self._node_of(pod_key)),
@@ -360,7 +347,7 @@ class Placing:
                     preemptors=preemptors,
                     after=workloads,
                 )
-                self._errands.give(key, errand, now)
+                self._errands.assign(key, errand, now)
         self._tell(plan.preemptor, dict(plan.placement), LEAVING, now)
         first = self._picture.get(PODS, preemptors[0])
         if not plan.victims or first is None:
@@ -371,13 +358,13 @@ class Placing:
         for pod_key in decision.pods:
             key = _key(pod_key)
             errand = ToEvict(
-                uid=self._seen[key].uid,
+                uid=self._uid_of(key),
                 reason=UNWOUND,
                 event=UNWOUND,
                 message=unwound_text(decision),
                 is_asked=False,
             )
-            self._errands.give(key, errand, now)
+            self._errands.assign(key, errand, now)
 
     def _tell(
         self,
@@ -391,13 +378,18 @@ class Placing:
         for index, pod_key in enumerate(self.state.waiting(unit)):
             key = _key(pod_key)
             errand = ToTell(
-                uid=self._seen[key].uid,
+                uid=self._uid_of(key),
                 nominated=nominated.get(pod_key),
                 message=message,
-                is_spokesman=index == 0,
+                has_event=index == 0,
                 not_before=now + wait_s,
             )
-            self._errands.give(key, errand, now)
+            self._errands.assign(key, errand, now)
+
+    def _uid_of(self, key: Key) -> str:
+        seen = self._pods.entry(self._picture.find(PODS, key))
+        assert seen is not None, f"{key} is gone, and placement was not told"
+        return seen[1].uid
 
     def _node_of(self, key: PodKey) -> str:
         pod = self.state.pod(key)
@@ -406,8 +398,8 @@ class Placing:
 
     def _is_covered(self, key: Key) -> bool:
         pod = self.state.pod(PodKey(str(key)))
-        selectors = self._budgets.get(key.namespace, {})
-        return pod is not None and any(s.matches(pod.labels) for s in selectors.values())
+        selectors = self._budgets.values(key.namespace)
+        return pod is not None and any(selector.matches(pod.labels) for selector in selectors)
 
     # What became of it
 
@@ -430,7 +422,7 @@ class Placing:
         match write, errand:
             case Evict(), ToEvict() if error.code == 429:
                 # The budget allows it no more. Budgets are kept where possible, and no further.
-                self._errands.give(key, replace(errand, is_asked=False), now)
+                self._errands.assign(key, replace(errand, is_asked=False), now)
                 return ()
             case _ if not is_final(error):
                 return ()
@@ -454,30 +446,18 @@ class Placing:
     def _hold(self, keys: Iterable[Key], now: float) -> None:
         """Leave pods without a node out of the state until it is worth trying again."""
         for key in keys:
-            seen = self._seen.get(key)
-            if seen is None or seen.is_bound or key in self._held:
+            seen = self._pods.entry(self._picture.find(PODS, key))
+            if seen is None or seen[1].is_bound or key in self._held:
                 continue
-            failures = self._refusals.get(key, 0)
-            self._refusals[key] = failures + 1
-            self._held[key] = None
+            self._held.add(key)
+            self._release.failed(key, now)
             self.state.apply(PodGone(PodKey(str(key))))
-            wait_s = min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S)
-            heapq.heappush(self._release, (now + wait_s, key))
 
     def _release_held(self, now: float) -> None:
-        while self._release and self._release[0][0] <= now:
-            _, key = heapq.heappop(self._release)
-            if key in self._held:
-                del self._held[key]
-                self._is_stale = True
-                self._pod_changed(key, self._picture.get(PODS, key))
-
-
-def _as_gangs(document: Document) -> Document:
-    """A queue Workload without what its pods are like, which is most of it."""
-    spec = document["spec"]
-    pod_sets = [{**pod_set, "template": {}} for pod_set in spec.get("podSets") or ()]
-    return {**document, "spec": {**spec, "podSets": pod_sets}}
+        for key in self._release.take(now, RELEASED_MAX):
+            self._held.remove(key)
+            self._is_stale = True
+            self._read_pod(self._picture.find(PODS, key))
 
 
 def _is_admitted(document: Document) -> bool:
@@ -486,9 +466,15 @@ def _is_admitted(document: Document) -> bool:
     return "Admitted" in true and true.isdisjoint(("Evicted", "Finished"))
 
 
-def _replica_of(key: Key, view: batch.Pod) -> tuple[Key, str] | None:
+def _seen(pod: Object) -> tuple[bool, _Seen] | None:
+    view = pod.view
+    if view is None:
+        return None
     ref = view.spec.workload_ref
-    return None if ref is None else (Key(key.namespace, ref.name), ref.pod_group_replica_key)
+    replica = None if ref is None else (Key(pod.key.namespace, ref.name), ref.pod_group_replica_key)
+    annotations = view.metadata.annotations
+    needs_classes = view.spec.priority is None or PREEMPTION_PRIORITY_CLASS in annotations
+    return needs_classes, _Seen(view.metadata.uid, bool(view.spec.node_name), replica)
 
 
 def _key(name: str) -> Key:

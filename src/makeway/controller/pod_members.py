@@ -10,8 +10,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from makeway.api.batch import Pod, PodSpec, pod_requests
-from makeway.api.codec import decode_as, encode
+from makeway.api.batch import PodSpec, pod_requests
+from makeway.api.codec import encode
 from makeway.api.labels import (
     ADMISSION_GATE,
     GROUP_FAST,
@@ -25,10 +25,12 @@ from makeway.api.labels import (
     RETRIABLE,
     ROLE_HASH,
 )
-from makeway.client.client import Document, Resource
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.api.meta import controller_of
+from makeway.client.client import Document
+from makeway.client.resources import JOBS, PODS
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.job_workload import number_in
+from makeway.plane.picture import Object
 from makeway.plane.writes import Key
 
 STOPPING = "TerminationTarget"  # condition of a pod: why a queue ends it
@@ -47,7 +49,7 @@ class Member:
     total: int | None  # pods in its group; None: it doesn't say so, or not as a number
     is_fast: bool  # the first pod of its group speaks for all
     is_final: bool  # no pod of its group is to be replaced
-    is_anothers: bool  # who has made it, or the Workload it names, answers for it as well
+    has_other_owner: bool  # a controller, or a Workload that the pod names, answers for it as well
     role: str  # equal for pods that are alike to the queues
     defect: str  # why it can't be read; empty if it can
     phase: str
@@ -57,8 +59,8 @@ class Member:
     has_node: bool
     is_ready: bool
     is_leaving: bool  # somebody has deleted it
-    is_forced: bool  # and waits for nobody
-    is_told: bool  # why it is ended
+    is_force_deleted: bool  # the deletion waits for no process
+    has_stop_condition: bool  # its status says why a queue ends it
 
     @property
     def is_ours(self) -> bool:
@@ -76,7 +78,7 @@ class Member:
     @property
     def is_active(self) -> bool:
         """Whether it runs, or could at any moment."""
-        is_stillborn = self.is_leaving and (self.is_forced or not self.has_node)
+        is_stillborn = self.is_leaving and (self.is_force_deleted or not self.has_node)
         return not self.is_over and not self.is_gated and not is_stillborn
 
     @property
@@ -97,27 +99,35 @@ class Member:
         return not self.has_succeeded, self.is_gated, self.created_at, self.key.name
 
 
-def member_of(key: Key, document: Document) -> Member:
+def member_of(pod: Object) -> tuple[Key, Member] | None:
+    """The unit that a pod belongs to, and what counts of the pod; None: it waits in no queue."""
+    unit = unit_of_pod(pod)
+    return None if unit is None else (unit, _member(pod))
+
+
+def _member(pod: Object) -> Member:
+    document = pod.document
     metadata, status = document["metadata"], document.get("status") or {}
     spec = document.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     gates = [gate["name"] for gate in spec.get("schedulingGates") or ()]
     true = true_types(conditions_of(document))
     is_gated = ADMISSION_GATE in gates
-    shape, defect = _role_in(document)
+    read = pod.read
+    shape = "" if read.object is None else role_of(read.object.spec)
     # What an admission adds would make it another one; before, nobody's word counts.
     told = "" if is_gated else labels.get(POD_SET) or annotations.get(ROLE_HASH)
     return Member(
-        key=key,
+        key=pod.key,
         uid=metadata["uid"],
         created_at=metadata.get("creationTimestamp") or "",
         queue=labels.get(QUEUE_NAME) or "",
         total=number_in(annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)) or None,
         is_fast=annotations.get(GROUP_FAST) == "true",
         is_final=annotations.get(RETRIABLE) == "false",
-        is_anothers=bool(labels.get(PREBUILT) or _controller_of(metadata)),
+        has_other_owner=bool(labels.get(PREBUILT)) or controller_of(document) is not None,
         role=told or shape,
-        defect=defect,
+        defect=str(read.errors[0]) if read.errors else "",
         phase=status.get("phase") or "Pending",
         is_managed=labels.get(MANAGED) == "true",
         is_held=MANAGED in (metadata.get("finalizers") or ()),
@@ -125,22 +135,9 @@ def member_of(key: Key, document: Document) -> Member:
         has_node=bool(spec.get("nodeName")),
         is_ready="Ready" in true,
         is_leaving=bool(metadata.get("deletionTimestamp")),
-        is_forced=metadata.get("deletionGracePeriodSeconds") == 0,
-        is_told=STOPPING in true,
+        is_force_deleted=metadata.get("deletionGracePeriodSeconds") == 0,
+        has_stop_condition=STOPPING in true,
     )
-
-
-def _controller_of(metadata: Document) -> Document | None:
-    references = metadata.get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
-
-
-def _role_in(document: Document) -> tuple[str, str]:
-    """The role of a pod that nothing was added to; or why it can't be read."""
-    read = decode_as(Pod, document)
-    if read.object is None:
-        return "", str(read.errors[0])
-    return role_of(read.object.spec), ""
 
 
 def role_of(spec: PodSpec) -> str:
@@ -166,69 +163,34 @@ def is_queued(document: Document) -> bool:
     """Whether a queue has to do with a pod for itself, not through its Job."""
     metadata = document["metadata"]
     labels = metadata.get("labels") or {}
-    owner = _controller_of(metadata)
-    if owner is not None and (owner["apiVersion"], owner["kind"]) == (JOBS.api_version, JOBS.kind):
+    owner = controller_of(document)
+    if owner is not None and (owner.api_version, owner.kind) == (JOBS.api_version, JOBS.kind):
         return False
     is_managed = labels.get(MANAGED) == "true" or MANAGED in (metadata.get("finalizers") or ())
     return is_managed or (owner is None and bool(labels.get(QUEUE_NAME)))
 
 
-def unit_of(resource: Resource, key: Key, document: Document) -> Key | None:
-    """The unit that a pod or Workload belongs to: by the name of the group, or the pod's uid."""
-    metadata = document["metadata"]
+def unit_of_pod(pod: Object) -> Key | None:
+    """By the name of its group, or its uid; None: no queue has to do with the pod for itself."""
+    if not is_queued(pod.document):
+        return None
+    metadata = pod.document["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    if resource == WORKLOADS:
-        if annotations.get(IS_GROUP) == "true":
-            return Key(key.namespace, _GROUP + key.name)
-        for reference in metadata.get("ownerReferences") or ():
-            if reference.get("controller") and reference["kind"] == PODS.kind:
-                return Key(key.namespace, reference["uid"])
-        return None
-    if not is_queued(document):
-        return None
     group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME)
-    return Key(key.namespace, _GROUP + group if group else metadata["uid"])
+    return Key(pod.key.namespace, _GROUP + group if group else metadata["uid"])
+
+
+def unit_of_workload(workload: Object) -> tuple[Key, None] | None:
+    """The unit that a Workload was made for; None: it wasn't made for pods without a Job."""
+    document, key = workload.document, workload.key
+    if (document["metadata"].get("annotations") or {}).get(IS_GROUP) == "true":
+        return Key(key.namespace, _GROUP + key.name), None
+    owner = controller_of(document)
+    if owner is None or owner.kind != PODS.kind:
+        return None
+    return Key(key.namespace, owner.uid), None
 
 
 def group_of(unit: Key) -> str:
     """The name of a group; empty: the unit is a pod by itself."""
     return unit.name.removeprefix(_GROUP) if unit.name.startswith(_GROUP) else ""
-
-
-class Units:
-    """Who belongs to which unit, also when its pods are gone."""
-
-    def __init__(self) -> None:
-        self._unit_of: dict[tuple[Resource, Key], Key] = {}
-        self._of: dict[tuple[Resource, Key], dict[Key, Member | None]] = {}  # by kind and unit
-
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> list[Key]:
-        """Take note of an object; returns the units to look at for it."""
-        before, after, member = self._unit_of.get((resource, key)), None, None
-        if document is not None:
-            after = unit_of(resource, key, document)
-        if after is not None and document is not None and resource == PODS:
-            member = member_of(key, document)
-            if before == after and self._of[resource, after][key] == member:
-                return []
-        if before is not None:
-            self._leave(resource, key, before)
-        if after is not None:
-            self._unit_of[resource, key] = after
-            self._of.setdefault((resource, after), {})[key] = member
-        return [unit for unit in (before, after) if unit is not None]
-
-    def members(self, unit: Key) -> tuple[Member, ...]:
-        """Its pods, the first come first."""
-        found = [member for member in self._of.get((PODS, unit), {}).values() if member]
-        return tuple(sorted(found, key=lambda member: (member.created_at, member.key.name)))
-
-    def workload(self, unit: Key) -> Key | None:
-        return min(self._of.get((WORKLOADS, unit), ()), default=None)
-
-    def _leave(self, resource: Resource, key: Key, unit: Key) -> None:
-        del self._unit_of[resource, key]
-        of_kind = self._of[resource, unit]
-        del of_kind[key]
-        if not of_kind:
-            del self._of[resource, unit]

@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from makeway.api.batch import Pod
-from makeway.api.codec import decode_as, encode
+from makeway.api.codec import encode
 from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
-from makeway.api.queueing import PodSet, Workload
+from makeway.api.queueing import PodSet
 from makeway.client.client import Document, Resource
 from makeway.client.resources import PODS, WORKLOADS
 from makeway.controller.conditions import conditions_of, with_condition
@@ -42,7 +42,7 @@ from makeway.controller.job_workload import (
     spec_changes,
     stop_of,
 )
-from makeway.controller.pod_members import STOPPING, Member, Units, group_of
+from makeway.controller.pod_members import STOPPING, Member, group_of, member_of, unit_of_workload
 from makeway.controller.pod_status import (
     Unit,
     are_ready,
@@ -66,52 +66,62 @@ from makeway.controller.pod_workload import (
     pod_set_of,
     queue_of,
 )
-from makeway.controller.workload_keeper import NAMED, WorkloadKeeper, admitted_by, creation, finish
+from makeway.controller.workload_keeper import (
+    REFERENCED_KINDS,
+    WorkloadKeeper,
+    admitted_by,
+    creation,
+    finish,
+)
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 from makeway.plane.parts import Plan
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, Patch, Say, Write, as_seen, status_patch
 from makeway.translate import messages
 
 
 class Pods(WorkloadKeeper):
-    resources: tuple[Resource, ...] = (PODS, WORKLOADS, *NAMED)
+    resources: tuple[Resource, ...] = (PODS, WORKLOADS, *REFERENCED_KINDS)
     contested = (WORKLOADS,)
 
     def __init__(self, picture: Picture) -> None:
         super().__init__(picture)
-        self._units = Units()
-        self._shut_out: dict[Key, Key] = {}  # Workloads that have the name of a group, and whose
+        self._pods = picture.index(PODS, member_of)  # by unit
+        self._workloads = picture.index(WORKLOADS, unit_of_workload)
+        # Other Workloads that have the name of a group, and the unit that waits for each to go.
+        self._name_takers: dict[Key, Key] = {}
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource in NAMED:
-            self.take_named(resource, key, document)
-            return
-        for unit in self._units.changed(resource, key, document):
-            self.mark(unit)
-        if resource == WORKLOADS and key in self._shut_out:
-            self.mark(self._shut_out.pop(key))
+    def changed(self, change: Change) -> None:
+        if change.resource in REFERENCED_KINDS:
+            self.reference_changed()
+        elif change.resource == PODS:
+            for unit in self._pods.touched(change):
+                self.mark(unit)
+        else:
+            for unit in self._workloads.groups(change):
+                self.mark(unit)
+            if change.key in self._name_takers:
+                self.mark(self._name_takers.pop(change.key))
 
-    def spokesman(self, key: Key) -> Document | None:
-        members = self._units.members(key)
+    def event_target(self, key: Key) -> Document | None:
+        members = self._members(key)
         return _about(members[0]) if members else None
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        group, everybody = group_of(key), self._units.members(key)
+        group, everybody = group_of(key), self._members(key)
         members = tuple(member for member in everybody if member.is_ours)
         if not everybody:
             self._noted.pop(key, None)
         writes: list[Write] = [*self._pass_over(key, everybody)]
-        found = self._units.workload(key)
-        document = self._picture.get(WORKLOADS, found) if found is not None else None
-        if document is None:
+        found = [self._picture.find(WORKLOADS, k) for k in self._workloads.keys(key)]
+        if not found or found[0] is None:
             return Plan([*writes, *self._first_sight(key, group, members, now)])
-        view = decode_as(Workload, document)
-        if view.object is None:
-            problem = str(view.errors[0])
+        document, read = found[0].document, found[0].read
+        if read.object is None:
+            problem = str(read.errors[0])
             return Plan([*writes, *self._note(key, members, "Unreadable", problem)])
-        members = named_by(view.object, members) if group else members
-        plan = self._step(Unit(key, group, members, view.object, document), now)
+        members = named_by(read.object, members) if group else members
+        plan = self._step(Unit(key, group, members, read.object, document), now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
     def _step(self, unit: Unit, now: float) -> Plan:
@@ -141,7 +151,7 @@ class Pods(WorkloadKeeper):
         """Bring the Workload up to date: its status, or if that is right, its spec."""
         next_at: float | None = None
         for member in unit.members[:1]:
-            draft.note_unsupported(decode_as(Pod, self._document(member)).unsupported)
+            draft.note_unsupported(self._find(member).read.unsupported)
         if may_run(unit.workload):
             draft.note_readiness(are_ready=are_ready(unit))
             next_at = draft.note_time()
@@ -168,7 +178,7 @@ class Pods(WorkloadKeeper):
         done = [m for m in members if m.is_lost or is_going or (m.is_over and not group)]
         writes: list[Write] = [*self._free(done)]
         for member in active:
-            if member.is_anothers:
+            if member.has_other_owner:
                 continue  # Kueue has Workloads for such pods that nothing here leads to
             writes += self._end(member, "NoWorkload", messages.NO_WORKLOAD, now)
         waiting = [member for member in members if member.is_gated and not member.is_leaving]
@@ -190,7 +200,7 @@ class Pods(WorkloadKeeper):
             return self._note(key, [lead], "NotQueued", messages.NO_QUEUE)
         taken = Key(key.namespace, group)
         if group and self._picture.has(WORKLOADS, taken):
-            self._shut_out[taken] = key
+            self._name_takers[taken] = key
             return self._note(key, [lead], "NameTaken", messages.NAME_TAKEN.format(group))
         pod = self._pod(lead)
         priority = self.priority_for(key, pod.metadata.labels, pod.spec)
@@ -251,7 +261,7 @@ class Pods(WorkloadKeeper):
         if member.is_leaving:
             return ()
         document = self._document(member)
-        if member.is_told:
+        if member.has_stop_condition:
             said = Say(about=_about(member), reason="Stopped", message=message)
             return [deletion(PODS, document, then=(said,))]
         told = with_condition(conditions_of(document), STOPPING, "True", reason, message, now)
@@ -327,15 +337,22 @@ class Pods(WorkloadKeeper):
 
     # What there is
 
+    def _members(self, unit: Key) -> tuple[Member, ...]:
+        """Its pods, the first come first."""
+        return tuple(sorted(self._pods.values(unit), key=lambda m: (m.created_at, m.key.name)))
+
+    def _find(self, member: Member) -> Object:
+        found = self._picture.find(PODS, member.key)
+        assert found is not None, f"{member.key} is gone, and nobody said so"
+        return found
+
     def _document(self, member: Member) -> Document:
-        document = self._picture.get(PODS, member.key)
-        assert document is not None, f"{member.key} is gone, and nobody said so"
-        return document
+        return self._find(member).document
 
     def _pod(self, member: Member) -> Pod:
-        view = decode_as(Pod, self._document(member))
-        assert view.object is not None, view.errors
-        return view.object
+        read = self._find(member).read
+        assert isinstance(read.object, Pod), read.errors
+        return read.object
 
     def _pod_sets(self, composition: Composition, known: Iterable[PodSet]) -> list[Document]:
         """Pods that were started carry what an admission added; what they were is known."""

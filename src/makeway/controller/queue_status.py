@@ -29,7 +29,7 @@ from makeway.engine.model import (
 )
 from makeway.engine.view import KnownQueue, KnownWorkload
 from makeway.plane.parts import Outcome, Plan
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 from makeway.translate import messages
 
@@ -71,10 +71,10 @@ class QueueStatus:
         self._busy: set[tuple[Resource, Key]] = set()
         self._unsupported: dict[tuple[Resource, Key], _Unsupported] = {}
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
+    def changed(self, change: Change) -> None:
         self._is_due = True
-        if document is None:
-            self._unsupported.pop((resource, key), None)
+        if change.new is None:
+            self._unsupported.pop((change.resource, change.key), None)
 
     def act(self, now: float) -> Plan:
         if not self._is_due and self._view.revision == self._seen:

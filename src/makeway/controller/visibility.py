@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from makeway.api.batch import Node, Pod, pod_requests
 from makeway.api.codec import decode_own
+from makeway.api.meta import controller_of
 from makeway.client.client import Document
 from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
-from makeway.plane.picture import Picture, owner_of
+from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
 from makeway.translate.data import as_data, obstacle_data, pieces_data
 from makeway.translate.explanation import explanation_lines
@@ -24,6 +25,7 @@ PENDING_MAX = 1000  # in one answer, unless more are asked for
 class Visibility:
     def __init__(self, engine: Engine, picture: Picture, clock: Callable[[], float]) -> None:
         self._engine, self._picture, self._clock = engine, picture, clock
+        self._pods_of = picture.index(PODS, _by_controller)
 
     def explain(self, namespace: str, name: str) -> Document | None:
         """Why a workload does not run, as data and as lines; None if it isn't known."""
@@ -53,8 +55,9 @@ class Visibility:
     def _pods_without_node(self, key: Key) -> list[Pod]:
         """Pods of a workload for which a scheduler has found no node."""
         workload = self._picture.get(WORKLOADS, key)
-        owner = "" if workload is None else owner_of(workload)
-        pods = _pods(self._picture.owned_by(owner, PODS) if owner else ())
+        owner = None if workload is None else controller_of(workload)
+        keys = [] if owner is None else self._pods_of.keys(owner.uid)
+        pods = _pods(self._picture.get(PODS, pod) or {} for pod in keys)
         return [pod for pod in pods if ("PodScheduled", "False") in _conditions(pod)]
 
     def _largest_nodes(self, waiting: Iterable[Pod]) -> Iterator[Line]:
@@ -133,6 +136,11 @@ class Visibility:
 def _pods(documents: Iterable[Document]) -> list[Pod]:
     views = (decode_own(Pod, document).object for document in documents)
     return [view for view in views if view is not None]
+
+
+def _by_controller(pod: Object) -> tuple[str, None] | None:
+    owner = controller_of(pod.document)
+    return None if owner is None else (owner.uid, None)
 
 
 def _conditions(pod: Pod) -> set[tuple[str, str]]:

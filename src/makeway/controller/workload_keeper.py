@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from makeway.api.batch import PodSpec
-from makeway.api.codec import decode_as
 from makeway.api.labels import IN_USE
 from makeway.api.queueing import ResourceFlavor, Workload
-from makeway.client.client import ApiError, Document, Resource
+from makeway.client.client import ApiError, Document
 from makeway.client.resources import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.job_priorities import Classes, Missing, Priority
 from makeway.controller.job_status import Draft
@@ -25,7 +24,7 @@ from makeway.plane.picture import Picture
 from makeway.plane.writes import Create, Key, ObjectWrite, Say, Write, key_of
 from makeway.translate import messages
 
-NAMED = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # of these one may be missing
+REFERENCED_KINDS = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # a named object may be missing
 
 
 class WorkloadKeeper(Reconciler):
@@ -34,24 +33,23 @@ class WorkloadKeeper(Reconciler):
     def __init__(self, picture: Picture) -> None:
         super().__init__()
         self._picture = picture
-        self._classes = Classes()
-        self._lacking: dict[Key, None] = {}  # who names a class or flavor that isn't there
-        # What was last remarked of each, by reason, lest it is repeated.
+        self._classes = Classes(picture)
+        self._lacking: dict[Key, None] = {}  # keys that name a class or flavor that isn't there
+        # What was last remarked about each key, by reason, lest it is repeated.
         self._noted: dict[Key, dict[str, str]] = {}
 
     @abstractmethod
-    def spokesman(self, key: Key) -> Document | None:
+    def event_target(self, key: Key) -> Document | None:
         """The object that has the events; None: there is none any more."""
 
-    def take_named(self, resource: Resource, key: Key, document: Document | None) -> None:
-        """An object of one of the kinds in `NAMED` is new or different; None: it is gone."""
-        self._classes.changed(resource, key, document)
+    def reference_changed(self) -> None:
+        """An object of one of the kinds in `REFERENCED_KINDS` has changed."""
         for asking in self._lacking:
             self.mark(asking)
         self._lacking.clear()
 
     def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:
-        about = self.spokesman(key)
+        about = self.event_target(key)
         if about is None:
             return ()
         what = f"{type(write).__name__} of {write.resource.kind} {write.key.name}"
@@ -79,12 +77,11 @@ class WorkloadKeeper(Reconciler):
         """What the admission of a Workload adds to its pods, or what is in the way of that."""
         flavors: list[ResourceFlavor] = []
         for name in flavors_of(workload):
-            found = self._picture.get(FLAVORS, Key("", name))
-            flavor = decode_as(ResourceFlavor, found).object if found is not None else None
-            if flavor is None:
+            found = self._picture.find(FLAVORS, Key("", name))
+            if found is None or found.view is None:
                 self._lacking[key] = None
                 return Missing(FLAVORS.kind, name)
-            flavors.append(flavor)
+            flavors.append(found.view)
         return additions_of(workload, flavors)
 
     def fail_to_start(

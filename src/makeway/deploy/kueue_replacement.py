@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from makeway.api import versions
 from makeway.api.kinds import PODS
 from makeway.api.labels import IN_USE, MANAGED
+from makeway.api.meta import OwnerReference, controller_of
 from makeway.client import Client, NotFound, Resource
 from makeway.client.client import Document
 from makeway.client.resources import (
@@ -148,7 +149,7 @@ async def find_kueue(client: Client) -> KueueInstallation:
         others=tuple(
             d["metadata"]["name"] for d in definitions if d["metadata"]["name"] not in ours
         ),
-        owned_pods=sum(bool(_controller_of(pod)) for pod in pods),
+        owned_pods=sum(controller_of(pod) is not None for pod in pods),
     )
 
 
@@ -310,9 +311,9 @@ def in_hub_version(document: Document) -> Document:
 async def _remaining_notes(client: Client) -> list[str]:
     owners: Counter[str] = Counter()
     for workload in (await client.list(WORKLOADS)).items:
-        owner = _controller_of(workload)
-        if owner and not _is_managed_by_makeway(owner) and not _is_finished(workload):
-            owners[owner["kind"]] += 1
+        owner = controller_of(workload)
+        if owner is not None and not _is_managed_by_makeway(owner) and not _is_finished(workload):
+            owners[owner.kind] += 1
     leaving = [
         short_name(queue)
         for queue in (await client.list(QUEUES)).items
@@ -331,14 +332,9 @@ async def _remaining_notes(client: Client) -> list[str]:
     ]
 
 
-def _controller_of(document: Document) -> Document:
-    references = document["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), {})
-
-
-def _is_managed_by_makeway(owner: Document) -> bool:
+def _is_managed_by_makeway(owner: OwnerReference) -> bool:
     """Whether Makeway starts and stops what such an object runs."""
-    kind = owner["apiVersion"].partition("/")[0], owner["kind"]
+    kind = owner.api_version.partition("/")[0], owner.kind
     return kind in (("batch", "Job"), ("v1", "Pod"))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, NewType
 
+from makeway.backoff import backoff_s
 from makeway.engine.matching import UNCONSTRAINED, Constraints, Taint, Toleration
 from makeway.selectors import Requirement, all_hold
 
@@ -393,7 +394,7 @@ class Backoff:
 
     def delay_s(self, count: int) -> float:
         """The pause before requeue number `count` (1 is the first); zero base means no pause."""
-        return min(self.base_s * 2.0 ** min(count - 1, 64), self.max_s)
+        return backoff_s(count, self.base_s, self.max_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

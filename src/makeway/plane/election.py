@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from makeway.client.client import ApiError, Client, Conflict, Document, NotFound, Sleep, Unavailable
 from makeway.client.resources import LEASES
+from makeway.logs import Fields
 from makeway.plane.writes import Key
 
 log = logging.getLogger("makeway.election")
@@ -64,7 +65,7 @@ class Election:
         """Wait until we lead."""
         while not await self._attempt(ATTEMPT_MAX_S):
             await self._sleep(RETRY_S)
-        log.info("lease=%s holder=%s", self._key, self._identity)
+        log.info(Fields(lease=self._key, holder=self._identity))
 
     async def keep(self) -> None:
         """Renew, and come back when that has failed for too long or somebody else leads."""
@@ -73,7 +74,7 @@ class Election:
             if not await self._attempt(self._left_s()) and self.holder not in ("", self._identity):
                 break
         self._renewed_at = float("-inf")
-        log.warning("lease=%s lost_to=%s", self._key, self.holder or "nobody")
+        log.warning(Fields(lease=self._key, lost_to=self.holder or "nobody"))
 
     async def release(self) -> None:
         """Let somebody else lead at once. Nothing may be written any more when this is called."""
@@ -84,7 +85,7 @@ class Election:
             async with asyncio.timeout(RETRY_S):
                 await self._give_up(self._seen.lease)
         except (ApiError, Unavailable, TimeoutError) as error:
-            log.warning("lease=%s release=failed error=%s", self._key, error)
+            log.warning(Fields(lease=self._key, release="failed", error=error))
 
     async def _give_up(self, lease: Document) -> None:
         try:
@@ -107,7 +108,7 @@ class Election:
         except (ApiError, Unavailable, TimeoutError) as error:
             if isinstance(error, Conflict):
                 self._forget_revision()
-            log.warning("lease=%s error=%s", self._key, error or "no answer in time")
+            log.warning(Fields(lease=self._key, error=str(error) or "no answer in time"))
             return False
         if has_it:
             self._renewed_at = began

@@ -15,9 +15,10 @@ from typing import Any
 
 from makeway.client.client import ApiError, Client, Document, Resource, Unavailable
 from makeway.client.reflector import Changed, Listed, Reflector, Synced
+from makeway.logs import Fields
 from makeway.plane.events import EventRecorder
 from makeway.plane.parts import Done, Failed, Outcome, Part
-from makeway.plane.picture import Picture, revision_of
+from makeway.plane.picture import Change, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Say, Write, key_of, send
 
 log = logging.getLogger("makeway.loop")
@@ -172,16 +173,15 @@ class Loop:
         self.listed_at[resource] = self._time()
 
     def _lose(self, resource: Resource, key: Key, revision: int) -> None:
-        if self._picture.lose(resource, key, revision):
-            self._tell(resource, key, None)
+        self._tell(self._picture.lose(resource, key, revision))
 
     def _take(self, resource: Resource, document: Document) -> None:
-        if self._picture.take(resource, document):
-            self._tell(resource, key_of(document), document)
+        self._tell(self._picture.take(resource, document))
 
-    def _tell(self, resource: Resource, key: Key, document: Document | None) -> None:
-        for part in self._hearers[resource]:
-            part.changed(resource, key, document)
+    def _tell(self, change: Change | None) -> None:
+        if change is not None:
+            for part in self._hearers[change.resource]:
+                part.changed(change)
 
     # Acting
 
@@ -263,7 +263,7 @@ class Loop:
         try:
             document = await send(self._client, write)
         except (ApiError, Unavailable) as error:
-            log.debug("write=%s key=%s error=%s", type(write).__name__, write.key, error)
+            log.debug(Fields(write=type(write).__name__, key=write.key, error=error))
             self.failures[error.code if isinstance(error, ApiError) else 0] += 1
             return Failed(error)
         if document is not None and write.resource in self._hearers:
@@ -298,4 +298,4 @@ class Loop:
         try:
             await self._recorder.record(saying.about, saying.type, saying.reason, saying.message)
         except (ApiError, Unavailable) as error:
-            log.warning("event=%s error=%s", saying.reason, error)
+            log.warning(Fields(event=saying.reason, error=error))

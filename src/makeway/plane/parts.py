@@ -6,18 +6,18 @@ is asked from time to time what it wants done. `Loop` does the waiting for all o
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, Protocol
 
 from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
+from makeway.plane.outbox import Outbox
+from makeway.plane.picture import Change
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write
 
 AT_ONCE_MAX = 200  # objects looked at before others get their turn
 RETRY_S = 0.1
-RETRY_MAX_S = 30.0
 BURST_MAX = 10  # rounds of patches for one object at once, where it is contested
 PACE_S = 1.0  # and from one to the next after that
 
@@ -49,8 +49,8 @@ NOTHING = Plan()
 class Part(Protocol):
     resources: tuple[Resource, ...]  # the kinds of which it hears
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        """An object is new or different; None: it is gone."""
+    def changed(self, change: Change) -> None:
+        """An object is new, different or gone."""
 
     def act(self, now: float) -> Plan:
         """What to do now. Not asked before everything of its kinds was listed once."""
@@ -70,23 +70,25 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._spent_until: dict[Key, float] = {}  # each round takes a while of the time to come
+        self._next_free_at: dict[Key, float] = {}  # each write books PACE_S of future time
         self._tidy_above = AT_ONCE_MAX
 
     def begin_at(self, key: Key, now: float) -> float:
         """When it may be written again."""
-        ahead_s = self._spent_until.get(key, now) - now
+        ahead_s = self._next_free_at.get(key, now) - now
         if ahead_s > (BURST_MAX + 1) * PACE_S:  # the clock was set back
-            del self._spent_until[key]
+            del self._next_free_at[key]
             return now
         return now + max(0.0, ahead_s - (BURST_MAX - 1) * PACE_S)
 
     def note(self, key: Key, now: float) -> None:
         """It is written now."""
-        self._spent_until[key] = max(now, self._spent_until.get(key, now)) + PACE_S
-        if len(self._spent_until) > self._tidy_above:
-            self._spent_until = {k: until for k, until in self._spent_until.items() if until > now}
-            self._tidy_above = 2 * len(self._spent_until) + AT_ONCE_MAX
+        self._next_free_at[key] = max(now, self._next_free_at.get(key, now)) + PACE_S
+        if len(self._next_free_at) > self._tidy_above:
+            self._next_free_at = {
+                k: until for k, until in self._next_free_at.items() if until > now
+            }
+            self._tidy_above = 2 * len(self._next_free_at) + AT_ONCE_MAX
 
 
 class Reconciler(ABC):
@@ -100,12 +102,7 @@ class Reconciler(ABC):
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self._due: dict[Key, None] = {}
-        self._busy: dict[Key, int] = {}  # writes on their way
-        self._sent: dict[int, Key] = {}  # id of a write on its way -> for whom
-        self._failures: dict[Key, int] = {}  # in a row
-        self._timers: list[tuple[float, Key]] = []  # heap; may hold times long overtaken
-        self._due_at: dict[Key, float] = {}  # the next one of each that counts
+        self._outbox: Outbox[Key] = Outbox(RETRY_S)
 
     @abstractmethod
     def reconcile(self, key: Key, now: float) -> Plan:
@@ -116,26 +113,15 @@ class Reconciler(ABC):
         return ()
 
     def mark(self, key: Key) -> None:
-        self._due[key] = None
+        """Look at it now."""
+        self._outbox.want_now(key)
 
     def mark_at(self, key: Key, at: float) -> None:
-        if self._due_at.get(key, float("inf")) > at:
-            self._due_at[key] = at
-            heapq.heappush(self._timers, (at, key))
-
-    def _ring(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            at, key = heapq.heappop(self._timers)
-            if self._due_at.get(key) == at:
-                del self._due_at[key]
-                self.mark(key)
+        self._outbox.want_at(key, at)
 
     def act(self, now: float) -> Plan:
-        self._ring(now)
         writes: list[Write] = []
-        ready = (key for key in self._due if key not in self._busy)
-        for key in list(islice(ready, AT_ONCE_MAX)):
-            del self._due[key]
+        for key in self._outbox.take(now, AT_ONCE_MAX):
             if (begin_at := self._pace.begin_at(key, now)) > now:
                 self.mark_at(key, begin_at)
                 continue
@@ -143,29 +129,25 @@ class Reconciler(ABC):
             if plan.next_at is not None:
                 self.mark_at(key, plan.next_at)
             elif not plan.writes:
-                self._failures.pop(key, None)  # it is as it should be, or gone
+                self._outbox.calm(key)  # it is as it should be, or gone
             for write in plan.writes:
-                if not isinstance(write, Say):
-                    self._busy[key] = self._busy.get(key, 0) + 1
-                    self._sent[id(write)] = key
+                if isinstance(write, Say):
+                    writes.append(write)
+                else:
+                    writes.append(replace(write, cause=key))
+                    self._outbox.sent(key)
             if any(isinstance(w, Patch) and w.resource in self.contested for w in plan.writes):
                 self._pace.note(key, now)
-            writes += plan.writes
-        if any(key not in self._busy for key in self._due):
-            return Plan(writes, now)
-        return Plan(writes, self._timers[0][0] if self._timers else None)
+        return Plan(writes, self._outbox.next_at(now))
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        key = self._sent.pop(id(write))
-        left = self._busy.pop(key) - 1
-        if left:
-            self._busy[key] = left
+        key = write.cause
+        assert key is not None, f"{write} is not ours"
+        self._outbox.settled(key)
         if isinstance(outcome, Done):
-            self._failures.pop(key, None)
+            self._outbox.calm(key)
             return write.then
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        self.mark_at(key, now + min(RETRY_S * 2.0 ** min(failures, 16), RETRY_MAX_S))
+        self._outbox.failed(key, now)
         error = outcome.error
         if isinstance(error, ApiError) and not isinstance(error, Conflict | NotFound):
             return self.refused(key, write, error)

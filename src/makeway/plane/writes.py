@@ -42,6 +42,7 @@ class Say:
 class Announced:
     """A write that events may follow; `Reconciler.settled` answers with them."""
 
+    cause: Key | None = None  # for the sake of which key a Reconciler sends it
     then: tuple[Say, ...] = ()  # what to say when it is done; if it fails, nothing
 
 

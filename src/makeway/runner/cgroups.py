@@ -7,6 +7,8 @@ import logging
 import os
 from pathlib import Path
 
+from makeway.logs import Fields
+
 log = logging.getLogger("makeway.runner")
 
 MOUNTED_AT = Path("/sys/fs/cgroup")
@@ -49,7 +51,7 @@ class Cgroups:
             return ""
         if self._own is None:
             if self._why_none:
-                log.warning("limits=ignored why=%s", self._why_none)
+                log.warning(Fields(limits="ignored", why=self._why_none))
                 self._why_none = ""
             return ""
         group = self._own / f"pod-{uid}-{container}"

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 
+from makeway.backoff import backoff_s
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -242,8 +243,7 @@ class Container:
 
     def wait_to_restart(self, now: float) -> None:
         """The first time at once, then later and later."""
-        ends = self._quick_ends
-        delay_s = min(self._back_off_s * 2.0 ** min(ends - 1, 16), BACK_OFF_MAX_S) if ends else 0.0
+        delay_s = backoff_s(self._quick_ends, self._back_off_s, BACK_OFF_MAX_S)
         self._quick_ends += 1
         self.start_at = now + delay_s
         self._last = self._end

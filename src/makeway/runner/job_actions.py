@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.api.times import parse_time
+from makeway.backoff import backoff_s
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
@@ -317,7 +318,7 @@ def _by_place(
 def _worth(pod: JobPod) -> tuple[bool, bool, bool, float, str]:
     created_at = pod.metadata.creation_timestamp or 0.0
     is_running = pod.status.phase == "Running"
-    return bool(pod.spec.node_name), is_running, pod.is_ready, -created_at, pod.name
+    return bool(pod.node_name), is_running, pod.is_ready, -created_at, pod.name
 
 
 # New pods
@@ -398,7 +399,7 @@ def _create_at(facts: JobFacts) -> float:
 
 
 def _delay_s(facts: JobFacts, failures: int) -> float:
-    return min(facts.backoff_s * 2.0 ** min(failures - 1, 32), BACKOFF_MAX_S)
+    return backoff_s(failures, facts.backoff_s, BACKOFF_MAX_S)
 
 
 class _Names:

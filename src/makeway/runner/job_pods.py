@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
-from makeway.api.batch import Job, StatusCondition
-from makeway.api.codec import decode_own
-from makeway.api.schema import Document, Time, Whole
+from makeway.api.batch import ContainerStatus, Job, Pod, PodStatus
+from makeway.api.meta import ObjectMeta
 
 TRACKING = "batch.kubernetes.io/job-tracking"  # the finalizer of pods that may still be counted
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -25,61 +24,12 @@ _PREFIX_MAX = 63 - _SUFFIX_LENGTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    exit_code: int = 0
-    finished_at: Time | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerState:
-    terminated: Ended | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStatus:
-    name: str
-    restart_count: int = 0
-    state: ContainerState = ContainerState()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodMetadata:
-    name: str
-    namespace: str = ""
-    uid: str
-    resource_version: str = ""
-    creation_timestamp: Time | None = None
-    deletion_timestamp: Time | None = None
-    deletion_grace_period_seconds: int | None = None
-    finalizers: tuple[str, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spec:
-    node_name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Status:
-    phase: str = "Pending"
-    message: str = ""  # why it failed, if it was not by its containers alone
-    conditions: tuple[StatusCondition, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPod:
     """The little of a pod that its Job depends on; a whole view of each would cost too much."""
 
-    API_VERSION: ClassVar[str] = "v1"
-    KIND: ClassVar[str] = "Pod"
-
-    metadata: PodMetadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-    document: Whole = field(default=None, repr=False, compare=False)
+    metadata: ObjectMeta
+    node_name: str  # empty: it has none
+    status: PodStatus
 
     @property
     def name(self) -> str:
@@ -113,7 +63,7 @@ class JobPod:
         if self.status.phase in ("Succeeded", "Failed"):
             return True
         return self.is_leaving and (
-            not self.spec.node_name or self.metadata.deletion_grace_period_seconds == 0
+            not self.node_name or self.metadata.deletion_grace_period_seconds == 0
         )
 
     @property
@@ -178,10 +128,10 @@ class JobPod:
         return metadata.creation_timestamp or 0.0
 
 
-def read_pod(document: Document) -> JobPod | None:
-    """None: not a pod that can be understood. The document is not kept: that would cost memory."""
-    pod = decode_own(JobPod, document).object
-    return replace(pod, document=None) if pod is not None else None
+def job_pod_of(pod: Pod) -> JobPod:
+    """Without the document of its status: that would cost memory."""
+    status = replace(pod.status, document=None)
+    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from makeway.api.batch import Job
-from makeway.api.codec import decode_as
-from makeway.api.meta import ObjectMeta
+from makeway.api.meta import ObjectMeta, controller_of
 from makeway.client.client import ApiError, Conflict, Document, Resource
 from makeway.client.resources import JOBS, PODS
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
-from makeway.plane.picture import Picture, owner_of
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
 from makeway.runner.job_actions import JobActions, JobFacts, decide
 from makeway.runner.job_pods import (
@@ -28,9 +27,8 @@ from makeway.runner.job_pods import (
     LET_GO,
     TRACKING,
     JobPod,
-    PodMetadata,
+    job_pod_of,
     pod_document,
-    read_pod,
 )
 
 BACKOFF_S = 10.0
@@ -56,46 +54,28 @@ class JobPods(Reconciler):
     def __init__(self, picture: Picture, *, backoff_s: float = BACKOFF_S) -> None:
         super().__init__()
         self._picture, self._backoff_s = picture, backoff_s
-        # What the picture has of pods, read once per change and not once per look at a job.
-        self._pods: dict[Key, dict[Key, Owned]] = {}  # by job
-        self._job_of: dict[Key, Key] = {}  # by pod
+        self._pods = picture.index(PODS, _owned)  # by job
         self._unseen: dict[Key, dict[str, Unseen]] = {}  # by job and name
         self._refused: set[Key] = set()  # jobs whose last new pod the server would not have
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == JOBS:
-            self.mark(key)
-            return
-        self._forget(key)
-        job = job_key(document) if document is not None else None
-        if document is not None and job is not None:
-            self._job_of[key] = job
-            self._pods.setdefault(job, {})[key] = Owned(owner_of(document), read_pod(document))
+    def changed(self, change: Change) -> None:
+        for job in (change.key,) if change.resource == JOBS else self._pods.groups(change):
             self.mark(job)
 
-    def _forget(self, pod: Key) -> None:
-        job = self._job_of.pop(pod, None)
-        if job is None:
-            return
-        self.mark(job)
-        del self._pods[job][pod]
-        if not self._pods[job]:
-            del self._pods[job]
-
     def reconcile(self, key: Key, now: float) -> Plan:
-        document = self._picture.get(JOBS, key)
-        uid = document["metadata"]["uid"] if document is not None else ""
+        found = self._picture.find(JOBS, key)
+        uid = found.uid if found is not None else ""
         pods: list[JobPod | None] = []
         others: list[JobPod | None] = []
-        for _, found in sorted(self._pods.get(key, {}).items()):
-            (pods if found.owner == uid else others).append(found.pod)
+        for owned in self._pods.values(key):
+            (pods if owned.owner == uid else others).append(owned.pod)
         # Pods that were given up, or whose job is gone: nobody else would let them go.
         strays = [_without_tracking(pod) for pod in others if pod is not None and pod.is_tracked]
-        if document is None:
+        if found is None:
             self._unseen.pop(key, None)
             self._refused.discard(key)
             return Plan(strays)
-        job = decode_as(Job, document).object
+        job: Job | None = found.view
         if job is None or job.spec.managed_by not in ("", MANAGER):
             return Plan(strays)
         known = [pod for pod in pods if pod is not None]
@@ -151,8 +131,8 @@ class JobPods(Reconciler):
         return writes
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
-        if isinstance(write, Create):
-            self._note_created(self._sent[id(write)], write, outcome)
+        if isinstance(write, Create) and write.cause is not None:
+            self._note_created(write.cause, write, outcome)
         return super().settled(write, outcome, now)
 
     def _note_created(self, job: Key, write: Create, outcome: Outcome) -> None:
@@ -162,7 +142,8 @@ class JobPods(Reconciler):
         )
         if may_exist:
             index = write.document["metadata"]["annotations"].get(INDEX)
-            uid = owner_of(write.document)
+            owner = controller_of(write.document)
+            uid = "" if owner is None else owner.uid
             unseen[write.key.name] = Unseen(uid, int(index) if index is not None else None)
         else:
             unseen.pop(write.key.name, None)
@@ -181,18 +162,20 @@ class JobPods(Reconciler):
         return (Say(about=about, reason="FailedCreate", message=message, type="Warning"),)
 
 
-def job_key(pod: Document) -> Key | None:
-    """Whose pod it is or was: an owner may have been taken from it, the label stays."""
-    metadata = pod["metadata"]
-    for reference in metadata.get("ownerReferences") or ():
-        if reference.get("controller"):
-            is_job = reference.get("kind") == Job.KIND
-            return Key(metadata.get("namespace") or "", reference["name"]) if is_job else None
-    name = (metadata.get("labels") or {}).get(JOB_NAME)
-    return Key(metadata.get("namespace") or "", name) if name else None
+def _owned(pod: Object) -> tuple[Key, Owned] | None:
+    """Of which Job it is or was: an owner may have been taken from it, the label stays."""
+    owner = controller_of(pod.document)
+    if owner is None:
+        name = (pod.document["metadata"].get("labels") or {}).get(JOB_NAME)
+    else:
+        name = owner.name if owner.kind == Job.KIND else ""
+    if not name:
+        return None
+    facts = None if pod.view is None else job_pod_of(pod.view)
+    return Key(pod.key.namespace, name), Owned("" if owner is None else owner.uid, facts)
 
 
-def _as_seen(metadata: ObjectMeta | PodMetadata) -> Document:
+def _as_seen(metadata: ObjectMeta) -> Document:
     """The condition that the object is still the one that we looked at."""
     return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
 

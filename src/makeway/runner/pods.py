@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
 
-from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_own
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document, Resource
 from makeway.client.resources import NODES, PODS
+from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
@@ -51,8 +51,7 @@ class PodRunner(Reconciler):
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
         for node in nodes:
             self._hear_node(node)
-        self._keys: dict[str, Key] = {}  # by uid: the pods that the server has
-        self._uids: dict[Key, str] = {}
+        self._pods = picture.index(PODS, _by_uid)
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
         self._stopped: dict[str, float] = {}  # by uid: the grace that was given
         self._short_of_gpus: dict[Key, None] = {}
@@ -61,34 +60,27 @@ class PodRunner(Reconciler):
 
     # Hearing
 
-    def changed(self, resource: Resource, key: Key, document: Document | None) -> None:
-        if resource == NODES:
-            if document is not None:
-                self._hear_node(document)
-            return
-        uid = "" if document is None else document["metadata"]["uid"]
-        before = self._uids.get(key, "")
-        if before and before != uid:
-            del self._keys[before]
-            if self._strays is not None:
-                self._strays[before] = None
-        if document is None:
-            self._uids.pop(key, None)
-            return
-        self._uids[key], self._keys[uid] = uid, key
-        self.mark(key)
+    def changed(self, change: Change) -> None:
+        if change.resource == PODS:
+            for uid in self._pods.groups(change):
+                if self._strays is not None and not self._pods.has(uid):
+                    self._strays[uid] = None
+            self.mark(change.key)
+        elif change.new is not None:
+            self._hear_node(change.new.document)
 
     def _hear_node(self, document: Document) -> None:
         name, node = document["metadata"]["name"], decode_as(Node, document).object
         if node is None:  # what runs there goes on as the node was
-            log.error("kind=Node name=%s problem=unreadable", name)
+            log.error(Fields(kind="Node", name=name, problem="unreadable"))
         else:
             self._nodes[name] = {**node.status.capacity, **node.status.allocatable}
 
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
-        if uid in self._keys:
-            self.mark(self._keys[uid])
+        if self._pods.has(uid):
+            for key in self._pods.keys(uid):
+                self.mark(key)
         elif self._strays is not None:
             self._strays[uid] = None
         state = self._host.states().get(uid)
@@ -102,7 +94,7 @@ class PodRunner(Reconciler):
     def act(self, now: float) -> Plan:
         if self._strays is None:
             known = self._host.states().keys()
-            self._strays = {uid: None for uid in known if uid not in self._keys}
+            self._strays = {uid: None for uid in known if not self._pods.has(uid)}
         for uid in list(self._strays):
             self._end_stray(uid)
         self._starts = 0
@@ -131,10 +123,11 @@ class PodRunner(Reconciler):
             self._stopped[uid] = grace_s
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        document = self._picture.get(PODS, key)
-        if document is None:
+        found = self._picture.find(PODS, key)
+        if found is None:
             return NOTHING
-        state = self._host.states().get(document["metadata"]["uid"])
+        document = found.document
+        state = self._host.states().get(found.uid)
         if state is None and (document.get("spec") or {}).get("nodeName") not in self._nodes:
             return NOTHING
         decoded = decode_own(PodOfPrograms, document)
@@ -170,7 +163,7 @@ class PodRunner(Reconciler):
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
-        wanted = gpus.gpus_of(_requests(document))
+        wanted = gpus.gpus_of(self._requests(key))
         for name, count in wanted.items():
             if count > allocatable.get(name, 0):
                 has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
@@ -192,12 +185,16 @@ class PodRunner(Reconciler):
         try:
             self._host.start(order)
         except OSError as error:
-            log.warning("pod=%s start=failed error=%s", key, error)
+            log.warning(Fields(pod=key, start="failed", error=error))
             message = f"The pod can't be started now: {error.strerror}"
             saying = Say(about=document, reason="FailedStart", message=message, type="Warning")
             return Plan([saying], now + START_AGAIN_S)
-        log.info("pod=%s uid=%s started=true devices=%s", key, order.uid, devices)
+        log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
+
+    def _requests(self, key: Key) -> Mapping[str, int]:
+        found = self._picture.find(PODS, key)
+        return {} if found is None or found.view is None else pod_requests(found.view.spec)
 
     # Telling
 
@@ -229,6 +226,5 @@ def _failure(document: Document, message: str) -> Say:
     return Say(about=document, reason="Failed", message=message, type="Warning")
 
 
-def _requests(document: Mapping[str, Any]) -> Mapping[str, int]:
-    pod = decode_as(Pod, document).object
-    return {} if pod is None else pod_requests(pod.spec)
+def _by_uid(pod: Object) -> tuple[str, None]:
+    return pod.uid, None

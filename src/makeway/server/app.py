@@ -9,6 +9,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
+from makeway.logs import Fields
 from makeway.server import discovery, errors, openapi
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
@@ -102,7 +103,7 @@ class App:
             return problem(bad_request("the body of the request is nested too deeply"))
         except Exception:
             # The outermost line: a bug of ours must not take others' requests down.
-            log.exception("method=%s path=%s", request.method, request.path)
+            log.exception(Fields(method=request.method, path=request.path))
             return problem(errors.internal("see the log of the server"))
 
     async def _handle(self, request: Request) -> Response:

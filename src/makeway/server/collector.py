@@ -12,6 +12,7 @@ from typing import Any
 
 from makeway.api.kinds import BY_FULL_NAME, BY_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
 from makeway.api.times import TimeError, parse_time
+from makeway.logs import Fields
 from makeway.server.errors import ApiError
 from makeway.server.messages import decode
 from makeway.server.objects import Target, may_go
@@ -116,7 +117,7 @@ class Collector:
         try:
             await self._look_after(key)
         except ApiError as error:
-            log.warning("key=%s error=%s", "/".join(key), error)
+            log.warning(Fields(key="/".join(key), error=error))
             asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
 
     def _again(self, key: Key) -> None:
@@ -250,7 +251,7 @@ class Collector:
             try:
                 await self.expire_events()
             except ApiError as error:
-                log.warning("expire=failed error=%s", error)
+                log.warning(Fields(expire="failed", error=error))
 
     async def expire_events(self) -> None:
         """Delete events that happened longer ago than they are kept."""
