@@ -82,7 +82,7 @@ def namespace(site: Site) -> Document:
 
 
 def lease(site: Site) -> Document:
-    """Made by the controller itself; named here for who removes it."""
+    """Made by the controller itself; named here for its removal."""
     return _object("coordination.k8s.io/v1", "Lease", LEASE, site.namespace)
 
 
