@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 from tests.kube.plane import BOOKKEEPING, Plane
 
+from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client, Conflict
 from makeway.client.reflector import Changed, Reflector
-from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 
 WORKLOADS_COUNT, QUEUES_COUNT, QUOTA = 3_000, 30, 20
 RUN_S = 0.2

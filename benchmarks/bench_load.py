@@ -25,10 +25,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client, Conflict
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
-from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.sim.generator import read_generator
 from makeway.sim.simulate import simulate
 

@@ -30,11 +30,10 @@ from typing import Any
 import orjson
 
 from benchmarks.bench_load import cpu_s, memory_mb
+from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.cli.main import main as makeway
 from makeway.client import Client
-from makeway.client.client import Resource
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
-from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client.transport import Call
 from makeway.store import Key, Store
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import orjson
 
-from makeway.client import Client, Resource
+from makeway.api.kinds import Resource
+from makeway.client import Client
 from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.transport import Call
 from makeway.store import Key, Store

@@ -9,9 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from makeway.cli.main import main
-from makeway.client.client import Client
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     FLAVORS,
     GANG_WORKLOADS,
@@ -24,6 +22,8 @@ from makeway.client.resources import (
     QUEUES,
     WORKLOADS,
 )
+from makeway.cli.main import main
+from makeway.client.client import Client
 from makeway.client.transport import Answer, Call, InProcessTransport, Unreachable
 from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds
 from makeway.cluster_http import Window

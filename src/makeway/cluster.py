@@ -16,8 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from makeway.api.configuration import Configuration
-from makeway.client.client import ApiError, Client, NotFound, Resource, Unavailable
-from makeway.client.resources import BUDGETS, FLAVORS, QUEUES
+from makeway.api.kinds import BUDGETS, FLAVORS, QUEUES, Resource
+from makeway.client.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.controller.admission import Admission
 from makeway.controller.gangs import GangStatuses

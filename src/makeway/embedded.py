@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import FLAVORS, NODES, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
-from makeway.client.resources import FLAVORS, NODES, QUEUES
 from makeway.client.transport import Call, InProcessTransport
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
@@ -81,7 +81,9 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         logs = FileLogs(folder / "logs", time.time)
         app = App(store, token=identity.token, clock=time.time, logs=logs)
         tls = None if settings.is_insecure else identity.tls()
-        listener = Listener(app.handle, app.is_known, host=HOST, port=settings.port, tls=tls)
+        listener = Listener(
+            app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
+        )
         try:
             await app.start()
             bound = await listener.start()

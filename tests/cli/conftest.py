@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.desk import Capsys, Desk
+from tests.harness.cli import Capsys, CliServer
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -30,15 +30,15 @@ spec: {clusterQueue: vision}
 
 
 @pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Iterator[Desk]:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Iterator[CliServer]:
     """A server without any queue."""
-    desk = Desk(tmp_path / "data", monkeypatch, capsys)
-    yield desk
-    desk.close()
+    cli = CliServer(tmp_path / "data", monkeypatch, capsys)
+    yield cli
+    cli.close()
 
 
 @pytest.fixture
-def desk(bare: Desk) -> Desk:
+def cli(bare: CliServer) -> CliServer:
     """A server with the LocalQueue `team` on the ClusterQueue `vision`."""
     bare.apply(QUEUES)
     return bare

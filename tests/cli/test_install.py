@@ -14,7 +14,7 @@ from tools import make_deploy
 
 from makeway.cli.main import main
 from makeway.deploy.installation import USER
-from tests.cli.desk import Capsys
+from tests.harness.cli import Capsys
 from tests.prerequisites import program
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 
 from makeway.cli.main import main
 from makeway.client import ApiError, Client, Unavailable
-from tests.cli.desk import Desk, failed, said, succeeded
+from tests.harness.cli import CliServer, failed, said, succeeded
 
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
 
@@ -24,10 +24,10 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def train(desk: Desk) -> Desk:
-    """A desk with job 1, `train`, submitted."""
-    desk.run("submit", "--name", "train", "--gpu", "4", "--", "python", "train.py")
-    return desk
+def train(cli: CliServer) -> CliServer:
+    """A server with job 1, `train`, submitted."""
+    cli.run("submit", "--name", "train", "--gpu", "4", "--", "python", "train.py")
+    return cli
 
 
 # --- status ---
@@ -43,7 +43,7 @@ def train(desk: Desk) -> Desk:
     ],
 )
 def test_the_word_for_how_a_job_stands(
-    train: Desk, conditions: list[dict[str, str]], status: str
+    train: CliServer, conditions: list[dict[str, str]], status: str
 ) -> None:
     train.enqueue("train", *conditions, priority=7)
 
@@ -52,7 +52,7 @@ def test_the_word_for_how_a_job_stands(
     assert row[:5] == ["1", "train", "team", status, "7"]
 
 
-def test_who_waits_is_told_why_in_the_same_line(train: Desk) -> None:
+def test_who_waits_is_told_why_in_the_same_line(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved", "False", "WaitingForQuota", SHORT))
 
     assert SHORT in train.run("status").splitlines()[1]
@@ -60,32 +60,32 @@ def test_who_waits_is_told_why_in_the_same_line(train: Desk) -> None:
     assert (item["id"], item["status"], item["reason"]) == (1, "pending", SHORT)
 
 
-def test_a_running_job_runs(train: Desk) -> None:
+def test_a_running_job_runs(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     train.job_status("train", active=1, ready=1)
 
     assert rows(train.run("status"))["train"][3] == "running"
 
 
-def test_a_job_whose_pods_are_not_ready_does_not_run_yet(train: Desk) -> None:
+def test_a_job_whose_pods_are_not_ready_does_not_run_yet(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     train.job_status("train", active=1)
 
     assert rows(train.run("status"))["train"][3] == "admitted"
 
 
-def test_the_ended_are_shown_on_request(train: Desk) -> None:
+def test_the_ended_are_shown_on_request(train: CliServer) -> None:
     train.job_status("train", succeeded())
 
     assert "there is no job in namespace default that has not ended" in train.run("status")
     assert rows(train.run("status", "--all"))["train"][3] == "succeeded"
 
 
-def test_a_job_without_a_workload_says_so(train: Desk) -> None:
+def test_a_job_without_a_workload_says_so(train: CliServer) -> None:
     assert "no Workload was made for it yet" in train.run()
 
 
-def test_filters_and_forms_of_the_list(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_and_forms_of_the_list(train: CliServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train.run("status", "-o", "name") == "job.batch/train\n"
     assert "job 1" not in train.run("status", "-q", "elsewhere")
     assert train.run("status", "-A").splitlines()[0].split()[0] == "NAMESPACE"
@@ -105,7 +105,7 @@ def test_without_a_server_it_says_how_to_start_one(
     assert "start a server with `makeway up`" in capsys.readouterr().err
 
 
-def test_the_run_counts_from_when_pods_are_ready(train: Desk) -> None:
+def test_the_run_counts_from_when_pods_are_ready(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     assert rows(train.run("status"))["train"][7] == "-"
 
@@ -116,7 +116,7 @@ def test_the_run_counts_from_when_pods_are_ready(train: Desk) -> None:
     assert "d" in rows(train.run("status"))["train"][7]
 
 
-def test_an_admission_check_is_named_with_what_it_says(train: Desk) -> None:
+def test_an_admission_check_is_named_with_what_it_says(train: CliServer) -> None:
     train.enqueue("train")
     check = {"name": "budget", "state": "Pending", "message": "asks the treasurer"}
     check["lastTransitionTime"] = "2026-01-01T00:00:00Z"
@@ -137,27 +137,27 @@ def test_an_admission_check_is_named_with_what_it_says(train: Desk) -> None:
         *("job-train", "workload/job-train", "wl/job-train", "default/job-train"),
     ],
 )
-def test_a_job_goes_by_many_names(train: Desk, word: str) -> None:
+def test_a_job_goes_by_many_names(train: CliServer, word: str) -> None:
     train.enqueue("train")
 
     assert train.run("hold", word) == "job 1 (train) held\n"
 
 
-def test_the_latest_is_ones_own(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_is_ones_own(train: CliServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "bob")
 
     assert "bob has not submitted a job yet" in train.run("cancel", "@", code=1)
 
 
 @pytest.mark.parametrize("word", ["2", "nope", "job/nope", "wl/nope", "../x", "a/b/c", "%2e", ""])
-def test_a_job_that_is_not_there(train: Desk, word: str) -> None:
+def test_a_job_that_is_not_there(train: CliServer, word: str) -> None:
     assert f"there is no job {word!r}" in train.run("explain", word, code=1)
 
 
 # --- explain ---
 
 
-def test_without_an_explanation_of_the_server_the_conditions_tell(train: Desk) -> None:
+def test_without_an_explanation_of_the_server_the_conditions_tell(train: CliServer) -> None:
     train.enqueue(
         "train",
         said("QuotaReserved", "False", "WaitingForQuota", SHORT),
@@ -174,26 +174,26 @@ def test_without_an_explanation_of_the_server_the_conditions_tell(train: Desk) -
     assert len(document["lines"]) == len(printed.splitlines())
 
 
-def test_a_job_in_no_queue_is_told_so(desk: Desk) -> None:
-    desk.apply(
+def test_a_job_in_no_queue_is_told_so(cli: CliServer) -> None:
+    cli.apply(
         "{apiVersion: batch/v1, kind: Job, metadata: {name: loose}, spec: {suspend: true,"
         " template: {spec: {restartPolicy: Never, containers: [{name: m, image: x}]}}}}"
     )
 
-    assert "loose is in no queue: it has no label" in desk.run("explain", "loose")
+    assert "loose is in no queue: it has no label" in cli.run("explain", "loose")
 
 
 # --- logs ---
 
 
-def test_the_output_of_one_pod_is_as_it_is(train: Desk) -> None:
+def test_the_output_of_one_pod_is_as_it_is(train: CliServer) -> None:
     train.start_pod("train", "train-0", "one\ntwo\nno newline", code=0)
 
     assert train.run("logs", "1") == "one\ntwo\nno newline"
     assert train.run("logs", "1", "--tail", "1") == "no newline"
 
 
-def test_lines_of_several_pods_are_named(train: Desk) -> None:
+def test_lines_of_several_pods_are_named(train: CliServer) -> None:
     train.start_pod("train", "train-0", "one\ntwo", code=0)
     train.start_pod("train", "train-1", "three\n", code=0)
 
@@ -202,13 +202,13 @@ def test_lines_of_several_pods_are_named(train: Desk) -> None:
     assert "it has train-0, train-1" in train.run("logs", "1", "--pod", "x", code=1)
 
 
-def test_a_job_without_pods_says_how_it_stands(train: Desk) -> None:
+def test_a_job_without_pods_says_how_it_stands(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved", "False", "WaitingForQuota", SHORT))
 
     assert f"has no pods, it is pending: {SHORT}" in train.run("logs", "1", code=1)
 
 
-def test_following_ends_with_the_job(train: Desk) -> None:
+def test_following_ends_with_the_job(train: CliServer) -> None:
     steps = train.later(
         lambda: train.start_pod("train", "train-0", "done\n", code=0),
         lambda: train.job_status("train", succeeded()),
@@ -221,7 +221,7 @@ def test_following_ends_with_the_job(train: Desk) -> None:
 # --- wait ---
 
 
-def test_waiting_for_several_exits_as_the_first_that_failed(train: Desk) -> None:
+def test_waiting_for_several_exits_as_the_first_that_failed(train: CliServer) -> None:
     train.run("submit", "--name", "eval", "--", "true")
     train.job_status("train", succeeded())
     train.start_pod("eval", "eval-0", "", code=7)
@@ -232,13 +232,13 @@ def test_waiting_for_several_exits_as_the_first_that_failed(train: Desk) -> None
     assert "job 1 (train) succeeded\njob 2 (eval) failed with exit code 7" in printed
 
 
-def test_out_of_time_is_124(train: Desk) -> None:
+def test_out_of_time_is_124(train: CliServer) -> None:
     assert "timed out; the jobs go on" in train.run("wait", "1", "--timeout", "100ms", code=124)
     train.job_status("train", failed("DeadlineExceeded"))
     assert "ran out of time" in train.run("wait", "1", code=124)
 
 
-def test_a_job_that_is_deleted_has_an_end(train: Desk) -> None:
+def test_a_job_that_is_deleted_has_an_end(train: CliServer) -> None:
     steps = train.later(lambda: _cancel(train.folder))
 
     assert "job 1 (train) was deleted" in train.run("wait", "1", code=1)
@@ -254,7 +254,7 @@ def _cancel(folder: Path) -> None:
 # --- cancel, hold, resume, priority ---
 
 
-def test_cancelling(train: Desk) -> None:
+def test_cancelling(train: CliServer) -> None:
     train.run("submit", "--name", "eval", "--", "true")
 
     printed = train.run("cancel", "1", "9", code=1)
@@ -264,7 +264,7 @@ def test_cancelling(train: Desk) -> None:
     assert list(rows(train.run("status"))) == ["eval"]
 
 
-def test_cancelling_all_wants_a_yes(train: Desk) -> None:
+def test_cancelling_all_wants_a_yes(train: CliServer) -> None:
     train.run("submit", "--name", "done", "--", "true")
     train.job_status("done", succeeded())
 
@@ -276,7 +276,7 @@ def test_cancelling_all_wants_a_yes(train: Desk) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("", 1)])
 def test_on_a_terminal_it_asks(
-    train: Desk, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+    train: CliServer, answer: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -287,7 +287,7 @@ def test_on_a_terminal_it_asks(
     assert main(["cancel", "1"]) == code
 
 
-def test_holding_and_resuming_a_job(train: Desk) -> None:
+def test_holding_and_resuming_a_job(train: CliServer) -> None:
     assert "has no Workload" in train.run("hold", "1", code=1)
     train.enqueue("train")
 
@@ -305,21 +305,21 @@ def test_holding_and_resuming_a_job(train: Desk) -> None:
         (["clusterqueue", "vision"], "ClusterQueue", "vision"),
     ],
 )
-def test_holding_a_queue(desk: Desk, words: list[str], kind: str, name: str) -> None:
-    assert desk.run("hold", *words) == f"{kind} {name} held\n"
-    assert desk.get(kind, name)["spec"]["stopPolicy"] == "Hold"
-    assert desk.run("hold", *words, "--drain") == f"{kind} {name} held and drained\n"
-    assert desk.get(kind, name)["spec"]["stopPolicy"] == "HoldAndDrain"
-    assert desk.run("resume", *words) == f"{kind} {name} resumed\n"
-    assert desk.get(kind, name)["spec"]["stopPolicy"] == "None"
+def test_holding_a_queue(cli: CliServer, words: list[str], kind: str, name: str) -> None:
+    assert cli.run("hold", *words) == f"{kind} {name} held\n"
+    assert cli.get(kind, name)["spec"]["stopPolicy"] == "Hold"
+    assert cli.run("hold", *words, "--drain") == f"{kind} {name} held and drained\n"
+    assert cli.get(kind, name)["spec"]["stopPolicy"] == "HoldAndDrain"
+    assert cli.run("resume", *words) == f"{kind} {name} resumed\n"
+    assert cli.get(kind, name)["spec"]["stopPolicy"] == "None"
 
 
-def test_a_queue_that_is_not_there(desk: Desk) -> None:
-    assert "not found" in desk.run("hold", "queue", "nope", code=1)
-    assert "name a queue" in desk.run("hold", "queue", code=2)
+def test_a_queue_that_is_not_there(cli: CliServer) -> None:
+    assert "not found" in cli.run("hold", "queue", "nope", code=1)
+    assert "name a queue" in cli.run("hold", "queue", code=2)
 
 
-def test_priority_names_a_class_that_is_there(train: Desk) -> None:
+def test_priority_names_a_class_that_is_there(train: CliServer) -> None:
     assert "there is none" in train.run("priority", "1", "high", code=1)
     train.apply(
         "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass,"
@@ -333,7 +333,7 @@ def test_priority_names_a_class_that_is_there(train: Desk) -> None:
     assert metadata["annotations"]["makeway.dev/preemption-priority-class"] == "high"
 
 
-def test_the_priority_of_what_has_ended_is_nobodys_concern(train: Desk) -> None:
+def test_the_priority_of_what_has_ended_is_nobodys_concern(train: CliServer) -> None:
     train.job_status("train", succeeded())
 
     assert "job 1 (train) has ended" in train.run("priority", "1", "high", code=1)
@@ -342,7 +342,7 @@ def test_the_priority_of_what_has_ended_is_nobodys_concern(train: Desk) -> None:
 # --- history ---
 
 
-def test_history_has_exit_codes_and_evictions(train: Desk) -> None:
+def test_history_has_exit_codes_and_evictions(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     evictions = [{"reason": "Preempted", "underlyingCause": "", "count": 2}]
     conditions = [said("QuotaReserved"), said("Admitted")]
@@ -361,7 +361,7 @@ def test_history_has_exit_codes_and_evictions(train: Desk) -> None:
     assert "no job has ended" in train.run("history", "--since", "0s", "-q", "x")
 
 
-def test_a_command_that_could_not_be_started_is_named(train: Desk) -> None:
+def test_a_command_that_could_not_be_started_is_named(train: CliServer) -> None:
     message = "there is no program 'trian'"
     train.start_pod("train", "train-0", "", code=128, message=message)
     train.job_status("train", failed())
@@ -374,7 +374,9 @@ def test_a_command_that_could_not_be_started_is_named(train: Desk) -> None:
 
 
 @pytest.mark.parametrize("words", [["wait", "1"], ["logs", "-f", "1"]])
-def test_who_stays_finds_a_server_that_comes_back_elsewhere(train: Desk, words: list[str]) -> None:
+def test_who_stays_finds_a_server_that_comes_back_elsewhere(
+    train: CliServer, words: list[str]
+) -> None:
     steps = train.later(train.move, lambda: train.job_status("train", succeeded()))
 
     printed = train.run(*words)
@@ -385,18 +387,18 @@ def test_who_stays_finds_a_server_that_comes_back_elsewhere(train: Desk, words: 
 
 
 def test_what_a_broken_server_says_is_passed_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli: CliServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def breaks(*arguments: object, **options: object) -> None:
         raise Unavailable("the disk is full") from ApiError(500, "InternalError", "")
 
     monkeypatch.setattr(Client, "list", breaks)
 
-    assert desk.run("status", code=1) == "makeway: the server can't answer: the disk is full\n"
+    assert cli.run("status", code=1) == "makeway: the server can't answer: the disk is full\n"
 
 
 def test_a_server_that_is_not_there_is_told_in_plain_words(
-    bare: Desk, monkeypatch: pytest.MonkeyPatch
+    bare: CliServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = bare.folder / "kubeconfig"
     file.write_text(re.sub(r"127.0.0.1:\d+", "127.0.0.1:1", file.read_text()))
@@ -407,7 +409,7 @@ def test_a_server_that_is_not_there_is_told_in_plain_words(
     assert "nope can't be read: no such file" in bare.run("status", "--kubeconfig", "nope", code=2)
 
 
-def test_ctrl_c_leaves_the_job_alone(train: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_the_job_alone(train: CliServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

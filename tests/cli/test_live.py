@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
-from tests.cli.desk import Capsys
-from tests.server.harness import process
+from tests.harness.cli import Capsys
+from tests.harness.process import running
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -39,7 +39,7 @@ Run = Callable[..., str]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("data")
     (folder / "queues.yaml").write_text(QUEUES)
-    with process(folder):
+    with running(folder):
         assert main(["apply", "-f", str(folder / "queues.yaml"), "--data-dir", str(folder)]) == 0
         yield folder
 

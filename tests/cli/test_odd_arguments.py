@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from makeway.cli.main import NAMES, main
-from tests.cli.desk import Desk
+from tests.harness.cli import CliServer
 
 ODD = [
     [],
@@ -71,7 +71,7 @@ def answer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int | str |
 @pytest.mark.parametrize("command", sorted(set(NAMES) - set(LEFT_OUT)))
 def test_no_arguments_are_too_odd(
     command: str,
-    desk: Desk,
+    cli: CliServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from makeway.client.resources import PODS, WORKLOADS
-from tests.cli.desk import Desk, said
+from makeway.api.kinds import PODS, WORKLOADS
 from tests.cli.test_jobs import SHORT, rows
+from tests.harness.cli import CliServer, said
 
 POD = """\
 apiVersion: v1
@@ -31,20 +31,20 @@ MAY_RUN = (said("QuotaReserved"), said("Admitted"))
 
 
 @pytest.fixture
-def solo(desk: Desk) -> Desk:
-    desk.apply(POD.format(name="solo", labels=OF_ITSELF))
-    return desk
+def solo(cli: CliServer) -> CliServer:
+    cli.apply(POD.format(name="solo", labels=OF_ITSELF))
+    return cli
 
 
 @pytest.fixture
-def pair(desk: Desk) -> Desk:
+def pair(cli: CliServer) -> CliServer:
     """Two pods of a group."""
     for name in ("leader", "worker"):
-        desk.apply(POD.format(name=name, labels=OF_A_PAIR))
-    return desk
+        cli.apply(POD.format(name=name, labels=OF_A_PAIR))
+    return cli
 
 
-def test_a_pod_is_listed_with_what_it_waits_for(solo: Desk) -> None:
+def test_a_pod_is_listed_with_what_it_waits_for(solo: CliServer) -> None:
     solo.enqueue_pod("solo", WAITS)
 
     row = solo.run("status")
@@ -56,7 +56,7 @@ def test_a_pod_is_listed_with_what_it_waits_for(solo: Desk) -> None:
     assert solo.run("status", "-o", "name") == "pod/solo\n"
 
 
-def test_a_group_is_one_line_from_its_first_pod_on(pair: Desk) -> None:
+def test_a_group_is_one_line_from_its_first_pod_on(pair: CliServer) -> None:
     assert "2 of 2 pods of its group are there" in pair.run("status")
 
     pair.enqueue_group("pair", "leader", *MAY_RUN)
@@ -66,14 +66,14 @@ def test_a_group_is_one_line_from_its_first_pod_on(pair: Desk) -> None:
     assert rows(pair.run("status"))["pair"][3] == "running"
 
 
-def test_a_workload_for_itself_is_listed_too(solo: Desk) -> None:
+def test_a_workload_for_itself_is_listed_too(solo: CliServer) -> None:
     solo.enqueue_group("bare", "solo", WAITS)
     solo.run("cancel", "solo", "-y")
 
     assert rows(solo.run("status"))["bare"][2:4] == ["team", "pending"]
 
 
-def test_a_pod_that_has_ended_is_history(solo: Desk) -> None:
+def test_a_pod_that_has_ended_is_history(solo: CliServer) -> None:
     solo.enqueue_pod("solo", *MAY_RUN, said("Finished", reason="Failed", message="Pod failed"))
     ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:00:00Z"}
     state = {"name": "main", "state": {"terminated": ended}, "restartCount": 0}
@@ -84,14 +84,14 @@ def test_a_pod_that_has_ended_is_history(solo: Desk) -> None:
 
 
 @pytest.mark.parametrize("word", ["solo", "pod/solo", "pod-solo", "default/solo"])
-def test_a_pod_is_explained_by_its_name_or_its_workloads(solo: Desk, word: str) -> None:
+def test_a_pod_is_explained_by_its_name_or_its_workloads(solo: CliServer, word: str) -> None:
     solo.enqueue_pod("solo", WAITS)
 
     assert f"solo is pending: {SHORT}" in solo.run("explain", word)
 
 
 @pytest.mark.parametrize("word", ["pair", "leader", "pod/worker"])
-def test_a_group_is_explained_by_its_name_or_a_pods(pair: Desk, word: str) -> None:
+def test_a_group_is_explained_by_its_name_or_a_pods(pair: CliServer, word: str) -> None:
     assert "group pair shall go to LocalQueue team; 2 of 2 pods" in pair.run("explain", word)
 
     pair.enqueue_group("pair", "leader", WAITS)
@@ -99,14 +99,14 @@ def test_a_group_is_explained_by_its_name_or_a_pods(pair: Desk, word: str) -> No
     assert f"pair is pending: {SHORT}" in pair.run("explain", word)
 
 
-def test_a_pod_in_no_queue_is_nobodys_job(desk: Desk) -> None:
-    desk.apply(POD.format(name="other", labels=""))
+def test_a_pod_in_no_queue_is_nobodys_job(cli: CliServer) -> None:
+    cli.apply(POD.format(name="other", labels=""))
 
-    assert "pod other is in no queue" in desk.run("cancel", "other", code=1)
-    assert desk.has(PODS, "other")
+    assert "pod other is in no queue" in cli.run("cancel", "other", code=1)
+    assert cli.has(PODS, "other")
 
 
-def test_a_pod_is_cancelled_and_its_workload_goes_with_it(solo: Desk) -> None:
+def test_a_pod_is_cancelled_and_its_workload_goes_with_it(solo: CliServer) -> None:
     solo.enqueue_pod("solo", WAITS)
 
     assert "pod solo cancelled" in solo.run("cancel", "solo")
@@ -114,7 +114,7 @@ def test_a_pod_is_cancelled_and_its_workload_goes_with_it(solo: Desk) -> None:
     assert not solo.has(PODS, "solo")
 
 
-def test_a_group_is_cancelled_as_a_whole(pair: Desk) -> None:
+def test_a_group_is_cancelled_as_a_whole(pair: CliServer) -> None:
     pair.enqueue_group("pair", "leader", WAITS)
 
     assert "belongs to group pair; cancel that" in pair.run("cancel", "leader", code=1)
@@ -125,7 +125,7 @@ def test_a_group_is_cancelled_as_a_whole(pair: Desk) -> None:
     assert not pair.has(WORKLOADS, "pair")
 
 
-def test_cancelling_all_takes_pods_along(pair: Desk) -> None:
+def test_cancelling_all_takes_pods_along(pair: CliServer) -> None:
     pair.run("submit", "--name", "train", "--", "true")
 
     told = pair.run("cancel", "--all", "-y")
@@ -134,7 +134,7 @@ def test_cancelling_all_takes_pods_along(pair: Desk) -> None:
     assert "group pair cancelled" in told
 
 
-def test_what_the_pods_of_a_group_have_printed_begins_with_their_names(pair: Desk) -> None:
+def test_what_the_pods_of_a_group_have_printed_begins_with_their_names(pair: CliServer) -> None:
     pair.enqueue_group("pair", "leader", WAITS)
     waits = pair.run("logs", "pair", code=1)
     assert f"group pair has printed nothing, it is pending: {SHORT}" in waits

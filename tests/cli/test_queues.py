@@ -7,7 +7,7 @@ import json
 from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Cohort, CohortSpec
 from makeway.cli.queues import forest_of
-from tests.cli.desk import Desk, said
+from tests.harness.cli import CliServer, said
 
 SPEECH = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -35,9 +35,9 @@ def used(total: int, borrowed: int) -> list[dict[str, object]]:
     return [{"name": "a100", "resources": [gpus]}]
 
 
-def test_a_bar_shows_used_borrowed_and_free(desk: Desk) -> None:
-    desk.apply(SPEECH)
-    desk.queue_status(
+def test_a_bar_shows_used_borrowed_and_free(cli: CliServer) -> None:
+    cli.apply(SPEECH)
+    cli.queue_status(
         "vision",
         flavorsReservation=used(10, 2),
         pendingWorkloads=3,
@@ -45,9 +45,9 @@ def test_a_bar_shows_used_borrowed_and_free(desk: Desk) -> None:
         reservingWorkloads=2,
         conditions=[said("Active")],
     )
-    desk.queue_status("speech", flavorsReservation=used(1, 0))
+    cli.queue_status("speech", flavorsReservation=used(1, 0))
 
-    assert desk.run("queues").splitlines() == [
+    assert cli.run("queues").splitlines() == [
         "cohort campus",
         "│  a100 nvidia.com/gpu: 11 of 12 used, 2 of it lent",
         "└─ cohort lab",
@@ -60,37 +60,37 @@ def test_a_bar_shows_used_borrowed_and_free(desk: Desk) -> None:
     ]
 
 
-def test_wide_has_limits_and_policies(desk: Desk) -> None:
-    desk.apply(SPEECH)
+def test_wide_has_limits_and_policies(cli: CliServer) -> None:
+    cli.apply(SPEECH)
 
-    printed = desk.run("queues", "speech", "-o", "wide")
+    printed = cli.run("queues", "speech", "-o", "wide")
 
     assert "0 of 4 (lends at most 2)" in printed
     assert "BestEffortFIFO; preempts within: Never" in printed
     assert "vision" not in printed
 
 
-def test_an_inactive_queue_says_why(desk: Desk) -> None:
+def test_an_inactive_queue_says_why(cli: CliServer) -> None:
     inactive = said("Active", "False", "FlavorNotFound", "flavor a100 is missing")
-    desk.queue_status("vision", conditions=[inactive])
+    cli.queue_status("vision", conditions=[inactive])
 
-    assert "inactive: flavor a100 is missing" in desk.run("queues")
+    assert "inactive: flavor a100 is missing" in cli.run("queues")
 
 
-def test_forms_for_programs(desk: Desk) -> None:
-    assert desk.run("queues", "-o", "name") == "clusterqueue.kueue.x-k8s.io/vision\n"
-    items = json.loads(desk.run("queues", "-o", "json"))["items"]
+def test_forms_for_programs(cli: CliServer) -> None:
+    assert cli.run("queues", "-o", "name") == "clusterqueue.kueue.x-k8s.io/vision\n"
+    items = json.loads(cli.run("queues", "-o", "json"))["items"]
     assert [item["kind"] for item in items] == ["ClusterQueue", "LocalQueue"]
-    assert "there is no ClusterQueue nope" in desk.run("queues", "nope", code=1)
+    assert "there is no ClusterQueue nope" in cli.run("queues", "nope", code=1)
 
 
-def test_a_queue_that_is_not_there_is_one_line(desk: Desk) -> None:
-    assert desk.run("queues", "nope", code=1) == "makeway: there is no ClusterQueue nope\n"
-    nothing = desk.run("delete", "jobs", "-l", "team=nope")
+def test_a_queue_that_is_not_there_is_one_line(cli: CliServer) -> None:
+    assert cli.run("queues", "nope", code=1) == "makeway: there is no ClusterQueue nope\n"
+    nothing = cli.run("delete", "jobs", "-l", "team=nope")
     assert nothing == "there are no jobs to delete\n"
 
 
-def test_without_queues_it_says_how_to_make_some(bare: Desk) -> None:
+def test_without_queues_it_says_how_to_make_some(bare: CliServer) -> None:
     assert "`makeway apply -f FILE` makes some" in bare.run("queues")
 
 

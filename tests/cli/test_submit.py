@@ -13,7 +13,7 @@ import pytest
 
 from makeway.cli.main import main
 from makeway.cli.surroundings import captured
-from tests.cli.desk import Desk, failed, said, succeeded
+from tests.harness.cli import CliServer, failed, said, succeeded
 
 
 def built(*arguments: str) -> dict[str, Any]:
@@ -30,14 +30,14 @@ def built(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_a_command_becomes_a_job_in_the_only_queue(desk: Desk, monkeypatch: Any) -> None:
+def test_a_command_becomes_a_job_in_the_only_queue(cli: CliServer, monkeypatch: Any) -> None:
     monkeypatch.setenv("EPOCHS", "3")
 
-    assert desk.run("submit", "--name", "train", "--gpu", "2", "--", "python", "train.py") == (
+    assert cli.run("submit", "--name", "train", "--gpu", "2", "--", "python", "train.py") == (
         "Submitted job 1 (train)\n"
     )
 
-    job = desk.job("train")
+    job = cli.job("train")
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
     assert job["metadata"]["annotations"]["makeway.dev/submitted-by"] == "ada"
@@ -49,14 +49,14 @@ def test_a_command_becomes_a_job_in_the_only_queue(desk: Desk, monkeypatch: Any)
     assert {"name": "EPOCHS", "value": "3"} in container["env"]
 
 
-def test_numbers_count_up_whatever_becomes_of_the_jobs(desk: Desk) -> None:
-    desk.run("submit", "--name", "a", "--", "true")
-    assert "AlreadyExists" in desk.run("submit", "--name", "a", "--", "true", code=1)
-    desk.run("cancel", "a")
-    assert desk.run("submit", "--name", "b", "--", "true") == "Submitted job 3 (b)\n"
+def test_numbers_count_up_whatever_becomes_of_the_jobs(cli: CliServer) -> None:
+    cli.run("submit", "--name", "a", "--", "true")
+    assert "AlreadyExists" in cli.run("submit", "--name", "a", "--", "true", code=1)
+    cli.run("cancel", "a")
+    assert cli.run("submit", "--name", "b", "--", "true") == "Submitted job 3 (b)\n"
 
 
-def test_submitting_at_once_gives_no_number_twice(desk: Desk) -> None:
+def test_submitting_at_once_gives_no_number_twice(cli: CliServer) -> None:
     command = [sys.executable, "-m", "makeway.cli.main", "submit", "--no-env", "--", "true"]
 
     def submit(_: int) -> str:
@@ -68,7 +68,7 @@ def test_submitting_at_once_gives_no_number_twice(desk: Desk) -> None:
     assert sorted(int(line.split()[2]) for line in lines) == [1, 2, 3, 4, 5, 6]
 
 
-def test_without_a_queue_the_choice_is_told(bare: Desk) -> None:
+def test_without_a_queue_the_choice_is_told(bare: CliServer) -> None:
     assert "there is none" in bare.run("submit", "--", "true", code=1)
     for name in ("team-a", "team-b"):
         bare.apply(
@@ -166,44 +166,44 @@ def test_wrong_options_are_named(
     assert said in capsys.readouterr().err
 
 
-def test_a_class_that_is_not_there_is_refused(desk: Desk) -> None:
-    printed = desk.run("submit", "--priority", "nosuch", "--", "true", code=1)
+def test_a_class_that_is_not_there_is_refused(cli: CliServer) -> None:
+    printed = cli.run("submit", "--priority", "nosuch", "--", "true", code=1)
 
     assert "no WorkloadPriorityClass nosuch; there is none" in printed
-    assert "there is no job" in desk.run("status")
+    assert "there is no job" in cli.run("status")
 
 
-def test_a_command_that_is_not_here_is_warned_of(desk: Desk) -> None:
-    assert "there is no command 'nosuch' here" in desk.run("submit", "--", "nosuch")
-    assert "warning" not in desk.run("submit", "--image", "x", "--", "nosuch")
-    assert "warning" not in desk.run("submit", "--", "true")
+def test_a_command_that_is_not_here_is_warned_of(cli: CliServer) -> None:
+    assert "there is no command 'nosuch' here" in cli.run("submit", "--", "nosuch")
+    assert "warning" not in cli.run("submit", "--image", "x", "--", "nosuch")
+    assert "warning" not in cli.run("submit", "--", "true")
 
 
-def test_waiting_exits_as_the_job_does(desk: Desk) -> None:
+def test_waiting_exits_as_the_job_does(cli: CliServer) -> None:
     evicted = said("Evicted", reason="Preempted")
-    steps = desk.later(
-        lambda: (desk.enqueue("train", said("Admitted")), None)[1],
-        lambda: desk.stands("job-train", evicted),  # not the end
-        lambda: desk.start_pod("train", "train-0", "", code=3),
-        lambda: desk.job_status("train", failed()),
+    steps = cli.later(
+        lambda: (cli.enqueue("train", said("Admitted")), None)[1],
+        lambda: cli.stands("job-train", evicted),  # not the end
+        lambda: cli.start_pod("train", "train-0", "", code=3),
+        lambda: cli.job_status("train", failed()),
     )
 
-    printed = desk.run("submit", "--wait", "--name", "train", "--", "false", code=3)
+    printed = cli.run("submit", "--wait", "--name", "train", "--", "false", code=3)
 
     steps.join()
     assert "job 1 (train) failed with exit code 3" in printed
 
 
-def test_following_goes_on_over_an_eviction(desk: Desk) -> None:
-    steps = desk.later(
-        lambda: (desk.enqueue("train", said("Admitted")), None)[1],
-        lambda: desk.start_pod("train", "train-0", "step 1\n", code=143),
-        lambda: desk.stands("job-train", said("QuotaReserved", "False", message="no GPUs free")),
-        lambda: desk.start_pod("train", "train-1", "step 1\nstep 2\n", code=0),
-        lambda: desk.job_status("train", succeeded()),
+def test_following_goes_on_over_an_eviction(cli: CliServer) -> None:
+    steps = cli.later(
+        lambda: (cli.enqueue("train", said("Admitted")), None)[1],
+        lambda: cli.start_pod("train", "train-0", "step 1\n", code=143),
+        lambda: cli.stands("job-train", said("QuotaReserved", "False", message="no GPUs free")),
+        lambda: cli.start_pod("train", "train-1", "step 1\nstep 2\n", code=0),
+        lambda: cli.job_status("train", succeeded()),
     )
 
-    printed = desk.run("submit", "--follow", "--name", "train", "--", "x")
+    printed = cli.run("submit", "--follow", "--name", "train", "--", "x")
 
     steps.join()
     assert "step 1\nstep 1\nstep 2\n" in printed
@@ -211,18 +211,18 @@ def test_following_goes_on_over_an_eviction(desk: Desk) -> None:
     assert "job 1 (train) succeeded" in printed
 
 
-def test_held_from_the_start_until_it_is_resumed(desk: Desk) -> None:
-    desk.run("submit", "--hold", "--name", "train", "--", "true")
-    assert desk.job("train")["metadata"]["annotations"]["makeway.dev/hold"] == "true"
+def test_held_from_the_start_until_it_is_resumed(cli: CliServer) -> None:
+    cli.run("submit", "--hold", "--name", "train", "--", "true")
+    assert cli.job("train")["metadata"]["annotations"]["makeway.dev/hold"] == "true"
 
-    desk.enqueue("train")
-    desk.run("resume", "train")
+    cli.enqueue("train")
+    cli.run("resume", "train")
 
-    assert "makeway.dev/hold" not in desk.job("train")["metadata"]["annotations"]
-    assert desk.workload("job-train")["spec"]["active"] is True
+    assert "makeway.dev/hold" not in cli.job("train")["metadata"]["annotations"]
+    assert cli.workload("job-train")["spec"]["active"] is True
 
 
-def test_a_dry_run_on_the_server_leaves_nothing_behind(desk: Desk) -> None:
-    assert "kueue.x-k8s.io/queue-name: team" in desk.run("submit", "--dry-run=server", "--", "true")
-    assert "there is no job" in desk.run("status", "--all")
-    assert "Submitted job 1 " in desk.run("submit", "--", "true")
+def test_a_dry_run_on_the_server_leaves_nothing_behind(cli: CliServer) -> None:
+    assert "kueue.x-k8s.io/queue-name: team" in cli.run("submit", "--dry-run=server", "--", "true")
+    assert "there is no job" in cli.run("status", "--all")
+    assert "Submitted job 1 " in cli.run("submit", "--", "true")

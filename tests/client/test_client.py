@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from makeway.api.kinds import Resource
 from makeway.client import (
     ApiError,
     Changed,
@@ -17,7 +18,6 @@ from makeway.client import (
     Gone,
     NotFound,
     Reflector,
-    Resource,
     Synced,
     Unavailable,
 )

@@ -13,10 +13,10 @@ from makeway.api import batch
 from makeway.api.codec import decode, encode
 from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload
 from makeway.api.intake import take_in
+from makeway.api.kinds import GANG_WORKLOADS
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
-from makeway.client.resources import GANG_WORKLOADS
 from makeway.controller.gangs import GangStatuses
 from makeway.placement.decisions import BindPods, PreemptUnits
 from makeway.placement.events import GangSeen, NodeGone, PlacementEvent, PodGone

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from makeway.api.kinds import WORKLOADS
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.metrics import Metrics
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.engine.engine import Engine
 from makeway.engine.model import Changes, Cohort, Config, Flavor, Queue
 from makeway.plane.picture import Picture
-from tests.scenario import Scenario
+from tests.harness.engine import Scenario
 
 ROLE = "leader"
 

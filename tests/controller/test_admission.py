@@ -1,18 +1,19 @@
-"""Workloads and queues on a desk, and the part that decides about them."""
+"""Workloads and queues, and the part that decides about them."""
 
 from __future__ import annotations
 
 import pytest
 
-from makeway.client.client import ApiError, Conflict, Document, Unavailable
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     LOCAL_QUEUES,
     QUEUES,
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.controller.admission import EXPLAINED_AFTER_S, PODS_TRUSTED_AFTER_S
+from makeway.client.client import ApiError, Conflict, Document, Unavailable
+from makeway.controller.admission import PODS_TRUSTED_AFTER_S
+from makeway.controller.telling import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName, WorkloadKey
 from makeway.plane.writes import Key, Patch
 from tests.harness.queues import QueuePlane, local_queue, workload

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from makeway.api.codec import decode
+from makeway.api.kinds import LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client.client import Document
-from makeway.client.resources import LOCAL_QUEUES, QUEUES, WORKLOADS
-from makeway.controller.admission import ON_THEIR_WAY_MAX
+from makeway.controller.telling import ON_THEIR_WAY_MAX
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle
 from makeway.engine.model import Changes

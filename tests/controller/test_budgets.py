@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from makeway.client.resources import BUDGETS, JOBS, PODS
+from makeway.api.kinds import BUDGETS, JOBS, PODS
 from makeway.controller.budgets import BudgetStatuses
 from tests.harness.placing import PlacingPlane
 

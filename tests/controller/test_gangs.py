@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from makeway.client.resources import GANG_WORKLOADS, GANGS, POD_GROUPS, PRIORITY_CLASSES
+from makeway.api.kinds import GANG_WORKLOADS, GANGS, POD_GROUPS, PRIORITY_CLASSES
 from makeway.controller.gangs import GangStatuses
 from tests.harness.placing import PlacingPlane
 

@@ -2,10 +2,9 @@
 
 import pytest
 
+from makeway.api.kinds import FLAVORS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import IN_USE
-from makeway.client import Resource
 from makeway.client.client import Conflict
-from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
 from makeway.controller.in_use import LOOK_AGAIN_S, InUse
 from makeway.controller.queue_status import EVERY_S, QueueStatus
 from makeway.plane.writes import Key

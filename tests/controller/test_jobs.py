@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from makeway.api.labels import IN_USE, JOB_UID, POD_SET, WORKLOAD
-from makeway.client.client import ApiError, Conflict, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     FLAVORS,
     JOBS,
     PODS,
     PRIORITY_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import IN_USE, JOB_UID, POD_SET, WORKLOAD
+from makeway.client.client import ApiError, Conflict
 from makeway.plane.writes import Key
 from tests.harness.jobs import TRAIN, JobPlane, flavor, job, pod, running, suspended, workload_class
 

@@ -1,7 +1,7 @@
 """Whatever fails in between: no quota is given back too early, and no Job is lost on the way.
 
 A seed makes a history: queues, users and whoever runs Jobs act in any order, writes are refused,
-conflict or are not answered, and the part is restarted. The desk looks at every status that is
+conflict or are not answered, and the part is restarted. The test looks at every status that is
 written; the end is quiet, and the Job must then be as its Workload says.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from makeway.client.client import Conflict, Document, Resource, Unavailable
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
+from makeway.client.client import Conflict, Document, Unavailable
 from makeway.plane.writes import Key, key_of
 from makeway.store import Event
 from tests.harness.jobs import TRAIN, JobPlane, suspended

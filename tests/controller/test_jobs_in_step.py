@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from makeway.api.kinds import JOBS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import IN_USE, POD_SET, QUEUE_NAME, WORKLOAD
 from makeway.client.client import Document
-from makeway.client.resources import JOBS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.plane.writes import Key
 from tests.harness.jobs import TRAIN, JobPlane, running, workload_class
 

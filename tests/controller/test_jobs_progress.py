@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.kinds import JOBS, WORKLOADS
 from makeway.client.client import Conflict
-from makeway.client.resources import JOBS, WORKLOADS
 from tests.harness.jobs import TRAIN, JobPlane, running
 
 

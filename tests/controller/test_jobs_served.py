@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.configuration import Configuration
-from makeway.client import Client
-from makeway.client.client import Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     FLAVORS,
     JOBS,
     LOCAL_QUEUES,
     NAMESPACES,
     PODS,
     QUEUES,
+    Resource,
 )
+from makeway.client import Client
+from makeway.client.client import Document
 from makeway.controller.admission import Admission
 from makeway.controller.jobs import Jobs
 from makeway.plane.loop import Loop

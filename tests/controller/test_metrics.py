@@ -18,7 +18,7 @@ from makeway.engine.model import (
     QueueName,
 )
 from tests.controller.metrics_lab import ROLE, ObservedScenario
-from tests.scenario import ANY, HOLD, HOLD_AND_DRAIN, LOWER, cohort, queue, quota
+from tests.harness.engine import ANY, HOLD, HOLD_AND_DRAIN, LOWER, cohort, queue, quota
 
 READY = CheckState.READY
 

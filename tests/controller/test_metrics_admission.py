@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from makeway.client.client import Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     GANG_WORKLOADS,
     PODS,
     WORKLOADS,
+    Resource,
 )
+from makeway.client.client import Document
 from makeway.controller.metrics import Metrics
 from makeway.engine.engine import Engine
 from makeway.plane.loop import Loop

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.api.labels import IS_GROUP
 from makeway.client.client import Document
-from makeway.client.resources import PODS, WORKLOADS
-from makeway.controller.admission import EXPLAINED_AFTER_S
+from makeway.controller.telling import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName
 from makeway.plane.writes import Key, Patch
 from tests.harness.pods import PodPlane

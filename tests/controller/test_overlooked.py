@@ -1,8 +1,12 @@
 """Who waits in line is told why, though the engine looks at heads alone."""
 
-from makeway.client.resources import LOCAL_QUEUES
-from makeway.controller.admission import EXPLAINED_AFTER_S
-from makeway.controller.overlooked import TOLD_AFTER_S, TOLD_AT_ONCE_MAX, TOLD_EVERY_S
+from makeway.api.kinds import LOCAL_QUEUES
+from makeway.controller.telling import (
+    EXPLAINED_AFTER_S,
+    TOLD_AFTER_S,
+    TOLD_AT_ONCE_MAX,
+    TOLD_EVERY_S,
+)
 from tests.harness.queues import QueuePlane, local_queue
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from makeway.client.client import ApiError, Resource, Unavailable
-from makeway.client.resources import NODES, PODS, WORKLOADS
+from makeway.api.kinds import NODES, PODS, WORKLOADS, Resource
+from makeway.client.client import ApiError, Unavailable
 from makeway.controller.placing import Placing
 from makeway.plane.picture import Object
 from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.client.client import ApiError, Conflict, Unavailable
-from makeway.client.resources import PODS, WORKLOADS
 from makeway.plane.parts import Failed
 from makeway.plane.writes import ObjectWrite
 from tests.harness.placing import PlacingPlane

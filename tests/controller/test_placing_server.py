@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     GANG_WORKLOADS,
     NODES,

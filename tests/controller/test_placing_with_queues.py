@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from makeway.api.configuration import Configuration
-from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
+from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.controller.admission import Admission
 from makeway.controller.placing import Placing
 from tests.harness.placing import PlacingPlane

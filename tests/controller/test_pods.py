@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.kinds import FLAVORS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import ADMISSION_GATE, IN_USE, JOB_UID, MANAGED, POD_SET, PREBUILT, WORKLOAD
 from makeway.client.client import ApiError, Document
-from makeway.client.resources import FLAVORS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.plane.writes import Delete, Key, Patch
 from tests.harness.jobs import flavor, workload_class
 from tests.harness.jobs import pod as pod_of_job

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.client.client import Conflict
-from makeway.client.resources import PODS, WORKLOADS
 from makeway.controller.pod_members import Member, member_of
 from makeway.plane.writes import key_of
 from tests.harness.pods import PodPlane, member, pod

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from makeway.api.codec import decode_as
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.api.labels import GROUP_FAST, GROUP_TOTAL, IS_GROUP, POD_SET, RETRIABLE, ROLE_HASH
 from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
-from makeway.client.resources import PODS, WORKLOADS
 from makeway.engine.decisions import Defective
 from makeway.plane.writes import Key
 from makeway.translate import PODS_GONE, workload_of

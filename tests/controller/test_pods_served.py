@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import PODS, QUEUES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import ADMISSION_GATE, MANAGED
 from makeway.client.client import Document, NotFound
-from makeway.client.resources import PODS, QUEUES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.admission import Admission
 from makeway.controller.pods import Pods
 from makeway.plane.loop import Loop

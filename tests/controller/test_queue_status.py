@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from makeway.client.resources import QUEUES
+from makeway.api.kinds import QUEUES
 from makeway.controller.queue_status import EVERY_S, QueueStatus
 from makeway.plane.writes import Key
 from tests.harness.queues import QueuePlane

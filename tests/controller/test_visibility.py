@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from makeway.client import Resource
-from makeway.client.resources import NODES, PODS, WORKLOADS
+from makeway.api.kinds import NODES, PODS, WORKLOADS, Resource
 from makeway.controller.visibility import Visibility
 from makeway.plane.picture import Picture
-from tests.scenario import Scenario, queue
+from tests.harness.engine import Scenario, queue
 
 BUSY = "0/2 nodes are available: 2 Insufficient cpu."
 

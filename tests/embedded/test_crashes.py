@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client
-from makeway.client.resources import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
-from tests.embedded.harness import Up, flavor, job, local_queue, queue
+from tests.harness.process import Up, flavor, job, local_queue, queue
 
 QUOTA = 4  # in each of two queues
 NODE = """\

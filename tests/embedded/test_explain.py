@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.client import Client
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     FLAVORS,
     JOBS,
@@ -20,7 +19,8 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from tests.embedded.harness import API, Up, flavor, job, local_queue, queue, running, wait_until
+from makeway.client import Client
+from tests.harness.process import API, Up, flavor, job, local_queue, queue, running, wait_until
 
 NODE = """\
 apiVersion: v1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.embedded.harness import Up, flavor, local_queue, queue, running, wait_until
+from tests.harness.process import Up, flavor, local_queue, queue, running, wait_until
 from tests.prerequisites import program, shared_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

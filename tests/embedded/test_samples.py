@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from makeway.api.manifests import read_manifests, write_yaml
-from tests.embedded.harness import Up, running, wait_until
+from tests.harness.process import Up, running, wait_until
 from tests.prerequisites import program, shared_path
 
 NODES = """\

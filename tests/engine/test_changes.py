@@ -23,7 +23,7 @@ from makeway.engine.model import (
     Strategy,
 )
 from makeway.selectors import Requirement
-from tests.scenario import (
+from tests.harness.engine import (
     ANY,
     HOLD,
     HOLD_AND_DRAIN,

@@ -50,7 +50,7 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.selectors import Requirement
-from tests.scenario import (
+from tests.harness.engine import (
     ANY,
     HOLD,
     HOLD_AND_DRAIN,

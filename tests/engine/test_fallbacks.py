@@ -23,7 +23,7 @@ from makeway.engine.model import (
     QueueCheck,
     RequeueTime,
 )
-from tests.scenario import (
+from tests.harness.engine import (
     HOLD,
     HOLD_AND_DRAIN,
     LOWER,

@@ -6,7 +6,7 @@ import pytest
 
 from makeway.engine.decisions import FlavorMismatch, MismatchKind
 from makeway.engine.model import Config, FlavorName, Gates, PodSetName, Preference, Search
-from tests.scenario import (
+from tests.harness.engine import (
     ANY,
     LOWER,
     MAY_STOP,

@@ -11,7 +11,7 @@ from makeway.engine.decisions import (
     Shortfall,
 )
 from makeway.engine.model import Config, FlavorName, FlavorResource, Gates, PodSetName, ResourceName
-from tests.scenario import (
+from tests.harness.engine import (
     LOWER,
     NEWER_EQUAL,
     STRICT,

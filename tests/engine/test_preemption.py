@@ -6,7 +6,7 @@ import pytest
 
 from makeway.engine.decisions import Preemptability, Shortfall, VictimsTaken, WaitingForVictims
 from makeway.engine.model import Config, EvictionReason, Gates, Phase, Policy, WorkloadKey
-from tests.scenario import (
+from tests.harness.engine import (
     ANY,
     HOLD,
     IN_QUEUE,

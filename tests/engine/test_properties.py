@@ -53,7 +53,7 @@ from tests.engine.worlds import (
     picture_of,
     play_again,
 )
-from tests.scenario import as_written, check_state, cohort, queue, quota
+from tests.harness.engine import as_written, check_state, cohort, queue, quota
 
 Check = Callable[[Before, Cycle], None]
 

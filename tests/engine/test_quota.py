@@ -7,7 +7,7 @@ import pytest
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, Quota, ResourceName
 from makeway.engine.quota import available, borrow_level, potential
 from makeway.engine.tree import QueueState
-from tests.scenario import ANY, RECLAIM, Scenario, admit, cohort, preempt, queue, quota
+from tests.harness.engine import ANY, RECLAIM, Scenario, admit, cohort, preempt, queue, quota
 
 GPU = FlavorResource(FlavorName("default"), ResourceName("gpu"))
 

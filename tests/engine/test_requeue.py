@@ -25,7 +25,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from tests.scenario import (
+from tests.harness.engine import (
     ANY,
     BEST_EFFORT,
     HOLD,

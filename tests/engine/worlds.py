@@ -77,7 +77,7 @@ from makeway.engine.model import (
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.selectors import Requirement
-from tests.scenario import check_state
+from tests.harness.engine import check_state
 
 NAMESPACE = "ns"
 CHECK = CheckName("check")

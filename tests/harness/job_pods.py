@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.kinds import JOBS, PODS, Resource
 from makeway.api.times import format_time
-from makeway.client.client import Document, Resource, Unavailable
-from makeway.client.resources import JOBS, PODS
+from makeway.client.client import Document, Unavailable
 from makeway.plane.writes import ObjectWrite, key_of
 from makeway.runner.jobs import JobPods
 from tests.harness.plane import Plane

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.kinds import FLAVORS, JOBS, PODS, WORKLOADS
 from makeway.api.labels import QUEUE_NAME
 from makeway.client.client import Document
-from makeway.client.resources import FLAVORS, JOBS, PODS, WORKLOADS
 from makeway.controller.conditions import with_condition
 from makeway.controller.jobs import Jobs
 from makeway.plane.writes import Key

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from makeway.client.client import Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     GANG_WORKLOADS,
     GANGS,
@@ -15,7 +14,9 @@ from makeway.client.resources import (
     PODS,
     PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.client.client import Document
 from makeway.controller.placing import Placing
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import orjson
 
+from makeway.api.kinds import NAMESPACES, PODS, Resource
 from makeway.api.times import format_time
-from makeway.client.client import ApiError, Document, Resource, Unavailable
-from makeway.client.resources import NAMESPACES, PODS
+from makeway.client.client import ApiError, Document, Unavailable
 from makeway.embedded import client_in_process
 from makeway.plane.parts import Done, Failed, Outcome, Part
 from makeway.plane.picture import Picture

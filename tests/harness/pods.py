@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.kinds import FLAVORS, PODS
 from makeway.api.labels import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL, MANAGED, QUEUE_NAME
 from makeway.client.client import Document
-from makeway.client.resources import FLAVORS, PODS
 from makeway.controller.pods import Pods
 from makeway.plane.writes import Key
 from tests.harness.jobs import OneWorkload, flavor

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from makeway.api.configuration import Configuration
+from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.client.client import Document
-from makeway.client.resources import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.admission import Admission
 from makeway.controller.metrics import Metrics
 from makeway.engine.engine import Engine

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.api.times import format_time
 from makeway.client import ApiError, Client, Unavailable
-from makeway.client.resources import PODS, WORKLOADS
 from tests.kube.cluster import Cluster, true_conditions
+from tests.kube.etcd_history import EtcdHistory
 from tests.kube.plane import Plane, Program
-from tests.kube.witness import Witness
 
 Document = dict[str, Any]
 LOOK_EVERY_S = 0.2
@@ -107,8 +107,8 @@ def replica(
 class Flow:
     """Jobs of one pod each, which runs for a moment, alternately in two queues."""
 
-    def __init__(self, lab: Cluster, witness: Witness, quota: int) -> None:
-        self.lab, self.witness, self.quota = lab, witness, quota
+    def __init__(self, lab: Cluster, etcd_history: EtcdHistory, quota: int) -> None:
+        self.lab, self.etcd_history, self.quota = lab, etcd_history, quota
         self._jobs = 0
 
     async def submit(self, count: int) -> None:
@@ -135,7 +135,7 @@ class Flow:
 
     def check(self) -> None:
         """Each job was admitted once and ran once, and never more at a time than quota allows."""
-        account = self.witness.account()
+        account = self.etcd_history.account()
         jobs = {f"job-{number}" for number in range(self._jobs)}
         assert account.pods_of == dict.fromkeys(jobs, 1)
         assert len(account.alive) == self._jobs
@@ -152,12 +152,12 @@ async def flow(plane: BreakablePlane, folder: Path, quota: int = 6) -> AsyncIter
     lab = Cluster(plane, folder)
     try:
         await lab.set_up()
-        witness = Witness(plane.etcd, lab.namespace)
+        etcd_history = EtcdHistory(plane.etcd, lab.namespace)
         for name in "ab":
             await lab.queue(name, cpu=quota)
         kubelet = asyncio.create_task(run_pods(lab.client, lab.namespace))
         try:
-            yield Flow(lab, witness, quota)
+            yield Flow(lab, etcd_history, quota)
         finally:
             kubelet.cancel()
             await asyncio.gather(kubelet, return_exceptions=True)

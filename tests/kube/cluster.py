@@ -15,10 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from makeway.api.labels import QUEUE_NAME
-from makeway.api.times import format_time
-from makeway.client import Client, Conflict, NotFound, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     FLAVORS,
     JOBS,
     LEASES,
@@ -28,7 +25,11 @@ from makeway.client.resources import (
     PODS,
     QUEUES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import QUEUE_NAME
+from makeway.api.times import format_time
+from makeway.client import Client, Conflict, NotFound
 from makeway.client.transport import Unreachable
 from tests.kube.plane import Plane
 

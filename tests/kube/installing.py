@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import yaml
 
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.cli.main import main
-from makeway.client import Client, NotFound, Resource
-from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
+from makeway.client import Client, NotFound
 from makeway.deploy.installation import NAME, Site, controller
 from tests.kube.plane import ALL_CONTROLLERS, Plane
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from makeway.client import ApiError, Client, Resource, Unavailable
+from makeway.api.kinds import Resource
+from makeway.client import ApiError, Client, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.applying import CRDS
 from tests.kube.installing import Cluster, job

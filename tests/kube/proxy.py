@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from makeway.client import Resource
+from makeway.api.kinds import Resource
 from makeway.client.kubeconfig import Access
 
 PIECE = 1 << 16

@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from makeway.api.labels import PRIORITY_CLASS, QUEUE_NAME
-from makeway.client import ApiError, NotFound
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     CHECKS,
     FLAVORS,
@@ -29,6 +27,8 @@ from makeway.client.resources import (
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
+from makeway.api.labels import PRIORITY_CLASS, QUEUE_NAME
+from makeway.client import ApiError, NotFound
 from tests.kube.cluster import Cluster, Document, Process, true_conditions
 from tests.kube.plane import Plane, require_assets
 

@@ -52,7 +52,9 @@ async def _serve(folder: Path) -> None:
     logs = FileLogs(folder / "logs")
     app = App(store, token=identity.token, clock=time.time, logs=logs)
     await app.start()
-    listener = Listener(app.handle, app.is_known, host="127.0.0.1", port=0, tls=identity.tls())
+    listener = Listener(
+        app.handle, app.is_authenticated, host="127.0.0.1", port=0, tls=identity.tls()
+    )
     port = await listener.start()
     kubeconfig_in(folder).write_text(identity.kubeconfig(f"https://127.0.0.1:{port}"))
     print("ready", flush=True)

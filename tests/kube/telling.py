@@ -7,21 +7,21 @@ from typing import Any
 
 from makeway.client.kubeconfig import Access
 from tests.kube.stories import STORIES
-from tests.kube.teller import Kubectl, Teller
+from tests.kube.story_client import Kubectl, StoryClient
 
 STORY_TIMEOUT_S = 120.0
 
 
 async def _tell(name: str, access: Access, kubectl: Kubectl | None) -> list[dict[str, Any]]:
-    teller = Teller(access, name.replace("_", "-")[:63].rstrip("-"), kubectl)
+    client = StoryClient(access, name.replace("_", "-")[:63].rstrip("-"), kubectl)
     try:
-        namespace = {"metadata": {"name": teller.namespace}}
-        await teller.quiet("POST", "/api/v1/namespaces", namespace)
+        namespace = {"metadata": {"name": client.namespace}}
+        await client.quiet("POST", "/api/v1/namespaces", namespace)
         async with asyncio.timeout(STORY_TIMEOUT_S):
-            await STORIES[name].tell(teller)
+            await STORIES[name].tell(client)
     finally:
-        await teller.close()
-    return teller.transcript
+        await client.close()
+    return client.transcript
 
 
 def tell(name: str, access: Access, kubeconfig: Path, home: Path) -> list[dict[str, Any]]:

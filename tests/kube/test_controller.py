@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from makeway.api.kinds import GANGS, POD_GROUPS, PODS, PRIORITY_CLASSES, WORKLOADS
 from makeway.client.client import Document, NotFound
-from makeway.client.resources import GANGS, POD_GROUPS, PODS, PRIORITY_CLASSES, WORKLOADS
 from tests.kube.cluster import Cluster, cluster, true_conditions
 from tests.kube.plane import Plane
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from makeway.client.resources import WORKLOADS
+from makeway.api.kinds import WORKLOADS
 from tests.kube.breaking import BreakablePlane, Flow, Replica, flow, replica
 from tests.kube.cluster import Cluster, true_conditions
 from tests.kube.plane import require_assets
@@ -128,7 +128,7 @@ def test_what_happened_while_history_was_thrown_away_is_listed_anew(
                 proxy.rule = lambda request: Fate.LOSE_REQUEST if request.is_watch else Fate.PASS
                 proxy.sever()
                 await jobs.submit(20)
-                jobs.witness.compact()
+                jobs.etcd_history.compact()
                 breakable.kill("kube-apiserver")
                 await asyncio.to_thread(breakable.start_again, "kube-apiserver")
                 assert len(proxy.lists_of(WORKLOADS)) == listed

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from makeway.api.kinds import JOBS, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.manifests import write_yaml
 from makeway.cli.uninstall import LET_GO
-from makeway.client import ApiError, Resource
-from makeway.client.resources import JOBS, PODS, QUEUES, WORKLOADS
+from makeway.client import ApiError
 from makeway.deploy.installation import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets

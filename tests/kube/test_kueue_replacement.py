@@ -11,7 +11,7 @@ import pytest
 
 from makeway.client.client import Document
 from makeway.deploy.applying import CRDS
-from tests.cli.desk import Capsys
+from tests.harness.cli import Capsys
 from tests.kube import kueue_house as kueue
 from tests.kube.installing import BarePlane, Cluster, conditions_of, job
 from tests.kube.plane import require_assets

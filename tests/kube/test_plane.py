@@ -6,8 +6,9 @@ import pytest
 from tools.make_crds import FOLDER as CRDS
 from tools.make_crds import files
 
+from makeway.api.kinds import Resource
 from makeway.client import Client
-from makeway.client.client import Document, Resource
+from makeway.client.client import Document
 from tests.kube.comparison import PAGE, documented
 from tests.kube.plane import Plane
 from tests.kube.stories.things import job

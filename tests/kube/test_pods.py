@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from makeway.client import ApiError, Resource
+from makeway.api.kinds import EVENTS, PODS, WORKLOADS, Resource
+from makeway.client import ApiError
 from makeway.client.client import Document
-from makeway.client.resources import EVENTS, PODS, WORKLOADS
-from tests.cli.desk import Capsys
+from tests.harness.cli import Capsys
 from tests.kube.installing import BarePlane, Cluster, conditions_of
 from tests.kube.plane import BOOKKEEPING, require_assets
 

@@ -1,5 +1,5 @@
 """The controller has every right that it needs and none that it doesn't; the server's own log of
-requests is the witness."""
+requests tells."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from makeway.client import ApiError, Resource
+from makeway.api.kinds import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS, Resource
+from makeway.client import ApiError
 from makeway.client.client import Document
-from makeway.client.resources import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS
 from makeway.deploy.installation import LEASE, NAME
 from makeway.deploy.rights import CLUSTER_RULES, lease_rules
 from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
@@ -281,7 +281,7 @@ def _is_leaving(cluster: Cluster, name: str) -> bool:
     return "deletionTimestamp" in cluster.get("Pod", name)["metadata"]
 
 
-# What the witness says
+# What the audit log says
 
 
 def test_nothing_that_the_controller_does_is_forbidden(requests: list[Request]) -> None:

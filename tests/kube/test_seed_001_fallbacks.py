@@ -3,7 +3,7 @@
 A flavor fails here because its machines are out of stock: pods are made, and never start.
 """
 
-from makeway.client.resources import WORKLOADS
+from makeway.api.kinds import WORKLOADS
 from tests.kube.seeds import Lab, story
 
 TIMEOUT = "TimeoutForPodsReadyExceeded"

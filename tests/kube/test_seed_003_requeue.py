@@ -5,8 +5,8 @@ Times of creation are whole seconds, so those who are to stand in order are made
 
 from typing import Any
 
+from makeway.api.kinds import WORKLOADS
 from makeway.api.labels import HOLD
-from makeway.client.resources import WORKLOADS
 from tests.kube.seeds import Lab, condition_of, story
 
 LOWER = {"withinClusterQueue": "LowerPriority"}

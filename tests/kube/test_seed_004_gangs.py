@@ -4,8 +4,8 @@ Gangs are PodGroups as Kubernetes 1.37 serves them, or the pods of a queued Job.
 scheduler of all pods here; the disruption controller that counts budgets is the cluster's own.
 """
 
+from makeway.api.kinds import JOBS, POD_GROUPS
 from makeway.api.labels import PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS
-from makeway.client.resources import JOBS, POD_GROUPS
 from tests.kube.cluster import true_conditions
 from tests.kube.seeds import Lab, condition_of, story
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
+from makeway.api.kinds import LEASES
 from makeway.client.client import Client
-from makeway.client.resources import LEASES
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.embedded import client_in_process
 from makeway.plane.election import LEASE_S, RENEW_MAX_S, Election

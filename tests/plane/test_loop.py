@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from makeway.client.client import Resource
-from makeway.client.resources import JOBS, NAMESPACES, POD_GROUPS
+from makeway.api.kinds import JOBS, NAMESPACES, POD_GROUPS, Resource
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Change, Picture

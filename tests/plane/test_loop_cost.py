@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from makeway.client.client import PAGE, Resource
+from makeway.api.kinds import EVENTS, NAMESPACES, Resource
+from makeway.client.client import PAGE
 from makeway.client.reflector import Listed, Reflector
-from makeway.client.resources import EVENTS, NAMESPACES
 from makeway.plane.loop import SAID_AT_ONCE_MAX, TAKEN_MAX, Loop
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Change, Picture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from makeway.api.kinds import JOBS
 from makeway.client.client import Unavailable
-from makeway.client.resources import JOBS
 from makeway.plane.parts import (
     BURST_MAX,
     NOTHING,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from makeway.api.codec import Decoded, decode
+from makeway.api.kinds import PODS
 from makeway.client.client import Document
-from makeway.client.resources import PODS
 from makeway.plane.picture import WARM_MAX, Change, Object, Picture
 from makeway.plane.writes import Key
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.kinds import JOBS, PODS
 from makeway.api.times import format_time
 from makeway.client.client import ApiError, Conflict
-from makeway.client.resources import JOBS, PODS
 from makeway.plane.parts import Failed
 from makeway.plane.writes import Create, Patch
 from tests.harness.job_pods import JobPodsPlane, index_of, indexed, job

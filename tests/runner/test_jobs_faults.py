@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from makeway.client.client import Document, Resource
-from makeway.client.resources import JOBS, PODS
+from makeway.api.kinds import JOBS, PODS, Resource
+from makeway.client.client import Document
 from makeway.plane.writes import Key, ObjectWrite, key_of
 from makeway.store import Event
 from tests.harness.job_pods import ACTIVE, JobPodsPlane, index_of, indexed, job

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
 from makeway.api.programs import PodOfPrograms
 from makeway.runner.environment import Refused, expand
 from makeway.runner.host import Program, RunOrder
@@ -33,7 +33,7 @@ def ordered(
         "metadata": metadata,
         "spec": {"nodeName": "here", "containers": containers, **spec},
     }
-    pod = decode_own(PodOfPrograms, document).object
+    pod = decode_unconverted(PodOfPrograms, document).object
     assert pod is not None
     return order_for(pod, node or NODE, devices or {})
 

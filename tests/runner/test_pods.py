@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from makeway.client import NotFound, Resource
-from makeway.client.resources import EVENTS, NODES, PODS
+from makeway.api.kinds import EVENTS, NODES, PODS, Resource
+from makeway.client import NotFound
 from makeway.plane.loop import Loop
 from makeway.plane.picture import Picture
 from makeway.runner.host import PodState, RunOrder

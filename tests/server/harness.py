@@ -1,11 +1,9 @@
 """A server in this process, and one in its own, on a folder of the test's."""
 
 import asyncio
-import contextlib
 import os
 import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -150,60 +148,6 @@ async def collect(response: Response, count: int) -> list[Document]:
             break
     await response.body.aclose()  # type: ignore[attr-defined]
     return events
-
-
-# A process of its own
-
-
-class Process:
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.folder = folder
-        self.popen = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "makeway.cli.main",
-                "up",
-                "--data-dir",
-                str(folder),
-                "--port",
-                "0",
-                *arguments,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert self.popen.stdout is not None
-        line = self.popen.stdout.readline()
-        if "ready" not in line:
-            self.popen.wait()
-            raise AssertionError(line + self.popen.stdout.read())
-        self.address = line.split()[-1]
-        self.kubeconfig = folder / "kubeconfig"
-
-    def stop(self) -> int:
-        self.popen.terminate()
-        code = self.popen.wait(20)
-        assert self.popen.stdout is not None
-        self.popen.stdout.close()
-        return code
-
-    def kill(self) -> None:
-        self.popen.kill()
-        self.popen.wait()
-        assert self.popen.stdout is not None
-        self.popen.stdout.close()
-
-
-@contextlib.contextmanager
-def process(folder: Path, *arguments: str) -> Iterator[Process]:
-    started = Process(folder, *arguments)
-    try:
-        yield started
-    finally:
-        if started.popen.poll() is None:
-            started.stop()
 
 
 class Kubectl:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
-from tests.server.harness import Process, process
+from tests.harness.process import Up, running
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -37,8 +37,8 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with process(tmp_path_factory.mktemp("data")) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with running(tmp_path_factory.mktemp("data")) as started:
         yield started
 
 
@@ -62,7 +62,7 @@ def makeway(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def test_objects_from_a_file_to_the_end_of_their_life(server: Process, makeway: Run) -> None:
+def test_objects_from_a_file_to_the_end_of_their_life(server: Up, makeway: Run) -> None:
     where = {"MAKEWAY_DATA_DIR": str(server.folder)}
 
     def run(*arguments: str, text: str = "", code: int = 0) -> str:
@@ -102,9 +102,7 @@ def test_objects_from_a_file_to_the_end_of_their_life(server: Process, makeway: 
     assert run("delete", "-f", "-", text=QUEUES).count("deleted") == 2
 
 
-def test_the_server_is_found_by_kubeconfig_variable_or_folder(
-    server: Process, makeway: Run
-) -> None:
+def test_the_server_is_found_by_kubeconfig_variable_or_folder(server: Up, makeway: Run) -> None:
     path, nowhere = str(server.kubeconfig), {"MAKEWAY_DATA_DIR": "/nonexistent", "KUBECONFIG": ""}
     assert "default" in makeway("get", "ns", "--kubeconfig", path, environment=nowhere)
     assert "default" in makeway("get", "ns", environment={**nowhere, "KUBECONFIG": path})
@@ -116,7 +114,7 @@ def test_the_server_is_found_by_kubeconfig_variable_or_folder(
 
 
 def test_the_kubeconfig_of_another_cluster_is_not_taken_for_ours(
-    server: Process, tmp_path: Path, makeway: Run
+    server: Up, tmp_path: Path, makeway: Run
 ) -> None:
     other = json.loads(server.kubeconfig.read_text())
     other["clusters"][0]["name"] = other["contexts"][0]["context"]["cluster"] = "production"
@@ -125,32 +123,33 @@ def test_the_kubeconfig_of_another_cluster_is_not_taken_for_ours(
     assert "/nonexistent/kubeconfig" in makeway("get", "ns", code=2, environment=environment)
 
 
-def test_secrets_are_for_their_owner_only(server: Process) -> None:
+def test_secrets_are_for_their_owner_only(server: Up) -> None:
     files = [server.kubeconfig, *(server.folder / "pki").iterdir(), server.folder / "makeway.db"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert (server.folder / "pki").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_second_server_on_the_same_folder_is_refused(server: Process, makeway: Run) -> None:
+def test_a_second_server_on_the_same_folder_is_refused(server: Up, makeway: Run) -> None:
     said = makeway("up", "--data-dir", str(server.folder), "--port", "0", code=2)
-    assert f"another makeway (process {server.popen.pid}) is running on" in said
+    assert f"another makeway (process {server.pid}) is running on" in said
 
 
 def test_it_stops_cleanly_and_everything_is_there_again(tmp_path: Path, makeway: Run) -> None:
     folder = tmp_path / "data"
-    started = Process(folder)
+    started = Up(folder)
+    started.start()
     makeway("apply", "-f", "-", "--data-dir", str(folder), text=QUEUES)
     token = (folder / "pki" / "token").read_text()
     assert started.stop() == 0
     assert not list(folder.glob("*.db-wal"))
     assert "is `makeway up` running?" in makeway("get", "cq", "--data-dir", str(folder), code=2)
-    with process(folder, "--insecure-http") as again:
+    with running(folder, "--insecure-http") as again:
         assert again.address.startswith("http://127.0.0.1:")
         assert "vision" in makeway("get", "cq", "--data-dir", str(folder))
         assert (folder / "pki" / "token").read_text() == token
 
 
-def test_a_taken_port_is_told(server: Process, tmp_path: Path, makeway: Run) -> None:
+def test_a_taken_port_is_told(server: Up, tmp_path: Path, makeway: Run) -> None:
     port = server.address.rpartition(":")[2]
     said = makeway("up", "--data-dir", str(tmp_path), "--port", port, code=2)
     assert "address already in use" in said

@@ -6,10 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from makeway.client import Client, Conflict, Gone, Resource, Unavailable
+from makeway.api.kinds import Resource
+from makeway.client import Client, Conflict, Gone, Unavailable
 from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.transport import Unreachable
-from tests.server.harness import Process, job
+from tests.harness.process import Up, running
+from tests.server.harness import job
 
 KILLS = int(os.environ.get("MAKEWAY_SERVER_KILLS", "2"))
 WRITERS = 8
@@ -86,14 +88,10 @@ def test_nothing_acknowledged_is_lost_and_watchers_miss_nothing(tmp_path: Path) 
     world, chance = World(), random.Random(7)
 
     async def turn(is_last: bool) -> None:
-        server = Process(tmp_path / "data")
-        try:
+        with running(tmp_path / "data") as server:
             await play(server, is_last)
-        finally:
-            if server.popen.poll() is None:
-                server.stop()
 
-    async def play(server: Process, is_last: bool) -> None:
+    async def play(server: Up, is_last: bool) -> None:
         access = read_kubeconfig(server.kubeconfig)
         client = Client(access.transport(), attempts=1)
         found = {_name(i): i for i in (await client.list(JOBS, "default")).items}

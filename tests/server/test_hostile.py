@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 from makeway.client import Client
 from makeway.client.kubeconfig import Access, read_kubeconfig
 from makeway.server.messages import Request
+from tests.harness.process import Up, running
 from tests.server.harness import (
     JOBS,
     MERGE,
     QUEUES,
     TOKEN,
-    Process,
     Server,
     cluster_queue,
     job,
     play,
-    process,
 )
 
 # In process: bodies
@@ -227,8 +226,8 @@ def test_no_path_makes_the_server_stumble(
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    with process(tmp_path_factory.mktemp("data")) as started:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with running(tmp_path_factory.mktemp("data")) as started:
         yield started
 
 
@@ -269,7 +268,7 @@ async def _is_well(access: Access) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_broken_http_and_huge_bodies_are_refused(server: Process) -> None:
+def test_broken_http_and_huge_bodies_are_refused(server: Up) -> None:
     async def story() -> None:
         access = read_kubeconfig(server.kubeconfig)
         raw = Raw(access)
@@ -287,7 +286,7 @@ def test_broken_http_and_huge_bodies_are_refused(server: Process) -> None:
     asyncio.run(story())
 
 
-def test_plain_http_and_wrong_tokens_get_nowhere(server: Process) -> None:
+def test_plain_http_and_wrong_tokens_get_nowhere(server: Up) -> None:
     async def story() -> None:
         access = read_kubeconfig(server.kubeconfig)
         raw = Raw(access)
@@ -301,7 +300,7 @@ def test_plain_http_and_wrong_tokens_get_nowhere(server: Process) -> None:
     asyncio.run(story())
 
 
-def test_slow_writers_and_watches_that_never_read_harm_nobody(server: Process) -> None:
+def test_slow_writers_and_watches_that_never_read_harm_nobody(server: Up) -> None:
     async def story() -> None:
         access = read_kubeconfig(server.kubeconfig)
         raw = Raw(access)
@@ -316,7 +315,7 @@ def test_slow_writers_and_watches_that_never_read_harm_nobody(server: Process) -
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             open_ones.append(writer)
         await asyncio.sleep(0.3)
-        before = _memory_bytes(server.popen.pid)
+        before = _memory_bytes(server.pid)
         client = Client(access.transport())
         resource = await client.resource("kueue.x-k8s.io/v1beta2", "ClusterQueue")
         await client.create(resource, cluster_queue("busy"))
@@ -326,7 +325,7 @@ def test_slow_writers_and_watches_that_never_read_harm_nobody(server: Process) -
             await client.patch(resource, "busy", patch=patch)
         await client.close()
         # 200 x 20 kB in the log once; not ten times more for those who don't read.
-        assert _memory_bytes(server.popen.pid) - before < 60_000_000
+        assert _memory_bytes(server.pid) - before < 60_000_000
         await _is_well(access)
         for writer in open_ones:
             writer.transport.abort()
@@ -335,11 +334,11 @@ def test_slow_writers_and_watches_that_never_read_harm_nobody(server: Process) -
 
 
 @pytest.mark.parametrize("count", [int(os.environ.get("MAKEWAY_WATCHES", "300"))])
-def test_many_idle_watches(server: Process, count: int) -> None:
+def test_many_idle_watches(server: Up, count: int) -> None:
     async def story() -> None:
         access = read_kubeconfig(server.kubeconfig)
         raw = Raw(access)
-        before = _memory_bytes(server.popen.pid)
+        before = _memory_bytes(server.pid)
 
         async def watch() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             reader, writer = await raw.open()
@@ -351,7 +350,7 @@ def test_many_idle_watches(server: Process, count: int) -> None:
         for _ in range(0, count, 50):
             watching += await asyncio.gather(*(watch() for _ in range(50)))
         await _is_well(access)
-        assert _memory_bytes(server.popen.pid) - before < 100_000 * count
+        assert _memory_bytes(server.pid) - before < 100_000 * count
         client = Client(access.transport())
         nodes = await client.resource("v1", "Node")
         await client.create(nodes, {"metadata": {"name": "n1"}})

@@ -14,7 +14,7 @@ from makeway.sim.generator import read_generator
 from makeway.sim.record import JobOutcome
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
-from tests.scenario import check_admissions, check_state
+from tests.harness.engine import check_admissions, check_state
 from tests.sim.worlds import HOUR, cluster, flavor, job, play, queue, settings, trace
 
 POLICIES = "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"

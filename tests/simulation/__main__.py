@@ -37,7 +37,7 @@ def main() -> int:
             chaos=QUIET if options.quiet else Chaos(),
             is_lending=options.plane != "toys",
         )
-        if played.accusations:
+        if played.violations:
             failed.append(seed)
             print(played.report(), _again(options), sep=" ", flush=True)
             if len(failed) >= options.failures:

@@ -14,7 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from makeway.api.quantity import amount
-from tests.simulation.witness import (
+from tests.simulation.observer import (
     COHORTS,
     JOBS,
     LOCAL_QUEUES,
@@ -29,7 +29,7 @@ from tests.simulation.witness import (
     owner_uid,
 )
 
-STALE_S = 120.0  # longer than any lag, outage and back-off of a storm together
+STALE_S = 120.0  # longer than any lag, outage and back-off together
 EVICTIONS_MAX = 15  # of one workload; whoever goes and comes more often goes in circles
 TWO_MINDS_S = 30.0  # after two have decided at once, until the one left knows what the other did
 CIRCLE_S, WRITES_MAX = 60.0, 60  # so many writes of one object in such a time are a circle
@@ -476,7 +476,7 @@ class AdmissionBeforePods:
     def __init__(self) -> None:
         self._until: dict[str, float] = {}  # job uid -> when its workload ceased to be admitted
         self._admitted: dict[str, str] = {}  # workload -> uid of the job, while admitted
-        self._accused: set[str] = set()
+        self._reported: set[str] = set()
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
         if change.kind == WORKLOADS:
@@ -500,15 +500,15 @@ class AdmissionBeforePods:
 
     def _judge(self, pod: Document, truth: Truth) -> Iterator[str]:
         job, name = owner_uid(pod), name_of(pod)
-        if name in self._accused or not self._is_queued(pod, truth):
+        if name in self._reported or not self._is_queued(pod, truth):
             return
         if job in self._admitted.values():
             return
         if job not in self._until:
-            self._accused.add(name)
+            self._reported.add(name)
             yield f"pod {name} is there, but its job was never admitted"
         elif truth.now - self._until[job] > STALE_S:
-            self._accused.add(name)
+            self._reported.add(name)
             yield f"pod {name} goes on, but its job is no longer admitted"
 
     def _is_queued(self, pod: Document, truth: Truth) -> bool:

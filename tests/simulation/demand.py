@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from makeway.api.kinds import BUDGETS, GANG_WORKLOADS, JOBS, POD_GROUPS, PODS
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
@@ -16,7 +17,6 @@ from makeway.api.labels import (
     QUEUE_NAME,
     RETRIABLE,
 )
-from makeway.client.resources import BUDGETS, GANG_WORKLOADS, JOBS, POD_GROUPS, PODS
 from tests.simulation.machine import Behaviour
 from tests.simulation.supply import POD_CLASSES
 from tests.simulation.worlds import (

@@ -16,7 +16,7 @@ from tests.simulation.checkers import (
     pod_requests,
     pods_of,
 )
-from tests.simulation.witness import (
+from tests.simulation.observer import (
     FLAVORS,
     GANG_WORKLOADS,
     JOBS,

@@ -14,7 +14,7 @@ from tests.simulation.checkers import (
     quotas_in_use,
 )
 from tests.simulation.necessity import asked_by, has_room, queue_for
-from tests.simulation.witness import (
+from tests.simulation.observer import (
     FLAVORS,
     LOCAL_QUEUES,
     WORKLOADS,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from makeway.runner.host import ContainerState, Ended, PodState, Running, RunOrder, Waiting
 from tests.simulation.checkers import is_replaceable, job_of
 from tests.simulation.clock import WallClock
-from tests.simulation.witness import PODS, Document, Witness, owner_uid
+from tests.simulation.observer import PODS, Document, Observer, owner_uid
 
 START_S = 1.5  # from the order until the process runs
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -43,8 +43,8 @@ def behaviour_of(order: RunOrder) -> Behaviour:
 class Machines:
     """All nodes, as one `Host`."""
 
-    def __init__(self, clock: WallClock, witness: Witness) -> None:
-        self._clock, self._witness = clock, witness
+    def __init__(self, clock: WallClock, observer: Observer) -> None:
+        self._clock, self._observer = clock, observer
         self._states: dict[str, PodState] = {}
         self._orders: dict[str, RunOrder] = {}  # all that ever were
         self._timers: dict[str, asyncio.TimerHandle] = {}  # what each will do next
@@ -85,7 +85,7 @@ class Machines:
 
     def remove(self, uid: str) -> None:
         if not self._states[uid].is_over:
-            self._witness.accuse(f"{uid} is forgotten, though it runs")
+            self._observer.note_violation(f"{uid} is forgotten, though it runs")
         del self._states[uid]
 
     # What happens by itself
@@ -149,24 +149,26 @@ class Machines:
     # What must not happen
 
     def _check(self, order: RunOrder) -> None:
-        accuse = self._witness.accuse
+        note_violation = self._observer.note_violation
         if order.uid in self._orders:
-            accuse(f"pod {order.uid} is run a second time")
+            note_violation(f"pod {order.uid} is run a second time")
         share = self._share(order.uid)
         for uid, state in self._states.items():
             if state.is_over:
                 continue
             if share and self._share(uid) == share:
-                accuse(f"pods {order.uid} and {uid} do the same work at once: {share}")
+                note_violation(f"pods {order.uid} and {uid} do the same work at once: {share}")
             if state.node == order.node:
                 for resource, indexes in order.devices.items():
                     shared = set(indexes) & set(state.devices.get(resource, ()))
                     if shared:
-                        accuse(f"{resource} {sorted(shared)} of {order.node} is given out twice")
+                        note_violation(
+                            f"{resource} {sorted(shared)} of {order.node} is given out twice"
+                        )
 
     def _share(self, uid: str) -> str:
         """The part of a job's work that only this pod may do now; empty where there is none."""
-        truth = self._witness.truth
+        truth = self._observer.truth
         for pod in truth.all(PODS):
             if pod["metadata"]["uid"] == uid:
                 job = job_of(pod, truth)

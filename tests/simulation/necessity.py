@@ -1,7 +1,7 @@
 """Whoever is preempted had to be: without that one, the preemptor would not have fitted.
 
 Plain arithmetic once more. Between a decision and its write others may have let go, and others who
-were admitted before may be written after; so somebody is accused only if the victim could have
+were admitted before may be written after; so a violation is reported only if the victim could have
 stayed at every moment of the time that excuses, before and after.
 """
 
@@ -25,7 +25,7 @@ from tests.simulation.checkers import (
     queue_of,
     usage_of,
 )
-from tests.simulation.witness import (
+from tests.simulation.observer import (
     LOCAL_QUEUES,
     QUEUES,
     WORKLOADS,

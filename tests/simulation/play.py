@@ -1,7 +1,7 @@
 """One world from its beginning to its end, under one seed.
 
 The server, the loop and the parts are the real ones; the clock, the network, the disk and the
-machines are ours. While the storm lasts, requests suffer, the control plane and the server are
+machines are ours. While faults happen, requests suffer, the control plane and the server are
 killed at random moments and clocks jump. Then it is calm, and everything that can end must end.
 """
 
@@ -26,16 +26,16 @@ from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.runner.host import Host
 from tests.simulation import clock as virtual
+from tests.simulation.all_checkers import all_checkers
+from tests.simulation.check_controller import CheckController
 from tests.simulation.checkers import STALE_S
 from tests.simulation.endings import unfinished
-from tests.simulation.jury import jury
+from tests.simulation.faults import FAULTY, LATE_MAX_S, NO_FAULTS, FaultRates, Faults
 from tests.simulation.machine import Machines
-from tests.simulation.office import Office
-from tests.simulation.people import new_world
+from tests.simulation.observer import Observer
 from tests.simulation.server import Server
 from tests.simulation.twins import differences
-from tests.simulation.weather import CALM, LATE_MAX_S, STORM, Climate, Weather
-from tests.simulation.witness import Witness
+from tests.simulation.world_maker import new_world
 from tests.simulation.worlds import MIDDLE, NAMESPACE, Change, Create, Size, Step, World
 
 log = logging.getLogger("tests.simulation")
@@ -70,9 +70,9 @@ class _Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chaos:
-    """How often something big happens during the storm, on average, in seconds; 0: never."""
+    """How often something big happens meanwhile, on average, in seconds; 0: never."""
 
-    climate: Climate = STORM
+    rates: FaultRates = FAULTY
     plane_dies_s: float = 60.0
     server_dies_s: float = 150.0
     clock_jumps_s: float = 200.0
@@ -81,7 +81,7 @@ class Chaos:
 
 
 QUIET = Chaos(
-    climate=CALM,
+    rates=NO_FAULTS,
     plane_dies_s=0.0,
     server_dies_s=0.0,
     clock_jumps_s=0.0,
@@ -97,7 +97,7 @@ class Played:
     changes: int
     virtual_s: float
     troubles: dict[str, int]
-    accusations: tuple[str, ...]  # empty: all is well
+    violations: tuple[str, ...]  # empty: all is well
     last: tuple[str, ...]
 
     def report(self) -> str:
@@ -105,7 +105,7 @@ class Played:
         return "\n".join(
             [
                 f"seed {self.seed}: after {self.virtual_s:.0f} virtual seconds, {self.troubles}",
-                *(f"  WRONG {accusation}" for accusation in self.accusations[:10]),
+                *(f"  WRONG {violation}" for violation in self.violations[:10]),
                 "the last changes:",
                 *(f"  {line}" for line in self.last),
                 f"again: python -m tests.simulation --seed {self.seed}",
@@ -124,31 +124,31 @@ def play(
     """Play the world of a seed; what went wrong is in the answer."""
     with _folder() as folder, _no_collection():
         world, chaos = new_world(seed, size), chaos or Chaos()
-        witness = Witness(jury(world, chaos.stale_s, is_lending=is_lending))
-        story = _Story(world, plane, chaos, folder, witness)
+        observer = Observer(all_checkers(world, chaos.stale_s, is_lending=is_lending))
+        story = _Story(world, plane, chaos, folder, observer)
         try:
             virtual.run(story.play(), seed=seed)
         except (virtual.Stuck, virtual.TooManySteps) as error:
-            story.witness.accuse(repr(error))
+            story.observer.note_violation(repr(error))
         return story.played()
 
 
 class _Story:
     def __init__(
-        self, world: World, plane: Plane, chaos: Chaos, folder: Path, witness: Witness
+        self, world: World, plane: Plane, chaos: Chaos, folder: Path, observer: Observer
     ) -> None:
         self._world, self._plane, self._chaos = world, plane, chaos
         self._chance = Random(f"chaos {world.seed}")
         self._clock = virtual.WallClock()
-        self._weather = Weather(Random(f"weather {world.seed}"))
-        self.witness = witness
-        self._machines = Machines(self._clock, self.witness)
+        self._faults = Faults(Random(f"weather {world.seed}"))
+        self.observer = observer
+        self._machines = Machines(self._clock, self.observer)
         self._server = Server(
             folder / "makeway.db",
             clock=self._clock,
             chance=Random(f"uids {world.seed}"),
-            weather=self._weather,
-            witness=self.witness,
+            faults=self._faults,
+            observer=self.observer,
         )
         self._deciders: list[_Process] = []  # more than one while an old one lives on
         self._runner: _Process | None = None  # None: it is one with who decides
@@ -167,36 +167,38 @@ class _Story:
         user = self._server.client()
         for create in self._world.objects:
             await self._do(user, create)
-        self._weather.climate = self._chaos.climate
+        self._faults.rates = self._chaos.rates
         self._start_plane()
-        office = Office(user, self.witness.truth, Random(f"office {self._world.seed}"))
-        answers = asyncio.create_task(office.work())
-        people = asyncio.create_task(self._people(user))
+        check_controller = CheckController(
+            user, self.observer.truth, Random(f"office {self._world.seed}")
+        )
+        answers = asyncio.create_task(check_controller.work())
+        users = asyncio.create_task(self._use(user))
         troubles = [asyncio.create_task(trouble) for trouble in self._troubles()]
-        await self._watch_over(until=self._world.storm_s)
+        await self._watch_over(until=self._world.faults_s)
         for trouble in troubles:
             trouble.cancel()
         await asyncio.gather(*troubles, return_exceptions=True)
         await self._calm_down()
-        await people
-        await self._watch_over(until=self._world.storm_s + CALM_MAX_S, may_end=True)
+        await users
+        await self._watch_over(until=self._world.faults_s + CALM_MAX_S, may_end=True)
         answers.cancel()
 
     def played(self) -> Played:
-        witness = self.witness
+        observer = self.observer
         return Played(
             seed=self._world.seed,
-            history=witness.history,
-            changes=witness.changes,
-            virtual_s=witness.truth.now,
-            troubles=dict(sorted(self._weather.troubles.items())),
-            accusations=tuple(witness.accusations),
-            last=tuple(witness.last()),
+            history=observer.history,
+            changes=observer.changes,
+            virtual_s=observer.truth.now,
+            troubles=dict(sorted(self._faults.troubles.items())),
+            violations=tuple(observer.violations),
+            last=tuple(observer.last()),
         )
 
-    # People
+    # Users
 
-    async def _people(self, user: Client) -> None:
+    async def _use(self, user: Client) -> None:
         for at, step in self._world.steps:
             await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
             await self._do(user, step)
@@ -228,7 +230,7 @@ class _Story:
             self._runner = self._process(decides=False, runs=True)
 
     def _process(self, *, decides: bool, runs: bool) -> _Process:
-        client, picture = self._server.client(self._weather), Picture()
+        client, picture = self._server.client(self._faults), Picture()
         plane = self._plane(picture, self._machines, self._world)
         parts = [*(plane.deciding if decides else ()), *(plane.running if runs else ())]
         loop = Loop(client, picture, parts, clock=self._clock)
@@ -245,7 +247,7 @@ class _Story:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.witness.accuse(f"the control plane broke: {error!r}")
+            self.observer.note_violation(f"the control plane broke: {error!r}")
             log.error("the control plane broke", exc_info=error)
 
     async def _kill_plane(self) -> None:
@@ -262,7 +264,7 @@ class _Story:
             await _kill(runner)
 
     async def _restart_plane(self) -> None:
-        self._weather.troubles["plane_dies"] += 1
+        self._faults.troubles["plane_dies"] += 1
         await self._kill_plane()
         if self._chance.random() < 0.5:
             await self._kill_runner()
@@ -274,10 +276,10 @@ class _Story:
         """A new one begins, and the old one does not know yet that it no longer leads."""
         if len(self._deciders) != 1 or not self._world.traits.is_split:
             return
-        self._weather.troubles["overlaps"] += 1
+        self._faults.troubles["overlaps"] += 1
         old = self._deciders[0]
         self._deciders.append(self._process(decides=True, runs=False))
-        truth, loop = self.witness.truth, asyncio.get_running_loop()
+        truth, loop = self.observer.truth, asyncio.get_running_loop()
         truth.two_decided_at = loop.time()
         await asyncio.sleep(self._chance.uniform(0, OVERLAP_MAX_S))
         truth.two_decided_at = loop.time()
@@ -286,13 +288,13 @@ class _Story:
             await _kill(old)
 
     async def _restart_server(self) -> None:
-        self._weather.troubles["server_dies"] += 1
+        self._faults.troubles["server_dies"] += 1
         await self._server.crash()
         await asyncio.sleep(self._chance.uniform(0, 10))
         await self._server.start()
 
     async def _jump(self) -> None:
-        self._weather.troubles["clock_jumps"] += 1
+        self._faults.troubles["clock_jumps"] += 1
         self._clock.jump(self._chance.choice([-120.0, -5.0, 60.0, 600.0]))
 
     def _troubles(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -315,33 +317,33 @@ class _Story:
             await asyncio.shield(asyncio.ensure_future(strike()))
 
     async def _calm_down(self) -> None:
-        self._weather.climate = CALM
+        self._faults.rates = NO_FAULTS
         await asyncio.sleep(RESTART_S + 30.0)  # whatever struck last is over by then
 
     # Watching
 
     async def _watch_over(self, until: float, *, may_end: bool = False) -> None:
-        witness, loop = self.witness, asyncio.get_running_loop()
+        observer, loop = self.observer, asyncio.get_running_loop()
         while loop.time() < until:
             await asyncio.sleep(LOOK_EVERY_S)
-            witness.look_again(self._clock())
+            observer.look_again(self._clock())
             if may_end:
                 self._compare()
-            if witness.accusations or (may_end and not unfinished(witness.truth)):
+            if observer.violations or (may_end and not unfinished(observer.truth)):
                 return
         if may_end:
-            for name in unfinished(witness.truth):
-                witness.accuse(f"{name} could run, but never comes to an end")
+            for name in unfinished(observer.truth):
+                observer.note_violation(f"{name} could run, but never comes to an end")
 
     def _compare(self) -> None:
         """When nothing is on its way, what is remembered must be what the objects say."""
         (process,) = self._deciders
-        truth, admission = self.witness.truth, process.admission
-        is_still = truth.now - self.witness.changed_at > STILL_S and not process.loop.in_flight
+        truth, admission = self.observer.truth, process.admission
+        is_still = truth.now - self.observer.changed_at > STILL_S and not process.loop.in_flight
         if admission is not None and is_still and self._comparisons < COMPARISONS_MAX:
             self._comparisons += 1
             for wrong in differences(admission, truth, self._world.configuration):
-                self.witness.accuse(f"a restart would see it differently: {wrong}")
+                self.observer.note_violation(f"a restart would see it differently: {wrong}")
 
 
 async def _kill(process: _Process) -> None:

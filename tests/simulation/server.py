@@ -12,8 +12,8 @@ from makeway.server.app import App
 from makeway.server.messages import Request
 from makeway.store import Batch, Store, WriteFailed
 from tests.simulation.clock import WallClock
-from tests.simulation.weather import Body, Road, Weather
-from tests.simulation.witness import Witness
+from tests.simulation.faults import Body, Faults, FaultyTransport
+from tests.simulation.observer import Observer
 
 FIRST_REVISION = 1000
 FLUSH_MAX_S = 3.0
@@ -23,21 +23,21 @@ class Server:
     """Answers while it is up; while it is down nobody gets an answer."""
 
     def __init__(
-        self, file: Path, *, clock: WallClock, chance: Random, weather: Weather, witness: Witness
+        self, file: Path, *, clock: WallClock, chance: Random, faults: Faults, observer: Observer
     ) -> None:
         self._file, self._clock, self._chance = file, clock, chance
-        self._weather, self._witness = weather, witness
+        self._faults, self._observer = faults, observer
         self._app: App | None = None
         self.restarts = 0
 
     async def start(self) -> None:
         store = Store(self._file, first_revision=FIRST_REVISION)
-        self._witness.attach(store)
+        self._observer.attach(store)
 
         async def flush(batch: Batch) -> WriteFailed | None:
-            await self._weather.delay("flush_slow", FLUSH_MAX_S)
-            if self._weather.strikes("flush_fails"):
-                return WriteFailed("the disk is full, says the weather")
+            await self._faults.delay("flush_slow", FLUSH_MAX_S)
+            if self._faults.strikes("flush_fails"):
+                return WriteFailed("the disk is full, says the test")
             return store.write(batch)
 
         app = App(store, token="", clock=self._clock, chance=self._chance, flush=flush)
@@ -54,9 +54,9 @@ class Server:
         app.reads.end_watches()
         await app.stop()
 
-    def client(self, weather: Weather | None = None) -> Client:
-        """A client of whichever server is up; without weather nothing happens to its requests."""
-        return Client(Road(self._handle, weather or Weather(Random(0))))
+    def client(self, faults: Faults | None = None) -> Client:
+        """A client of whichever server is up; without faults nothing happens to its requests."""
+        return Client(FaultyTransport(self._handle, faults or Faults(Random(0))))
 
     async def _handle(self, call: Call) -> tuple[int, Mapping[str, str], Body]:
         app = self._up()
@@ -74,7 +74,7 @@ class Server:
         if response.code == 500 and b"see the log of the server" in bytes(
             response.body if isinstance(response.body, bytes) else b""
         ):
-            self._witness.accuse(f"the server broke down on {call.method} {call.path}")
+            self._observer.note_violation(f"the server broke down on {call.method} {call.path}")
         body = response.body
         return response.code, {}, body if isinstance(body, bytes) else self._stream(app, body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     COHORTS,
     FLAVORS,

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.checkers import Cell, JobChecker, Quotas, usage_of
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
-from tests.simulation.witness import (
+from tests.simulation.observer import (
     COHORTS,
     FLAVORS,
     JOBS,
@@ -108,21 +108,21 @@ def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) ->
     after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
     truth, checker = one_queue(quota, after, workload("urgent", "4")), NecessityChecker(5.0)
 
-    accused = [*checker.saw(Change(100.0, WORKLOADS, ("lab", "victim"), before, after), truth)]
+    found = [*checker.saw(Change(100.0, WORKLOADS, ("lab", "victim"), before, after), truth)]
     truth.now = 110.0
-    accused += checker.later(truth)
+    found += checker.later(truth)
 
-    assert bool(accused) == is_wrong
+    assert bool(found) == is_wrong
 
 
 @pytest.mark.parametrize(("quota", "is_wrong"), [("11", False), ("12", True)])
 def test_who_waits_for_what_is_there_is_found(quota: str, is_wrong: bool) -> None:
     truth = one_queue(quota, workload("running", "8", QuotaReserved=""), workload("next", "4"))
-    checker, accused = IdlenessChecker(20.0), []
+    checker, found = IdlenessChecker(20.0), []
     for truth.now in (0.0, 15.0, 30.0):
-        accused = [*checker.later(truth)]
+        found = [*checker.later(truth)]
 
-    assert bool(accused) == is_wrong
+    assert bool(found) == is_wrong
 
 
 def test_pods_given_back_are_counted_from_what_was_asked_for_not_from_what_was_got() -> None:
@@ -154,9 +154,9 @@ def test_an_index_that_runs_twice_is_found_unless_the_first_may_be_replaced(
     truth.put(PODS, ("lab", "first"), first)
     truth.put(PODS, ("lab", "second"), second)
 
-    accused = [*JobChecker().saw(Change(0.0, PODS, ("lab", "second"), None, second), truth)]
+    found = [*JobChecker().saw(Change(0.0, PODS, ("lab", "second"), None, second), truth)]
 
-    assert bool(accused) == is_wrong
+    assert bool(found) == is_wrong
 
 
 def _of_index_0(name: str) -> Document:

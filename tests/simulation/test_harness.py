@@ -39,23 +39,23 @@ def flawed(**flaw: bool) -> Plane:
 def first_failure(plane: Plane, seeds: range = range(40)) -> Played:
     for seed in seeds:
         played = play(seed, plane, size=PLAIN, is_lending=False)
-        if played.accusations:
+        if played.violations:
             return played
     raise AssertionError("nothing was found")
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_toys_without_a_flaw_survive_the_storm(seed: int) -> None:
+def test_toys_without_a_flaw_survive_all_faults(seed: int) -> None:
     played = play(seed, toys, size=PLAIN, is_lending=False)
 
-    assert not played.accusations, played.report()
+    assert not played.violations, played.report()
     assert played.troubles["late"]
 
 
-def test_in_calm_weather_nothing_goes_wrong_at_all() -> None:
+def test_without_faults_nothing_goes_wrong_at_all() -> None:
     played = play(3, toys, size=PLAIN, chaos=QUIET, is_lending=False)
 
-    assert not played.accusations, played.report()
+    assert not played.violations, played.report()
     assert not played.troubles
 
 
@@ -71,7 +71,7 @@ def test_in_calm_weather_nothing_goes_wrong_at_all() -> None:
 def test_a_planted_flaw_is_found(flaw: str, found: str) -> None:
     played = first_failure(flawed(**{flaw: False}))
 
-    assert any(found in accusation for accusation in played.accusations), played.report()
+    assert any(found in violation for violation in played.violations), played.report()
     assert f"--seed {played.seed}" in played.report()
 
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.meta import controller_of
 from makeway.api.quantity import amount
 from makeway.api.times import format_time
-from makeway.client.client import Document, Resource
-from makeway.client.resources import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS
+from makeway.client.client import Document
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Bind, Create, Key, Patch, key_of

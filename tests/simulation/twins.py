@@ -10,7 +10,7 @@ from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
 from makeway.engine.model import WorkloadStatus
 from makeway.plane.picture import Picture
-from tests.simulation.witness import Truth
+from tests.simulation.observer import Truth
 
 
 def differences(live: Admission, truth: Truth, configuration: Configuration) -> Iterator[str]:

@@ -20,8 +20,7 @@ from makeway.api.configuration import (
     RequeuingStrategy,
     WaitForPodsReady,
 )
-from makeway.client.client import Resource
-from makeway.client.resources import NODES
+from makeway.api.kinds import NODES, Resource
 
 Document = dict[str, Any]
 
@@ -72,7 +71,7 @@ class World:
     configuration: Configuration
     objects: tuple[Step, ...]  # there before anything happens
     steps: tuple[tuple[float, Step], ...]
-    storm_s: float  # how long the weather is bad
+    faults_s: float  # how long faults happen
 
     @property
     def nodes(self) -> list[Document]:
@@ -91,7 +90,7 @@ class Size:
     arrivals_s: float = 300.0
     edits_max: int = 4
     quota_max: int = 6  # cpus of a queue, per flavor; four at least
-    storm_s: float = 200.0  # after the last arrival, at most
+    faults_s: float = 200.0  # after the last arrival, at most
     gpu_share: float = 0.4  # of the jobs
     variety: float = 0.25  # how likely each trait is
 
@@ -104,7 +103,7 @@ TINY = Size(
     arrivals_s=40.0,
     edits_max=1,
     quota_max=5,
-    storm_s=60.0,
+    faults_s=60.0,
     gpu_share=0.2,
 )
 SMALL = Size(queues_max=3, flavors_max=2, jobs_max=12, arrivals_s=120.0, edits_max=2, quota_max=5)

@@ -203,7 +203,6 @@ class PodStatus:
     reason: str = ""
     message: str = ""
     start_time: Time | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +268,6 @@ class JobSpec:
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: Int32 | None = None
     managed_by: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,11 +305,22 @@ class Job:
     document: Whole = field(default=None, repr=False, compare=False)
 
 
+def owner_reference(owner: Job | Pod) -> dict[str, object]:
+    """For the metadata of what an object controls."""
+    return {
+        "apiVersion": owner.API_VERSION,
+        "kind": owner.KIND,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +328,6 @@ class NodeStatus:
     capacity: Mapping[str, Amount] = field(default_factory=dict)
     allocatable: Mapping[str, Amount] = field(default_factory=dict)
     conditions: tuple[StatusCondition, ...] = ()
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +367,6 @@ class PodDisruptionBudgetSpec:
     selector: LabelSelector | None = None
     min_available: int | str | None = None  # a count, or a share such as "50%"
     max_unavailable: int | str | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +377,6 @@ class PodDisruptionBudgetStatus:
     expected_pods: Int32 = 0
     observed_generation: int = 0
     disrupted_pods: Mapping[str, Time] = field(default_factory=dict)  # charged, not gone yet
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

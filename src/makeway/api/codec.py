@@ -97,8 +97,12 @@ def decode_as(kind: type[KindT], document: object) -> Decoded[KindT]:
     return cast(Decoded[KindT], decode(document))
 
 
-def decode_own(cls: type[KindT], document: Document) -> Decoded[KindT]:
-    """Return the view of a document that no server serves, such as a simulation's settings."""
+def decode_unconverted(cls: type[KindT], document: Document) -> Decoded[KindT]:
+    """Return what `cls` shows of a document in its own version, which nobody has to convert.
+
+    For objects as a server stores them, also by a view that shows less than that of their kind, and
+    for settings of ours.
+    """
     notes = Notes()
     view = _object_decoder(cls, True)(document, None, notes)
     return Decoded(None if notes.errors else view, tuple(notes.errors), tuple(notes.unsupported))

@@ -15,7 +15,7 @@ from makeway.api.schema import Int32, Whole
 
 PreemptionMode = Literal["Pod", "PodGroup"]
 PODS_NOT_MATCHING_PRIORITY = "PodsNotMatchingPriority"  # condition of a Workload or PodGroup
-PRIORITY_RESOLVED = "PriorityResolved"  # idem: the names of its classes stand for numbers
+PRIORITY_RESOLVED = "PriorityResolved"  # condition of both: class names stand for numbers
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"  # condition of a PodGroup; True is final
 
 
@@ -58,7 +58,7 @@ class GangWorkloadSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangWorkloadStatus:
     priority: Int32 | None = None  # None: not resolved from the class yet
-    preemption_priority: Int32 | None = None  # idem
+    preemption_priority: Int32 | None = None  # None: not resolved from the class yet
     conditions: tuple[Condition, ...] = ()
 
 
@@ -111,7 +111,9 @@ class PodGroupSpec:
     disruption_mode: DisruptionMode | None = None  # None: single
     priority_class_name: str = ""
     priority: Int32 | None = None  # None: not resolved from the class yet
-    preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = None  # idem
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = (
+        None  # None: as its class says
+    )
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     document: Whole = field(default=None, repr=False, compare=False)
 

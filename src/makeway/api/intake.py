@@ -20,7 +20,9 @@ _PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     object: View | None  # None exactly when there are errors
-    document: Document | None  # what to store: current version, defaults written out; idem
+    document: (
+        Document | None
+    )  # what to store: current version, defaults written out; None exactly then
     errors: tuple[FieldError, ...]  # about the fields as the user wrote them
     unsupported: tuple[Unsupported, ...]
     readable: View | None = None  # the object, or what is left of it without its malformed parts
@@ -31,10 +33,12 @@ def take_in(document: object, old: View | None = None) -> Intake:
     if not isinstance(document, Mapping):
         return _refuse(decode(document).errors)
     converted = versions.to_hub(document)
-    return judge(with_defaults(converted.document), converted, old)
+    return decode_and_check(with_defaults(converted.document), converted, old)
 
 
-def judge(completed: Document, converted: versions.Converted, old: View | None) -> Intake:
+def decode_and_check(
+    completed: Document, converted: versions.Converted, old: View | None
+) -> Intake:
     """Decode and check a document with its defaults; errors speak of what was converted to it."""
     decoded = decode_hub(completed)
     readable, errors = decoded.object, decoded.errors

@@ -6,7 +6,7 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job or po
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
-# Annotation of an indexed Job: who starts with fewer pods has as many completions.
+# Annotation of an indexed Job: started with fewer pods, it has as many completions.
 SYNC_COMPLETIONS = "kueue.x-k8s.io/job-completions-equal-parallelism"
 JOB_UID = "kueue.x-k8s.io/job-uid"  # label of a queue Workload: the uid of its Job
 IN_USE = "kueue.x-k8s.io/resource-in-use"  # finalizer: pods may hold what the queues count

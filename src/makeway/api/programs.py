@@ -1,6 +1,6 @@
 """What a runner reads of a Pod: everything that makes a process of a container.
 
-Apart from `batch`, because nobody else needs it: whoever counts and places pods is spared reading
+Apart from `batch`, because nothing else needs it: counting and placing pods goes without
 it. `PodOfPrograms` shows the same document as `batch.Pod`.
 """
 
@@ -17,7 +17,6 @@ from makeway.api.schema import Document, Int32, Quantity, Whole
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldReference:
     field_path: str
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +24,6 @@ class ResourceReference:
     resource: str  # such as limits.cpu
     container_name: str = ""  # empty: the container itself
     divisor: Quantity = Fraction(1)
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,6 @@ class Variable:
     name: str
     value: str = ""
     value_from: VariableSource | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +46,11 @@ class VolumeMount:
     mount_path: str
     sub_path: str = ""
     sub_path_expr: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPath:
     path: str
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,27 +65,23 @@ class Volume:
 class ContainerPort:
     container_port: Int32
     name: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecAction:
     command: tuple[str, ...] = ()
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpAction:
     port: int | str
     host: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpHeader:
     name: str
     value: str = ""
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +91,6 @@ class HttpAction:
     path: str = "/"
     scheme: str = "HTTP"
     http_headers: tuple[HttpHeader, ...] = ()
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +103,6 @@ class ContainerProbe:
     timeout_seconds: Int32 = 1
     success_threshold: Int32 = 1
     failure_threshold: Int32 = 3
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +122,6 @@ class ContainerProgram:
     readiness_probe: ContainerProbe | None = None
     liveness_probe: ContainerProbe | None = None
     lifecycle: Document | None = None
-    document: Whole = field(default=None, repr=False, compare=False)
 
     @property
     def is_sidecar(self) -> bool:
@@ -152,7 +140,6 @@ class Programs:
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int = 30
     restart_policy: Literal["Always", "OnFailure", "Never"] = "Always"
-    document: Whole = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,7 +108,7 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def in_units(resource: str, amount: int) -> float:
-    """An amount for those who draw it: 1.5 for 1500 thousandths of cpu, else the amount itself."""
+    """An amount for charts: 1.5 for 1500 thousandths of cpu, else the amount itself."""
     return amount / 1000 if resource == "cpu" else amount
 
 

@@ -31,7 +31,7 @@ Duration = Annotated[float, Mark.DURATION]  # seconds; "1h30m" in the document
 Time = Annotated[float, Mark.TIME]  # seconds since 1970; RFC 3339 in the document
 Int32 = Annotated[int, Mark.INT32]
 # Where a view of a built-in kind keeps the whole document that it shows parts of. A class with such
-# a field is not checked for unknown fields, and is written back as it came.
+# a field is written back as it came; neither it nor what is inside is checked for unknown fields.
 Whole = Annotated[Document | None, Mark.WHOLE]
 
 

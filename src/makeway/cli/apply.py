@@ -7,11 +7,12 @@ import sys
 from typing import Any
 
 from makeway.api import versions
+from makeway.api.kinds import Resource
 from makeway.api.manifests import Manifest, read_manifests
 from makeway.cli import connect
 from makeway.cli.check import read_texts
 from makeway.cli.command import Command, UsageError
-from makeway.client import ApiError, Client, NotFound, Resource
+from makeway.client import ApiError, Client, NotFound
 
 Document = dict[str, Any]
 

@@ -11,8 +11,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+from makeway.api.kinds import Resource
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.client import ApiError, Client, Resource, Unavailable
+from makeway.client import ApiError, Client, Unavailable
 from makeway.client.kubeconfig import (
     CLUSTER,
     Access,

@@ -8,11 +8,12 @@ import sys
 import time
 
 from makeway.api import versions
+from makeway.api.kinds import Resource
 from makeway.api.labels import IN_USE
 from makeway.cli import connect
 from makeway.cli.apply import read_files, resource_of
 from makeway.cli.command import Command, UsageError
-from makeway.client import Client, NotFound, Resource
+from makeway.client import Client, NotFound
 
 _POLL_S = 0.2
 _TOLD_AFTER_S = 2.0

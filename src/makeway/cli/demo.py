@@ -21,13 +21,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from makeway.api.kinds import JOBS, WORKLOADS
 from makeway.api.manifests import read_manifests, write_yaml
 from makeway.cli.command import Command, UsageError
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
-from makeway.client.resources import JOBS, WORKLOADS
 
 Document = dict[str, Any]
 NAMESPACE = "lab"

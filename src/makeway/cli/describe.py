@@ -6,10 +6,11 @@ import argparse
 import re
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.command import Command
 from makeway.cli.tables import aligned
-from makeway.client import Client, Resource
+from makeway.client import Client
 
 Document = dict[str, Any]
 

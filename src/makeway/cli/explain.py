@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from makeway.api.batch import Job, StatusCondition
+from makeway.api.kinds import EVENTS, LEASES, PODS, WORKLOADS
 from makeway.api.labels import QUEUE_NAME
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
@@ -20,7 +21,6 @@ from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.cli.views import fetch
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
-from makeway.client.resources import EVENTS, LEASES, PODS, WORKLOADS
 from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Pod
+from makeway.api.kinds import JOBS, PODS, WORKLOADS
 from makeway.api.queueing import Workload
 from makeway.cli.job_state import (
     ENDED,
@@ -28,7 +29,6 @@ from makeway.cli.job_state import (
 from makeway.cli.references import age_key
 from makeway.cli.views import fetch, fetch_all, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
-from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.client.transport import Unreachable
 
 EXIT_GONE = 1  # the job was deleted before its end
@@ -103,9 +103,9 @@ def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
 
 
 def _container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
-    document: Mapping[str, Any] = pod.status.document or {}
+    document: Any = pod.document or {}
     for part in ("initContainerStatuses", "containerStatuses"):
-        yield from document.get(part) or ()
+        yield from (document.get("status") or {}).get(part) or ()
 
 
 async def pods_of(client: Client, job: Job) -> list[Pod]:

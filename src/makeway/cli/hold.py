@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.job_state import is_true
 from makeway.cli.references import HELP, JobTarget, find_target
-from makeway.client import ApiError, Client, Resource
-from makeway.client.resources import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
+from makeway.client import ApiError, Client
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,

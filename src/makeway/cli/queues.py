@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from makeway.api.kinds import COHORTS, LOCAL_QUEUES, QUEUES
 from makeway.api.quantity import format_amount
 from makeway.api.queueing import (
     ClusterQueue,
@@ -25,7 +26,6 @@ from makeway.cli.terminal import Pen
 from makeway.cli.views import view_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.client.resources import COHORTS, LOCAL_QUEUES, QUEUES
 
 BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on top
 BORROWED_MAX = 20

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
-from makeway.api.meta import ObjectMeta, OwnerReference
+from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
@@ -123,7 +123,7 @@ def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarg
     found: list[JobTarget] = []
     for workload in workloads:
         metadata = workload.metadata
-        owner = _controller_of(metadata)
+        owner = metadata.controller
         key = "" if owner is None else owner.uid
         if metadata.annotations.get(IS_GROUP) == "true":
             key = metadata.name
@@ -142,7 +142,7 @@ def age_key(pod: Pod) -> tuple[float, str]:
 async def _by_pod(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     """What a pod is in a queue with: its Job, its group, or itself."""
     pod = await _named_object(client, Pod, namespace, name, word)
-    owner = _controller_of(pod.metadata)
+    owner = pod.metadata.controller
     if owner is not None and owner.kind == "Job":
         return await _by_name(client, namespace, owner.name, word)
     if not pod.metadata.labels.get(MANAGED) and not pod.metadata.labels.get(QUEUE_NAME):
@@ -167,10 +167,6 @@ async def _by_group(client: Client, namespace: str, group: str, word: str) -> Jo
         if unit.group == group:
             return unit
     raise _missing(word, namespace)
-
-
-def _controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    return next((owner for owner in metadata.owner_references if owner.controller), None)
 
 
 # --- words ---

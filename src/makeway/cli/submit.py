@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from makeway.api.batch import Job
+from makeway.api.kinds import JOBS
 from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
@@ -37,7 +38,6 @@ from makeway.cli.tables import print_document
 from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.client.resources import JOBS
 
 GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled

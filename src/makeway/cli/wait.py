@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.command import Command, UsageError
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
 from makeway.cli.job_state import job_text
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
-from makeway.client import Client, NotFound, Reflector, Resource, Synced
+from makeway.client import Client, NotFound, Reflector, Synced
 
 Document = dict[str, Any]
 TIMEOUT_S = 30.0  # kubectl's default for conditions

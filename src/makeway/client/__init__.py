@@ -7,7 +7,6 @@ from makeway.client.client import (
     Gone,
     Listing,
     NotFound,
-    Resource,
     Unavailable,
     WatchEvent,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "Listing",
     "NotFound",
     "Reflector",
-    "Resource",
     "Synced",
     "Unavailable",
     "WatchEvent",

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from makeway.api.kinds import Resource as Resource
+from makeway.api.kinds import Resource
 from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
@@ -104,7 +104,7 @@ class Client:
         self._transport, self._manager, self._sleep = transport, manager, sleep
         self._attempts = attempts
         self._resources: dict[str, list[Resource]] = {}  # by API version
-        self.warnings: list[str] = []  # what the server said besides; for whoever shows it
+        self.warnings: list[str] = []  # what the server said besides its answers
 
     async def close(self) -> None:
         await self._transport.close()
@@ -345,7 +345,7 @@ class Client:
         """Read, edit, write, and again if somebody was quicker; None from `edit` writes nothing."""
         for attempt in range(CONFLICT_ATTEMPTS):
             if attempt:
-                # Who was quicker may not be on disk yet, and reads show only what is.
+                # The write that was quicker may not be on disk yet, and reads show only what is.
                 await self._sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)

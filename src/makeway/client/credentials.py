@@ -18,7 +18,7 @@ import orjson
 
 from makeway.api.times import parse_time
 
-FILE_HOLDS_S = 60.0  # a token file is read again after that; who renews it overlaps far longer
+FILE_HOLDS_S = 60.0  # a token file is read again after that; tokens overlap far longer
 COMMAND_MAX_S = 60.0
 EXEC_GROUP = "client.authentication.k8s.io"
 EXEC_VERSIONS = (f"{EXEC_GROUP}/v1", f"{EXEC_GROUP}/v1beta1")

@@ -62,7 +62,7 @@ class HttpTransport:
         try:
             credential = await self._source.current()
             answer = await self._request(call, credential)
-            # Who isn't let in has changed nothing, so even a write may be sent again.
+            # A request that isn't let in has changed nothing, so even a write may be sent again.
             if answer.status == 401 and self._source.refuse(credential):
                 answer.release()
                 answer = await self._request(call, await self._source.current())

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.backoff import backoff_s
-from makeway.client.client import ApiError, Client, Gone, Resource, Sleep, Unavailable
+from makeway.client.client import ApiError, Client, Gone, Sleep, Unavailable
 from makeway.client.transport import Unreachable
 from makeway.logs import Fields
 
@@ -79,7 +80,7 @@ class Reflector:
                 yield change
 
     async def pieces(self) -> AsyncIterator[Listed | Synced | Changed]:
-        """The same for whoever need not have everything at once: many objects take much memory."""
+        """The same page by page: many objects at once take much memory."""
         while True:
             try:
                 async for page in self._client.pages(

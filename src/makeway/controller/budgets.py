@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from makeway.api import batch
+from makeway.api.kinds import BUDGETS, JOBS, PODS, Resource
 from makeway.api.meta import LabelSelector, controller_of
 from makeway.api.times import format_time
-from makeway.client.client import Document, Resource
-from makeway.client.resources import BUDGETS, JOBS, PODS
+from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard, assert_never
 
+from makeway.api.kinds import PODS, WORKLOADS
 from makeway.client.client import ApiError, Document
-from makeway.client.resources import PODS, WORKLOADS
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.plane.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Picture

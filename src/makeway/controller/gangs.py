@@ -16,11 +16,11 @@ from makeway.api.gangs import (
     GangWorkload,
     PodGroup,
 )
+from makeway.api.kinds import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASSES, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import Condition
 from makeway.api.priorities import Priorities, Resolved, resolve_priorities
-from makeway.client.client import Document, Resource
-from makeway.client.resources import GANG_WORKLOADS, GANGS, PODS, PRIORITY_CLASSES
+from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.placement.model import PodKey
 from makeway.plane.parts import NOTHING, Plan, Reconciler

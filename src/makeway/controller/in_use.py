@@ -6,9 +6,9 @@ when no queue names the flavor any more, or when nobody holds quota of the queue
 
 from __future__ import annotations
 
+from makeway.api.kinds import FLAVORS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import IN_USE
-from makeway.client.client import Document, Resource
-from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
+from makeway.client.client import Document
 from makeway.controller.workload_writes import without_finalizer
 from makeway.engine.engine import Engine
 from makeway.engine.model import QueueName

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from makeway.api.batch import PodSpec
+from makeway.api.kinds import PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.api.labels import PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.queueing import PriorityClassRef
-from makeway.client.resources import PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.plane.picture import Object, Picture
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from makeway.api.batch import Job
 from makeway.api.errors import Unsupported
+from makeway.api.kinds import WORKLOADS
 from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.job_workload import count_of
 from makeway.controller.statuses import released

@@ -9,8 +9,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from makeway.api.batch import Job, Pod, pod_requests
+from makeway.api.batch import Job, Pod, owner_reference, pod_requests
 from makeway.api.codec import encode
+from makeway.api.kinds import WORKLOADS
 from makeway.api.labels import (
     HOLD,
     IN_USE,
@@ -24,7 +25,6 @@ from makeway.api.labels import (
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller.job_priorities import Missing, Priority
 from makeway.translate import constraints_of, messages
 
@@ -106,17 +106,6 @@ def new_workload(job: Job, wanted: Wanted, priority: Priority) -> Document:
         "active": meta.annotations.get(HOLD) != "true",
     }
     return workload_document(metadata, spec, priority, wanted.limit_s)
-
-
-def owner_reference(owner: Job | Pod) -> Document:
-    return {
-        "apiVersion": owner.API_VERSION,
-        "kind": owner.KIND,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def workload_document(

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from makeway.api.batch import Job
 from makeway.api.errors import Unsupported
+from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.labels import IN_USE, JOB_UID, QUEUE_NAME
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
-from makeway.client.client import Document, Resource
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
     Draft,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import NamedTuple, assert_never
 
+from makeway.api.kinds import WORKLOADS
 from makeway.api.times import parse_time
 from makeway.client.client import Document
-from makeway.client.resources import WORKLOADS
 from makeway.controller import metric_families as families
 from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values

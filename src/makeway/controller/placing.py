@@ -16,9 +16,7 @@ from typing import NamedTuple, assert_never
 from makeway.api import batch, queueing
 from makeway.api import gangs as written
 from makeway.api.gangs import GangWorkload, PodGroup
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
-from makeway.client.client import ApiError, Document, Resource
-from makeway.client.resources import (
+from makeway.api.kinds import (
     BUDGETS,
     GANG_WORKLOADS,
     GANGS,
@@ -28,7 +26,10 @@ from makeway.client.resources import (
     PRIORITY_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.client.client import ApiError, Document
 from makeway.controller.budgets import selector_of
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.errands import (

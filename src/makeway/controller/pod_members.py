@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from makeway.api.batch import PodSpec, pod_requests
 from makeway.api.codec import encode
+from makeway.api.kinds import JOBS, PODS
 from makeway.api.labels import (
     ADMISSION_GATE,
     GROUP_FAST,
@@ -27,7 +28,6 @@ from makeway.api.labels import (
 )
 from makeway.api.meta import controller_of
 from makeway.client.client import Document
-from makeway.client.resources import JOBS, PODS
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.job_workload import number_in
 from makeway.plane.picture import Object

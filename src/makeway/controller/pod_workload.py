@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from makeway.api.batch import Pod
+from makeway.api.batch import Pod, owner_reference
 from makeway.api.codec import encode
 from makeway.api.labels import (
     GROUP_FAST,
@@ -24,7 +24,6 @@ from makeway.controller.job_workload import (
     POD_SET_NAME,
     name_of,
     number_in,
-    owner_reference,
     workload_document,
 )
 from makeway.controller.pod_members import Member, role_of

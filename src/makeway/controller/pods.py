@@ -25,11 +25,11 @@ from collections.abc import Iterable, Sequence
 
 from makeway.api.batch import Pod
 from makeway.api.codec import encode
+from makeway.api.kinds import PODS, WORKLOADS, Resource
 from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PodSet
-from makeway.client.client import Document, Resource
-from makeway.client.resources import PODS, WORKLOADS
+from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import Draft

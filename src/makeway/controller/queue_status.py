@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from makeway.api import queueing
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
 from makeway.api.errors import Unsupported
+from makeway.api.kinds import LOCAL_QUEUES, QUEUES, Resource
 from makeway.api.quantity import format_amount
-from makeway.client.client import Document, Resource
-from makeway.client.resources import LOCAL_QUEUES, QUEUES
+from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.engine.engine import Engine
 from makeway.engine.explain import QueueInactive
@@ -138,7 +138,7 @@ class QueueStatus:
         spec = metadata["uid"], metadata.get("generation") or 0
         known = self._unsupported.get((resource, key))
         if known is None or known.spec != spec:
-            known = _Unsupported(spec, decode_own(view, document).unsupported)
+            known = _Unsupported(spec, decode_unconverted(view, document).unsupported)
             self._unsupported[resource, key] = known
         return known.found
 

@@ -29,7 +29,7 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.plane.writes import as_seen
+from makeway.plane.writes import EventText, as_seen
 from makeway.translate import PREEMPTOR, messages
 from makeway.translate.categories import Category, waiting_word
 from makeway.translate.words import (
@@ -57,12 +57,6 @@ class Condition(NamedTuple):
 
 _SAYING_NO = (CheckState.RETRY.value, CheckState.REJECTED.value)
 _BY_CHECKS = (EvictionReason.ADMISSION_CHECK.value, dec.DeactivationReason.CHECK_REJECTED.value)
-
-
-class EventText(NamedTuple):
-    reason: str
-    message: str
-    type: str = "Normal"
 
 
 class StatusUpdate(NamedTuple):

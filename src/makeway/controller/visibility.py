@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from makeway.api.batch import Node, Pod, pod_requests
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
+from makeway.api.kinds import NODES, PODS, WORKLOADS
 from makeway.api.meta import controller_of
 from makeway.client.client import Document
-from makeway.client.resources import NODES, PODS, WORKLOADS
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.plane.picture import Object, Picture
@@ -66,7 +66,9 @@ class Visibility:
         for pod in waiting:
             for resource, needed in pod_requests(pod.spec).items():
                 needs[resource] = max(needed, needs.get(resource, 0))
-        nodes = [decode_own(Node, node).object for node in self._picture.all(NODES) if needs]
+        nodes = [
+            decode_unconverted(Node, node).object for node in self._picture.all(NODES) if needs
+        ]
         for resource, needed in sorted(needs.items()):
             sizes = [(_size(n, resource), n.metadata.name) for n in nodes if n is not None]
             size, name = max(sizes, default=(0, ""))
@@ -134,7 +136,7 @@ class Visibility:
 
 
 def _pods(documents: Iterable[Document]) -> list[Pod]:
-    views = (decode_own(Pod, document).object for document in documents)
+    views = (decode_unconverted(Pod, document).object for document in documents)
     return [view for view in views if view is not None]
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from makeway.api.batch import PodSpec
+from makeway.api.kinds import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import IN_USE
 from makeway.api.queueing import ResourceFlavor, Workload
 from makeway.client.client import ApiError, Document
-from makeway.client.resources import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
 from makeway.controller.job_priorities import Classes, Missing, Priority
 from makeway.controller.job_status import Draft
 from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of

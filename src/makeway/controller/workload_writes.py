@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from makeway.client.client import Document, Resource
-from makeway.client.resources import WORKLOADS
+from makeway.api.kinds import WORKLOADS, Resource
+from makeway.client.client import Document
 from makeway.plane.writes import Delete, Patch, Say, as_seen, key_of
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from makeway.api.kinds import PODS
-from makeway.client import Client, NotFound, Resource
+from makeway.api.kinds import PODS, Resource
+from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.deploy.policies import (
     API_VERSION,
@@ -89,7 +89,7 @@ def short_name(document: Document) -> str:
 
 
 async def until(what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait; Stuck after a while."""
+    """Wait; InstallFailed after a while."""
     deadline = time.monotonic() + WAIT_MAX_S
     while not await is_so():
         if time.monotonic() > deadline:

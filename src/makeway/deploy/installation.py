@@ -82,7 +82,7 @@ def namespace(site: Site) -> Document:
 
 
 def lease(site: Site) -> Document:
-    """Made by the controller itself; named here for its removal."""
+    """Made by the controller itself; named here so that it can be removed."""
     return _object("coordination.k8s.io/v1", "Lease", LEASE, site.namespace)
 
 

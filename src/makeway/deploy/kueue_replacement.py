@@ -14,19 +14,20 @@ from collections import Counter
 from dataclasses import dataclass
 
 from makeway.api import versions
-from makeway.api.kinds import PODS
-from makeway.api.labels import IN_USE, MANAGED
-from makeway.api.meta import OwnerReference, controller_of
-from makeway.client import Client, NotFound, Resource
-from makeway.client.client import Document
-from makeway.client.resources import (
+from makeway.api.kinds import (
     CHECKS,
     COHORTS,
     LOCAL_QUEUES,
+    PODS,
     QUEUES,
     WORKLOAD_CLASSES,
     WORKLOADS,
+    Resource,
 )
+from makeway.api.labels import IN_USE, MANAGED
+from makeway.api.meta import OwnerReference, controller_of
+from makeway.client import Client, NotFound
+from makeway.client.client import Document
 from makeway.deploy.applying import (
     CRDS,
     DEPLOYMENTS,

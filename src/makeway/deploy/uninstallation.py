@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from makeway.api.kinds import PODS
+from makeway.api.kinds import FLAVORS, PODS, QUEUES, WORKLOADS
 from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.client.resources import FLAVORS, QUEUES, WORKLOADS
 from makeway.deploy.applying import (
     DEPLOYMENTS,
     Tell,

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from makeway.api.kinds import LEASES
 from makeway.client.client import ApiError, Client, Conflict, Document, NotFound, Sleep, Unavailable
-from makeway.client.resources import LEASES
 from makeway.logs import Fields
 from makeway.plane.writes import Key
 

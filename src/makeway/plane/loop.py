@@ -13,7 +13,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from makeway.client.client import ApiError, Client, Document, Resource, Unavailable
+from makeway.api.kinds import Resource
+from makeway.client.client import ApiError, Client, Document, Unavailable
 from makeway.client.reflector import Changed, Listed, Reflector, Synced
 from makeway.logs import Fields
 from makeway.plane.events import EventRecorder

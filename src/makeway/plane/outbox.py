@@ -29,12 +29,14 @@ class Outbox(Generic[K]):
         self._due_at: dict[K, float] = {}  # the next timer of each key that counts
 
     @property
+    def wanted(self) -> int:
+        """How many keys wait for their turn, those in a pause not counted."""
+        return len(self._wanted)
+
+    @property
     def in_flight(self) -> int:
         """How many keys have a write on its way."""
         return len(self._in_flight)
-
-    def is_sent(self, key: K) -> bool:
-        return key in self._in_flight
 
     def want(self, key: K) -> None:
         """There is something to write; in a pause after a failure, when that is over."""
@@ -67,7 +69,9 @@ class Outbox(Generic[K]):
 
     def take(self, now: float, most: int) -> list[K]:
         """The keys whose turn it is; each of them is no longer wanted."""
-        while self._timers and self._timers[0][0] <= now:
+        for _ in range(most):
+            if not self._timers or self._timers[0][0] > now:
+                break
             at, key = heapq.heappop(self._timers)
             if self._due_at.get(key) == at:
                 del self._due_at[key]

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, NamedTuple, Protocol
 
-from makeway.client.client import ApiError, Conflict, Document, NotFound, Resource, Unavailable
+from makeway.api.kinds import Resource
+from makeway.client.client import ApiError, Conflict, Document, NotFound, Unavailable
 from makeway.plane.outbox import Outbox
 from makeway.plane.picture import Change
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say, Write

@@ -16,7 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from makeway.api.codec import Decoded, decode
-from makeway.client.client import Document, Resource
+from makeway.api.kinds import Resource
+from makeway.client.client import Document
 from makeway.plane.writes import Key, key_of
 
 REMEMBERED_MAX = 20_000  # objects that are gone, lest a late answer brings one back

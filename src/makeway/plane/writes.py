@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_never
 
-from makeway.client.client import Client, Document, Resource
-from makeway.client.resources import PODS
+from makeway.api.kinds import PODS, Resource
+from makeway.client.client import Client, Document
 
 
 class Key(NamedTuple):
@@ -36,6 +36,19 @@ class Say:
     reason: str
     message: str
     type: str = "Normal"  # or Warning
+
+
+class EventText(NamedTuple):
+    """What an event says; the object that it is about is known elsewhere."""
+
+    reason: str
+    message: str
+    type: str = "Normal"
+
+    def about(self, document: Document) -> Say:
+        """An event as `kubectl describe` shows it; many may wait, so only a part is kept."""
+        about = {name: document[name] for name in ("apiVersion", "kind", "metadata")}
+        return Say(about=about, reason=self.reason, message=self.message, type=self.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.api.times import parse_time
 from makeway.backoff import backoff_s
+from makeway.plane.writes import EventText
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
@@ -45,17 +46,9 @@ BACKOFF_MAX_S = 360.0
 _TERMINAL = {SUCCESS: "Complete", FAILURE: "Failed"}
 
 
-class EventText(NamedTuple):
-    """An Event to create once the status is written."""
-
-    reason: str
-    message: str
-    type: Literal["Normal", "Warning"] = "Normal"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What is known of a job, its pods and the time."""
+    """A job as far as it is known."""
 
     job: Job
     pods: Sequence[JobPod]
@@ -73,13 +66,13 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobActions:
-    status: Mapping[str, Any] = field(default_factory=dict)  # a merge patch; empty: none needed
+    status: Mapping[str, Any] = field(default_factory=dict)  # a merge patch; empty: it is right
     create: tuple[NewPod, ...] = ()
     release: tuple[JobPod, ...] = ()  # pods to lose the tracking finalizer
     delete: tuple[JobPod, ...] = ()
     delete_job: bool = False
     next_at: float | None = None
-    events: tuple[EventText, ...] = ()
+    events: tuple[EventText, ...] = ()  # to be said once the status is written
 
 
 def decide(facts: JobFacts) -> JobActions:

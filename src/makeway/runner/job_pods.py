@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from makeway.api.batch import ContainerStatus, Job, Pod, PodStatus
+from makeway.api.batch import ContainerStatus, Job, Pod, PodStatus, owner_reference
 from makeway.api.meta import ObjectMeta
 
 TRACKING = "batch.kubernetes.io/job-tracking"  # the finalizer of pods that may still be counted
@@ -129,9 +129,7 @@ class JobPod:
 
 
 def job_pod_of(pod: Pod) -> JobPod:
-    """Without the document of its status: that would cost memory."""
-    status = replace(pod.status, document=None)
-    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=status)
+    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=pod.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ def pod_document(job: Job, new: NewPod) -> dict[str, Any]:
         "labels": {**(written.get("labels") or {})},
         "annotations": {**(written.get("annotations") or {})},
         "finalizers": [*(written.get("finalizers") or ()), TRACKING],
-        "ownerReferences": [_owner(job)],
+        "ownerReferences": [owner_reference(job)],
     }
     spec: Any = dict(template.get("spec") or {})  # type: ignore[call-overload]
     if new.index is not None:
@@ -178,17 +176,6 @@ def pod_document(job: Job, new: NewPod) -> dict[str, Any]:
         if new.ignored:
             metadata["annotations"][INDEX_IGNORED] = str(new.ignored)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _owner(job: Job) -> dict[str, Any]:
-    return {
-        "apiVersion": job.API_VERSION,
-        "kind": job.KIND,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _with_index(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,27 @@ so that it never runs beside a pod that was meant to be the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from makeway.api.batch import Job
-from makeway.api.meta import ObjectMeta, controller_of
-from makeway.client.client import ApiError, Conflict, Document, Resource
-from makeway.client.resources import JOBS, PODS
+from makeway.api.kinds import JOBS, PODS, Resource
+from makeway.api.meta import controller_of
+from makeway.client.client import ApiError, Conflict, Document
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
-from makeway.plane.writes import Create, Delete, Key, ObjectWrite, Patch, Say, Write
+from makeway.plane.writes import (
+    Create,
+    Delete,
+    EventText,
+    Key,
+    ObjectWrite,
+    Patch,
+    Say,
+    Write,
+    key_of,
+    status_patch,
+)
 from makeway.runner.job_actions import JobActions, JobFacts, decide
 from makeway.runner.job_pods import (
     INDEX,
@@ -82,7 +93,7 @@ class JobPods(Reconciler):
         if len(known) < len(pods):
             return Plan(strays)  # one that can't be understood may be running all the same
         actions = decide(self._facts(key, job, known, now))
-        return Plan([*strays, *self._writes(key, job, actions)], actions.next_at)
+        return Plan([*strays, *self._writes(found.document, job, actions)], actions.next_at)
 
     def _facts(self, key: Key, job: Job, pods: Sequence[JobPod], now: float) -> JobFacts:
         namespace = key.namespace
@@ -105,28 +116,22 @@ class JobPods(Reconciler):
             was_refused=key in self._refused,
         )
 
-    def _writes(self, key: Key, job: Job, actions: JobActions) -> list[Write]:
+    def _writes(self, about: Document, job: Job, actions: JobActions) -> list[Write]:
         writes: list[Write] = []
         if actions.status:
-            events = [_say(job, told.reason, told.message, told.type) for told in actions.events]
-            write = Patch(
-                resource=JOBS,
-                key=key,
-                patch={"metadata": _as_seen(job.metadata), "status": dict(actions.status)},
-                subresource="status",
-                then=tuple(events),
-            )
-            writes.append(write)
+            then = tuple(event.about(about) for event in actions.events)
+            patch = status_patch(JOBS, about, dict(actions.status))
+            writes.append(replace(patch, then=then))
         for new in actions.create:
-            said = _say(job, "SuccessfulCreate", f"Created pod: {new.name}")
+            said = EventText("SuccessfulCreate", f"Created pod: {new.name}").about(about)
             writes.append(Create(resource=PODS, document=pod_document(job, new), then=(said,)))
         for pod in actions.delete:
-            said = _say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
-            whom = Key(key.namespace, pod.name)
+            said = EventText("SuccessfulDelete", f"Deleted pod: {pod.name}").about(about)
+            whom = Key(job.metadata.namespace, pod.name)
             writes.append(Delete(resource=PODS, key=whom, uid=pod.uid, then=(said,)))
         writes += [_without_tracking(pod, is_let_go=pod.is_active) for pod in actions.release]
         if actions.delete_job:
-            uid = job.metadata.uid
+            uid, key = job.metadata.uid, key_of(about)
             writes.append(Delete(resource=JOBS, key=key, uid=uid, propagation="Foreground"))
         return writes
 
@@ -157,9 +162,8 @@ class JobPods(Reconciler):
         if not isinstance(write, Create) or document is None:
             return ()
         self._refused.add(key)
-        about = {**document, "apiVersion": Job.API_VERSION, "kind": Job.KIND}
-        message = f"Error creating: {error.message}"
-        return (Say(about=about, reason="FailedCreate", message=message, type="Warning"),)
+        event = EventText("FailedCreate", f"Error creating: {error.message}", "Warning")
+        return (event.about(document),)
 
 
 def _owned(pod: Object) -> tuple[Key, Owned] | None:
@@ -175,27 +179,10 @@ def _owned(pod: Object) -> tuple[Key, Owned] | None:
     return Key(pod.key.namespace, name), Owned("" if owner is None else owner.uid, facts)
 
 
-def _as_seen(metadata: ObjectMeta) -> Document:
-    """The condition that the object is still the one that we looked at."""
-    return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-
-
 def _without_tracking(pod: JobPod, *, is_let_go: bool = False) -> Patch:
     metadata = pod.metadata
     rest = [name for name in metadata.finalizers if name != TRACKING]
     mark = {"annotations": {LET_GO: "true"}} if is_let_go else {}
-    patch = {"metadata": {**_as_seen(metadata), "finalizers": rest or None, **mark}}
+    as_seen = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    patch = {"metadata": {**as_seen, "finalizers": rest or None, **mark}}
     return Patch(resource=PODS, key=Key(metadata.namespace, metadata.name), patch=patch)
-
-
-def _say(job: Job, reason: str, message: str, type_: str = "Normal") -> Say:
-    about: Document = {
-        "apiVersion": job.API_VERSION,
-        "kind": job.KIND,
-        "metadata": {
-            "namespace": job.metadata.namespace,
-            "name": job.metadata.name,
-            **_as_seen(job.metadata),
-        },
-    }
-    return Say(about=about, reason=reason, message=message, type=type_)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from makeway.api.batch import Node, pod_requests
-from makeway.api.codec import decode_as, decode_own
+from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.kinds import NODES, PODS, Resource
 from makeway.api.programs import PodOfPrograms
-from makeway.client.client import Document, Resource
-from makeway.client.resources import NODES, PODS
+from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
@@ -130,7 +130,7 @@ class PodRunner(Reconciler):
         state = self._host.states().get(found.uid)
         if state is None and (document.get("spec") or {}).get("nodeName") not in self._nodes:
             return NOTHING
-        decoded = decode_own(PodOfPrograms, document)
+        decoded = decode_unconverted(PodOfPrograms, document)
         if decoded.object is None:
             why = "; ".join(str(error) for error in decoded.errors)
             return self._refuse(document, "InvalidPod", why)

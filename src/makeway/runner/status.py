@@ -25,7 +25,7 @@ UNSTARTED = ContainerState(now=Waiting(reason="ContainerCreating"))
 
 
 class PodSummary(NamedTuple):
-    """The phase of a pod as a whole, and why it failed."""
+    """What is said about a pod besides its containers."""
 
     phase: str
     reason: str = ""

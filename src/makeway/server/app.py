@@ -37,9 +37,10 @@ from makeway.server.options import (
     read_eviction,
     read_options,
 )
+from makeway.server.patch import APPLY_PATCH, patch_types
 from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
-from makeway.server.verbs import APPLY_PATCH, Verbs
+from makeway.server.verbs import Verbs
 from makeway.store import Store
 
 log = logging.getLogger("makeway.server")
@@ -47,7 +48,7 @@ log = logging.getLogger("makeway.server")
 IN_FLIGHT_MAX = 400  # requests that are being answered, without watches and logs
 _OPEN_PATHS = ("healthz", "livez", "readyz", "version")
 _SEGMENT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
-PODS_STAY = (
+ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
@@ -112,7 +113,7 @@ class App:
         if (
             head not in _OPEN_PATHS
             and not request.is_trusted
-            and not self.is_known(request.headers)
+            and not self.is_authenticated(request.headers)
         ):
             raise errors.unauthorized()
         if self._in_flight >= IN_FLIGHT_MAX:
@@ -123,7 +124,7 @@ class App:
         finally:
             self._in_flight -= 1
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
+    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers (names in lower case) carries the token."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip().encode("utf-8", "surrogateescape")
@@ -241,7 +242,7 @@ class App:
     async def _delete(self, request: Request, target: Target) -> Response:
         options, warnings = read_delete_options(request), tuple[str, ...]()
         if target.resource is JOBS and not options.propagation:
-            options, warnings = replace(options, propagation="Orphan"), (PODS_STAY,)
+            options, warnings = replace(options, propagation="Orphan"), (ORPHAN_WARNING,)
         try:
             outcome = await self.verbs.delete(target, options)
         except ApiError as error:
@@ -255,7 +256,9 @@ class App:
         if request.content_type != APPLY_PATCH and request.query.get("force"):
             why = "Forbidden: may not be specified for non-apply patch"
             raise errors.bad_option("PatchOptions", "force", "FieldValueForbidden", why)
-        self.verbs.check_patch_type(target.resource, request.content_type)
+        accepted = patch_types(target.resource)
+        if request.content_type not in accepted:
+            raise errors.unsupported_media_type(accepted)
         patch = parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, read_options(request))
 

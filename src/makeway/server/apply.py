@@ -1,4 +1,4 @@
-"""Server-side apply: who set which field, what of that an apply may change, and what it drops.
+"""Server-side apply: whose fields are which, what an apply may change of them, and what it drops.
 
 A field is a path of steps as `managedFields` spells them: `f:spec`, `k:{"name":"main"}`, `v:"x"`.
 A manager is a set of such paths. Ownership is written down from the first apply of an object on;
@@ -363,7 +363,7 @@ def track_update(
     """Note in `new` what a write that is no apply changed, if anybody asked to keep track."""
     metadata = new["metadata"]
     if metadata.get("managedFields") == []:
-        return  # somebody asks to forget who owns what
+        return  # the client asks to drop the record of field ownership
     managers = read_managers(new)
     if not managers:
         return

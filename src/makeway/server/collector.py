@@ -15,9 +15,10 @@ from makeway.api.times import TimeError, parse_time
 from makeway.logs import Fields
 from makeway.server.errors import ApiError
 from makeway.server.messages import decode
-from makeway.server.objects import Target, may_go
+from makeway.server.objects import Target, can_be_removed
 from makeway.server.options import DeleteOptions, Options
-from makeway.server.verbs import FOREGROUND, MERGE_PATCH, ORPHAN, Verbs
+from makeway.server.patch import MERGE_PATCH
+from makeway.server.verbs import FOREGROUND, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
 
 log = logging.getLogger("makeway.server.collector")
@@ -25,16 +26,16 @@ log = logging.getLogger("makeway.server.collector")
 EVENT_TTL_S = 3600.0
 EXPIRE_EVERY_S = 60.0
 RETRY_AFTER_S = 1.0
-_OWNED, _LEAVING = b'"ownerReferences"', b'"deletionTimestamp"'
+_OWNER_REFERENCES, _DELETION_TIMESTAMP = b'"ownerReferences"', b'"deletionTimestamp"'
 
 
 class Collector:
     def __init__(self, store: Store, verbs: Verbs, clock: Callable[[], float]) -> None:
         self.store, self.verbs, self.clock = store, verbs, clock
-        self._dependents: dict[str, set[Key]] = {}  # uid of an owner -> who names it
+        self._dependents: dict[str, set[Key]] = {}  # uid of an owner -> objects that name it
         self._owners: dict[Key, tuple[str, ...]] = {}  # the inverse
         self._due: dict[Key, None] = {}  # in order, each once
-        self._stranded: set[Key] = set()  # nothing holds them, and they were still there
+        self._stranded: set[Key] = set()  # objects that nothing holds, still there when last seen
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._stops: list[Callable[[], None]] = []
@@ -42,8 +43,8 @@ class Collector:
     def start(self) -> None:
         for resource in RESOURCES:
             for record in self.store.scan(resource.full_name):
-                self._note(record)
-            self._stops.append(self.store.listen(resource.full_name, self._hear))
+                self._index(record)
+            self._stops.append(self.store.listen(resource.full_name, self._on_event))
         self._due.update(dict.fromkeys(self._owners))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._expire())]
@@ -56,9 +57,9 @@ class Collector:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # Noticing
+    # What may need something
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         record = event.record
         if event.is_deletion:
             metadata = decode(record.body)["metadata"]
@@ -67,33 +68,33 @@ class Collector:
                 owner = _owner_key(reference, record.key.namespace)
                 if owner is not None:
                     self._due[owner] = None
-            self._forget(record.key)
+            self._unindex(record.key)
             namespace = self.store.get(Key(NAMESPACES.full_name, "", record.key.namespace))
-            if namespace is not None and _LEAVING in namespace.body:
+            if namespace is not None and _DELETION_TIMESTAMP in namespace.body:
                 self._due[namespace.key] = None
         else:
-            self._note(record)
+            self._index(record)
         if self._due:
             self._wake.set()
 
-    def _note(self, record: Record) -> None:
-        if _OWNED in record.body:
+    def _index(self, record: Record) -> None:
+        if _OWNER_REFERENCES in record.body:
             metadata = decode(record.body)["metadata"]
             uids = tuple(
                 reference.get("uid", "") for reference in metadata.get("ownerReferences") or ()
             )
             if self._owners.get(record.key) != uids:
-                self._forget(record.key)
+                self._unindex(record.key)
                 self._owners[record.key] = uids
                 for uid in uids:
                     self._dependents.setdefault(uid, set()).add(record.key)
                 self._due[record.key] = None
         elif record.key in self._owners:
-            self._forget(record.key)
-        if _LEAVING in record.body:
+            self._unindex(record.key)
+        if _DELETION_TIMESTAMP in record.body:
             self._due[record.key] = None
 
-    def _forget(self, key: Key) -> None:
+    def _unindex(self, key: Key) -> None:
         for uid in self._owners.pop(key, ()):
             dependents = self._dependents.get(uid)
             if dependents is not None:
@@ -101,7 +102,7 @@ class Collector:
                 if not dependents:
                     del self._dependents[uid]
 
-    # Acting
+    # What is done about it
 
     async def _run(self) -> None:
         while True:
@@ -111,20 +112,20 @@ class Collector:
                 # All at once: a dict that is emptied from its front gets slower and slower.
                 due, self._due = self._due, {}
                 for key in due:
-                    await self._try_to_look_after(key)
+                    await self._try_to_reconcile(key)
 
-    async def _try_to_look_after(self, key: Key) -> None:
+    async def _try_to_reconcile(self, key: Key) -> None:
         try:
-            await self._look_after(key)
+            await self._reconcile(key)
         except ApiError as error:
             log.warning(Fields(key="/".join(key), error=error))
-            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
+            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._requeue, key)
 
-    def _again(self, key: Key) -> None:
+    def _requeue(self, key: Key) -> None:
         self._due[key] = None
         self._wake.set()
 
-    async def _look_after(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> None:
         was_stranded = key in self._stranded
         self._stranded.discard(key)
         record = self.store.latest(key)
@@ -139,7 +140,7 @@ class Collector:
         metadata = document["metadata"]
         target = _target(resource, key)
         if metadata.get("deletionTimestamp"):
-            if may_go(resource, document):
+            if can_be_removed(resource, document):
                 await self._end(target, metadata["uid"], was_stranded=was_stranded)
                 return
             if resource is NAMESPACES:
@@ -160,9 +161,9 @@ class Collector:
             self._strand(target.key)
 
     def _strand(self, key: Key) -> None:
-        """If it is still there in a while, it is ended."""
+        """Remove an object if it is still there in a while."""
         self._stranded.add(key)
-        asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._again, key)
+        asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._requeue, key)
 
     def _is_orphan(self, key: Key, metadata: dict[str, Any]) -> bool:
         """Whether all owners are known kinds, and gone."""

@@ -10,10 +10,10 @@ Flush = Callable[[Batch], Awaitable[WriteFailed | None]]  # makes a batch durabl
 
 
 class Committer:
-    """Drives the store's batches; the only one who does.
+    """Drives the store's batches; nothing else does.
 
-    The disk is waited for in a thread, unless the owner brings a flush of his own: where time is
-    virtual, a thread would come back at a moment that nobody can repeat.
+    The disk is waited for in a thread, unless another flush is given: where time is virtual, a
+    thread would come back at a moment that nobody can repeat.
     """
 
     def __init__(self, store: Store, flush: Flush | None = None) -> None:

@@ -103,7 +103,7 @@ def bad_patch(resource: Resource, name: str, why: str) -> ApiError:
 
 
 def revision_required(resource: Resource, name: str) -> ApiError:
-    """Custom kinds are replaced only by who has seen them."""
+    """Replacing an object of a custom kind takes the revision that was seen of it."""
     why = "Invalid value: 0: must be specified for an update"
     cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion"}
     message = f'{resource.full_name} "{name}" is invalid: metadata.resourceVersion: {why}'

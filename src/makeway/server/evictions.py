@@ -7,7 +7,8 @@ from makeway.server import errors
 from makeway.server.messages import decode
 from makeway.server.objects import Document, Target
 from makeway.server.options import DeleteOptions, Options
-from makeway.server.verbs import MERGE_PATCH, Verbs
+from makeway.server.patch import MERGE_PATCH
+from makeway.server.verbs import Verbs
 from makeway.store import Store
 
 

@@ -1,4 +1,4 @@
-"""What a server can answer only with the help of who schedules: reasons, positions, metrics."""
+"""What a server can answer only with the scheduler's help: reasons, positions, metrics."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ class Insight(Protocol):
 
 
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
-    """Who waits in a queue, as Kueue's visibility API tells it."""
+    """The pending workloads of a queue, as Kueue's visibility API tells them."""
     if insight is None or request.method != "GET":
         raise errors.no_such_path()
     offset, limit = request.number("offset") or 0, request.number("limit") or LISTED_MAX

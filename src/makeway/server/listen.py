@@ -31,7 +31,7 @@ class Listener:
     def __init__(
         self,
         handler: Handler,
-        is_known: Callable[[Mapping[str, str]], bool],
+        is_authenticated: Callable[[Mapping[str, str]], bool],
         *,
         host: str,
         port: int,
@@ -39,7 +39,7 @@ class Listener:
     ) -> None:
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
-        self._handler, self._is_known = handler, is_known
+        self._handler, self._is_authenticated = handler, is_authenticated
         self._host, self._port, self._tls = host, port, tls
         self._runner: web.ServerRunner | None = None
 
@@ -73,8 +73,8 @@ class Listener:
 
     async def _serve(self, raw: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in raw.headers.items()}
-        # Who has no token is refused whatever the body says, so that is not even read.
-        is_read = raw.body_exists and self._is_known(headers)
+        # Without a token a request is refused whatever its body says, which is not even read.
+        is_read = raw.body_exists and self._is_authenticated(headers)
         try:
             body = await _read(raw) if is_read else b""
         except _TooLarge:

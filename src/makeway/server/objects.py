@@ -10,7 +10,7 @@ from typing import Any
 from makeway.api import versions
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.intake import judge
+from makeway.api.intake import decode_and_check
 from makeway.api.kinds import NAMESPACES, PODS, UNSUPPORTED_KINDS, Resource, View
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
@@ -26,7 +26,7 @@ from makeway.store import Key
 Document = dict[str, Any]
 
 # Parts of the metadata that only the server sets.
-OF_THE_SERVER = (
+SERVER_FIELDS = (
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -101,6 +101,14 @@ def addressed(target: Target, written: Any) -> Document:
     return document
 
 
+def check_name_on_url(target: Target, document: Document) -> None:
+    name = document["metadata"].get("name")
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+
+
 def convert(target: Target, wanted: Document) -> versions.Converted:
     """The document as the stored version writes it."""
     converted = versions.to_hub(wanted)
@@ -136,7 +144,7 @@ def checked(
     found: Sequence[FieldError] = _check_metadata(resource, complete["metadata"])
     view = None
     if not found and (resource.view is not None or _is_unsupported(resource)):
-        intake = judge(complete, converted, _compared_view(resource, old))
+        intake = decode_and_check(complete, converted, _compared_view(resource, old))
         view, found = intake.object, intake.errors
         warnings += tuple(str(part) for part in intake.unsupported)
     elif not found:
@@ -182,7 +190,7 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
 def _checked_status(target: Target, wanted: Document, old: Document, options: Options) -> Checked:
     """The same for a write of the status alone: what else there is was checked before.
 
-    By far the most writes are of this kind. They are for controllers, who have been told
+    By far the most writes are of this kind. They are for controllers, which have been told
     before which fields are not acted on. Our own makes statuses of values that were checked.
     """
     resource = target.resource
@@ -223,7 +231,7 @@ def fit(document: Document, target: Target) -> list[str]:
 
 
 def check_finalizers(target: Target, new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-    """Who leaves is held by nobody new."""
+    """An object that is being deleted gets no new finalizers."""
     if not old.get("deletionTimestamp"):
         return
     more = [name for name in new.get("finalizers") or () if name not in old.get("finalizers", ())]
@@ -273,7 +281,7 @@ def encoded(document: Document, revision: int) -> bytes:
 def carried_metadata(new: Mapping[str, Any], old: Mapping[str, Any]) -> Document:
     """New metadata with what only the server sets as it was."""
     carried = dict(new)
-    for name in OF_THE_SERVER:
+    for name in SERVER_FIELDS:
         carried.pop(name, None)
         if name in old:
             carried[name] = old[name]
@@ -305,7 +313,7 @@ def grace_s(resource: Resource, document: Mapping[str, Any], asked_s: int | None
     return 30 if default_s is None else int(default_s)
 
 
-def may_go(resource: Resource, document: Mapping[str, Any]) -> bool:
+def can_be_removed(resource: Resource, document: Mapping[str, Any]) -> bool:
     """Whether nothing holds an object that is marked for deletion."""
     metadata = document["metadata"]
     if metadata.get("finalizers"):

@@ -8,18 +8,10 @@ from makeway.api.kinds import Resource
 from makeway.server import errors
 from makeway.server.discovery import REVIEWS, VERSION, group_versions, served
 from makeway.server.messages import Response, encode
+from makeway.server.patch import patch_types
 from makeway.server.schemas import REFERENCE, components
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")
-_PATCH_TYPES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-)
-# kubectl sends what it finds here, so the list has to tell the truth about each kind.
-_BUILT_IN_PATCH_TYPES = (*_PATCH_TYPES, "application/strategic-merge-patch+json")
-
-
 _FOR_EVER = (
     ("Cache-Control", "public, immutable"),
     ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT"),
@@ -108,10 +100,10 @@ def _paths(resource: Resource, version: str, name: str, kind: dict[str, str]) ->
     middle = "/namespaces/{namespace}" if resource.is_namespaced else ""
     collection = f"{root}{middle}/{resource.plural}"
     item = f"{collection}/{{name}}"
-    patch_types = _BUILT_IN_PATCH_TYPES if resource.is_built_in else _PATCH_TYPES
+    types = patch_types(resource)  # kubectl sends what it finds here
 
     def operations(*verbs: str) -> dict[str, Any]:
-        return {verb: _operation(verb, name, kind, patch_types) for verb in verbs}
+        return {verb: _operation(verb, name, kind, types) for verb in verbs}
 
     found = {
         collection: operations("get", "post"),
@@ -123,7 +115,7 @@ def _paths(resource: Resource, version: str, name: str, kind: dict[str, str]) ->
 
 
 def _operation(
-    verb: str, name: str, kind: dict[str, str], patch_types: tuple[str, ...]
+    verb: str, name: str, kind: dict[str, str], patch_types: list[str]
 ) -> dict[str, Any]:
     reference = {"schema": {"$ref": REFERENCE + name}}
     operation: dict[str, Any] = {
@@ -138,7 +130,7 @@ def _operation(
             {"name": query, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
             for query in _QUERY
         ]
-        types = patch_types if verb == "patch" else ("application/json",)
+        types = patch_types if verb == "patch" else ["application/json"]
         body = {"schema": {"type": "object"}} if verb == "patch" else reference
         operation["requestBody"] = {"content": dict.fromkeys(types, body)}
     return operation

@@ -6,13 +6,24 @@ The input is never changed; parts that stay as they were are shared with the res
 from collections.abc import Mapping
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.schemas import ANY, Shape
 
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 OPERATIONS_MAX = 10_000
 COPIED_MAX = 3 * 1024 * 1024  # elements that "copy" may multiply a document to
 
 Json = Any
+
+
+def patch_types(resource: Resource) -> list[str]:
+    """The kinds of patches that objects of a kind take."""
+    strategic = [STRATEGIC_PATCH] if resource.is_built_in else []
+    return [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
@@ -269,7 +280,7 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
 def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[Any]) -> list[Any]:
     """Merge the items that the order names, in its order, with the others, as Kubernetes does.
 
-    The others keep their places relative to those that were there before; who is new goes ahead.
+    The others keep their places relative to those that were there before; new ones go ahead.
     """
 
     def name(item: Any) -> Any:

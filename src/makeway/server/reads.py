@@ -34,17 +34,17 @@ class View:
     version: str
     table_version: str = ""  # of meta.k8s.io, when a Table is asked for; else empty
     include_object: str = "Metadata"
-    only_metadata: bool = False
+    is_metadata_only: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether stored bodies can be sent as they are."""
         is_stored = self.version == self.resource.versions[0]
-        return is_stored and not self.table_version and not self.only_metadata
+        return is_stored and not self.table_version and not self.is_metadata_only
 
     def document(self, body: bytes) -> Any:
         document = versions.from_hub(decode(body), self.version)
-        if self.only_metadata:
+        if self.is_metadata_only:
             return {
                 "kind": "PartialObjectMetadata",
                 "apiVersion": "meta.k8s.io/v1",
@@ -92,7 +92,7 @@ def view_of(request: Request, resource: Resource, version: str) -> View:
                 include_object=include,
             )
         if shown_as in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-            return View(resource=resource, version=version, only_metadata=True)
+            return View(resource=resource, version=version, is_metadata_only=True)
         if shown_as is None:
             return View(resource=resource, version=version)
     raise errors.not_acceptable(["application/json"])
@@ -237,7 +237,7 @@ class Reads:
             begin()
             yield b""  # headers go out now, or clients wait for the first event
             while True:
-                for chunk in watch.taken():
+                for chunk in watch.chunks():
                     yield chunk
                 if watch.is_over or self._is_closing:
                     return
@@ -269,7 +269,7 @@ def _head(view: View, metadata: dict[str, Any]) -> bytes:
         "apiVersion": resource.in_version(view.version),
         "metadata": metadata,
     }
-    if view.only_metadata:
+    if view.is_metadata_only:
         head |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     return encode(head)[:-1] + b',"items":['
 
@@ -379,7 +379,7 @@ class _Watch:
         self._queue: list[Event] = []
         self._has_header = True  # of a Table; only the first event needs it
         self._stop: Callable[[], None] | None = None
-        self.is_over = False  # after what `taken` still has
+        self.is_over = False  # after what `chunks` still has
         self._error: ApiError | None = None
         self.wake = asyncio.Event()
 
@@ -396,14 +396,14 @@ class _Watch:
                 self._error = errors.expired(str(compacted))
                 self.is_over = True
                 return
-        self._stop = self._store.listen(kind, self._hear)
+        self._stop = self._store.listen(kind, self._on_event)
 
     def close(self) -> None:
         if self._stop is not None:
             self._stop()
             self._stop = None
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if self._namespace and event.record.key.namespace != self._namespace:
             return
         if len(self._queue) >= WATCH_QUEUE_MAX:
@@ -425,7 +425,7 @@ class _Watch:
         finally:
             handle.cancel()
 
-    def taken(self) -> Iterable[bytes]:
+    def chunks(self) -> Iterable[bytes]:
         """Yield lines that wait, several in one piece."""
         size, lines = 0, list[bytes]()
         for line in self._lines():

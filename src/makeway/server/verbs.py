@@ -27,33 +27,38 @@ from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
 from makeway.server.messages import decode
 from makeway.server.objects import (
-    OF_THE_SERVER,
+    SERVER_FIELDS,
     Checked,
     Document,
     Outcome,
     Target,
     addressed,
+    can_be_removed,
     carried_metadata,
     check_finalizers,
+    check_name_on_url,
     checked,
     convert,
     copied,
     encoded,
     fit,
     grace_s,
-    may_go,
     spec_differs,
     unknown_fields,
 )
 from makeway.server.options import Binding, DeleteOptions, Options
-from makeway.server.patch import json_patch, merge_patch, strategic_patch
+from makeway.server.patch import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    json_patch,
+    merge_patch,
+    strategic_patch,
+)
 from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
 
-MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PRIORITY_CLASSES = (
     "priorityclasses.scheduling.k8s.io",
@@ -98,7 +103,7 @@ class Verbs:
         resource = target.resource
         wanted: Document = dict(converted.document)
         metadata = wanted["metadata"]
-        for name in OF_THE_SERVER:
+        for name in SERVER_FIELDS:
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
@@ -144,12 +149,7 @@ class Verbs:
 
     async def replace(self, target: Target, document: Any, options: Options) -> Outcome:
         wanted = addressed(target, document)
-        written_name = wanted["metadata"].get("name")
-        if written_name != target.name:
-            raise bad_request(
-                f"the name of the object ({written_name}) does not match the name on the URL "
-                f"({target.name})"
-            )
+        check_name_on_url(target, wanted)
         if not target.resource.is_built_in and not wanted["metadata"].get("resourceVersion"):
             self._latest(target)
             raise errors.revision_required(target.resource, target.name)
@@ -158,30 +158,19 @@ class Verbs:
     async def patch(
         self, target: Target, content_type: str, patch: Any, options: Options
     ) -> Outcome:
-        """Change an object by a patch of a type that `check_patch_type` has let pass."""
+        """Change an object by a patch of a type that its kind takes (`patch_types`)."""
         resource = target.resource
-        match content_type:
-            case "application/merge-patch+json":
-                edit: Callable[[Document], Any] = lambda old: merge_patch(old, patch)  # noqa: E731
-            case "application/json-patch+json":
-                edit = lambda old: json_patch(old, patch)  # noqa: E731
-            case "application/strategic-merge-patch+json" if resource.is_built_in:
-                shape = shape_of(resource.schema)
-                edit = lambda old: strategic_patch(old, patch, shape)  # noqa: E731
-            case "application/apply-patch+yaml":
-                return await self._apply(target, patch, options)
-            case _:
-                raise AssertionError(content_type)
+        if content_type == APPLY_PATCH:
+            return await self._apply(target, patch, options)
+        edits: Mapping[str, Callable[[Document], Any]] = {
+            MERGE_PATCH: lambda old: merge_patch(old, patch),
+            JSON_PATCH: lambda old: json_patch(old, patch),
+            STRATEGIC_PATCH: lambda old: strategic_patch(old, patch, shape_of(resource.schema)),
+        }
         try:
-            return await self._change(target, edit, options)
+            return await self._change(target, edits[content_type], options)
         except DecodingError as error:
             raise errors.bad_patch(resource, target.name, error.message) from None
-
-    def check_patch_type(self, resource: Resource, content_type: str) -> None:
-        strategic = [STRATEGIC_PATCH] if resource.is_built_in else []
-        accepted = [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
-        if content_type not in accepted:
-            raise errors.unsupported_media_type(accepted)
 
     async def _change(
         self, target: Target, edit: Callable[[Document], Any], options: Options
@@ -189,11 +178,7 @@ class Verbs:
         """Read, edit, write; without a resourceVersion in the edit, the last write wins."""
         record, old = self._latest(target)
         wanted = addressed(target, edit(self._shown(target, decode(record.body))))
-        if wanted["metadata"].get("name") != target.name:
-            raise bad_request(
-                f"the name of the object ({wanted['metadata'].get('name')}) does not match the "
-                f"name on the URL ({target.name})"
-            )
+        check_name_on_url(target, wanted)
         self._check_precondition(target, wanted["metadata"], old)
         new, warnings = self._changed(target, convert(target, wanted), old, options)
         if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
@@ -289,7 +274,9 @@ class Verbs:
             metadata.pop("managedFields", None)
         if new == decode(record.body):
             return Outcome(record.body, warnings=warnings)
-        is_deletion = bool(metadata.get("deletionTimestamp")) and may_go(target.resource, new)
+        is_deletion = bool(metadata.get("deletionTimestamp")) and can_be_removed(
+            target.resource, new
+        )
         if options.is_dry_run:
             return Outcome(encoded(new, record.revision), warnings=warnings)
         # What watchers see of a deletion is what there was before it.
@@ -306,11 +293,8 @@ class Verbs:
                 raise bad_request(f"{name} is missing; what is applied has to say what it is")
         wanted = addressed(target, document)
         metadata = wanted["metadata"]
-        if metadata.setdefault("name", target.name) != target.name:
-            raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL "
-                f"({target.name})"
-            )
+        metadata.setdefault("name", target.name)
+        check_name_on_url(target, wanted)
         if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         if options.manager == "unknown":
@@ -362,7 +346,7 @@ class Verbs:
         record, document = self._latest(target)
         self._check_delete(target, document, options)
         marked = self._marked_for_deletion(target.resource, document, options)
-        is_gone = may_go(target.resource, marked)
+        is_gone = can_be_removed(target.resource, marked)
         if options.is_dry_run:
             return Outcome(encoded(marked, record.revision), is_gone=is_gone)
         if not is_gone and marked == document:

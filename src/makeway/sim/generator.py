@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from makeway.api import quantity
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
 from makeway.api.manifests import read_manifests
 from makeway.sim.trace_jobs import (
     CPUS,
@@ -95,7 +95,7 @@ def read_generator(text: str, source: str) -> Trace:
             " (queue objects go to -f)"
         )
     manifest = found.manifests[0]
-    decoded = decode_own(Generator, manifest.document)
+    decoded = decode_unconverted(Generator, manifest.document)
     for error in decoded.errors:
         raise SimulationError(f"{position_of(manifest.locate(error.path))}: {error}")
     assert decoded.object is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal, Protocol, TypeVar
 
-from makeway.api.codec import decode_own
+from makeway.api.codec import decode_unconverted
 from makeway.api.errors import FieldError
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.schema import Amount, Document, Duration, Int32, Quantity
@@ -128,7 +128,7 @@ def read_settings(document: Document) -> tuple[SimulationSpec, tuple[FieldError,
     if version != Simulation.API_VERSION:
         problem, hint = "is not a version that Makeway reads", f"write {Simulation.API_VERSION}"
         return SimulationSpec(), (_error("apiVersion", version, problem, hint),)
-    decoded = decode_own(Simulation, document)
+    decoded = decode_unconverted(Simulation, document)
     if decoded.object is None:
         return SimulationSpec(), decoded.errors
     return decoded.object.spec, tuple(check_settings(decoded.object.spec))

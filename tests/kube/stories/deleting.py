@@ -10,7 +10,7 @@ from tests.kube.stories.things import (
     owned,
     pod,
 )
-from tests.kube.teller import MERGE, Teller
+from tests.kube.story_client import MERGE, StoryClient
 
 
 def _is_gone(code: int, _: object) -> bool:
@@ -18,7 +18,7 @@ def _is_gone(code: int, _: object) -> bool:
 
 
 @story
-async def deleting_says_what_was_deleted(t: Teller) -> None:
+async def deleting_says_what_was_deleted(t: StoryClient) -> None:
     await t.quiet("POST", CLUSTER_QUEUES, cluster_queue("says"))
     await t.call("a queue", "DELETE", f"{CLUSTER_QUEUES}/says")
     await t.quiet("POST", t.jobs(), job("train", suspend=True))
@@ -30,7 +30,7 @@ async def deleting_says_what_was_deleted(t: Teller) -> None:
 
 
 @story
-async def a_delete_may_ask_for_a_certain_object(t: Teller) -> None:
+async def a_delete_may_ask_for_a_certain_object(t: StoryClient) -> None:
     made = await t.quiet("POST", t.jobs(), job("train", suspend=True))
     uid, revision = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
     other = "11111111-1111-1111-1111-111111111111"
@@ -45,7 +45,7 @@ async def a_delete_may_ask_for_a_certain_object(t: Teller) -> None:
 
 
 @story
-async def options_of_a_delete(t: Teller) -> None:
+async def options_of_a_delete(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train", suspend=True))
     url = t.jobs("train")
     await t.call("an unknown policy", "DELETE", url, {"propagationPolicy": "Slowly"})
@@ -62,7 +62,7 @@ async def options_of_a_delete(t: Teller) -> None:
 
 
 @story
-async def finalizers_hold_an_object(t: Teller) -> None:
+async def finalizers_hold_an_object(t: StoryClient) -> None:
     wanted = cluster_queue("held")
     wanted["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
     await t.quiet("POST", CLUSTER_QUEUES, wanted)
@@ -79,7 +79,7 @@ async def finalizers_hold_an_object(t: Teller) -> None:
 
 
 @story
-async def pods_get_time_to_end(t: Teller) -> None:
+async def pods_get_time_to_end(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("p"))
     await t.bind("p", "n")
     show = (
@@ -105,7 +105,7 @@ async def pods_get_time_to_end(t: Teller) -> None:
 
 
 @story
-async def dependents_go_with_their_owner(t: Teller) -> None:
+async def dependents_go_with_their_owner(t: StoryClient) -> None:
     owner = await t.quiet("POST", t.jobs(), job("owner", suspend=True))
     await t.quiet("POST", t.pods(), owned(pod("mine"), owner, controller=True))
     await t.quiet("POST", t.pods(), pod("free"))
@@ -115,7 +115,7 @@ async def dependents_go_with_their_owner(t: Teller) -> None:
 
 
 @story
-async def orphans_stay(t: Teller) -> None:
+async def orphans_stay(t: StoryClient) -> None:
     owner = await t.quiet("POST", t.jobs(), job("owner", suspend=True))
     await t.quiet("POST", t.pods(), owned(pod("mine"), owner, controller=True))
     show = ("metadata.finalizers", "metadata.deletionGracePeriodSeconds")
@@ -125,7 +125,7 @@ async def orphans_stay(t: Teller) -> None:
 
 
 @story
-async def in_the_foreground_the_owner_goes_last(t: Teller) -> None:
+async def in_the_foreground_the_owner_goes_last(t: StoryClient) -> None:
     owner = await t.quiet("POST", t.jobs(), job("owner", suspend=True))
     held = pod("mine", {"finalizers": ["example.com/hold"]})
     held = owned(held, owner, controller=True, blockOwnerDeletion=True)
@@ -147,7 +147,7 @@ async def in_the_foreground_the_owner_goes_last(t: Teller) -> None:
 
 
 @story
-async def owners_that_never_were(t: Teller) -> None:
+async def owners_that_never_were(t: StoryClient) -> None:
     owner = await t.quiet("POST", t.jobs(), job("owner", suspend=True))
     ghost = {**owner, "metadata": {"name": "owner", "uid": "11111111-1111-1111-1111-111111111111"}}
     await t.quiet("POST", t.pods(), owned(pod("orphan"), ghost))
@@ -166,7 +166,7 @@ async def owners_that_never_were(t: Teller) -> None:
 
 
 @story
-async def jobs_and_their_default_way_to_go(t: Teller) -> None:
+async def jobs_and_their_default_way_to_go(t: StoryClient) -> None:
     owner = await t.quiet("POST", t.jobs(), job("train", suspend=True))
     await t.quiet("POST", t.pods(), owned(pod("mine"), owner, controller=True))
     show = ("metadata.finalizers", "metadata.deletionTimestamp")
@@ -176,7 +176,7 @@ async def jobs_and_their_default_way_to_go(t: Teller) -> None:
 
 
 @story
-async def a_collection_is_deleted_by_selector(t: Teller) -> None:
+async def a_collection_is_deleted_by_selector(t: StoryClient) -> None:
     for name in ("a", "b", "c"):
         await t.quiet("POST", t.pods(), pod(name, {"labels": {"app": "x" if name < "c" else "y"}}))
     selected = f"{t.pods()}?labelSelector=app%3Dx"
@@ -189,7 +189,7 @@ async def a_collection_is_deleted_by_selector(t: Teller) -> None:
 
 
 @story
-async def a_namespace_takes_everything_along(t: Teller) -> None:
+async def a_namespace_takes_everything_along(t: StoryClient) -> None:
     await t.call("create", "POST", NAMESPACES, {"metadata": {"name": "leaving-team"}})
     jobs = "/apis/batch/v1/namespaces/leaving-team/jobs"
     held = job("held", {"finalizers": ["example.com/hold"]}, suspend=True)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.kube.stories.registry import story
-from tests.kube.teller import Teller
+from tests.kube.story_client import StoryClient
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OURS = ("batch", "coordination.k8s.io", "kueue.x-k8s.io", "makeway.dev", "policy")
@@ -34,7 +34,7 @@ def _is_ours(plural: str, kinds: tuple[str, ...]) -> bool:
 
 
 @story
-async def kinds_and_their_names(t: Teller) -> None:
+async def kinds_and_their_names(t: StoryClient) -> None:
     for api_version, kinds in KINDS.items():
         root = "/apis/" if "/" in api_version else "/api/"
         _, _, body = await t.send("GET", root + api_version)
@@ -47,7 +47,7 @@ async def kinds_and_their_names(t: Teller) -> None:
 
 
 @story
-async def groups_in_one_answer(t: Teller) -> None:
+async def groups_in_one_answer(t: StoryClient) -> None:
     for path, wanted in (("/api", ("",)), ("/apis", OURS)):
         _, headers, body = await t.send("GET", path, accept=AGGREGATED)
         found: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _resources(group: str, version: dict[str, Any]) -> dict[str, Any]:
 
 
 @story
-async def groups_one_by_one(t: Teller) -> None:
+async def groups_one_by_one(t: StoryClient) -> None:
     await t.call("the core", "GET", "/api", show=("kind", "versions"))
     _, _, body = await t.send("GET", "/apis")
     found = {g["name"]: g for g in body["groups"] if g["name"] in OURS and "kueue" not in g["name"]}
@@ -90,7 +90,7 @@ async def groups_one_by_one(t: Teller) -> None:
 
 
 @story
-async def health_and_version(t: Teller) -> None:
+async def health_and_version(t: StoryClient) -> None:
     for path in ("/healthz", "/livez", "/readyz"):
         await t.call(path, "GET", path)
     code, _, body = await t.send("GET", "/version")
@@ -102,7 +102,7 @@ _VERSION = {"major", "minor", "gitVersion", "platform", "compiler", "buildDate",
 
 
 @story
-async def what_one_may_do(t: Teller) -> None:
+async def what_one_may_do(t: StoryClient) -> None:
     url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": t.namespace}
     review = {

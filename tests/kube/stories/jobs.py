@@ -2,11 +2,11 @@
 
 from tests.kube.stories.registry import story
 from tests.kube.stories.things import container, job, template
-from tests.kube.teller import MERGE, Teller
+from tests.kube.story_client import MERGE, StoryClient
 
 
 @story
-async def jobs_are_completed(t: Teller) -> None:
+async def jobs_are_completed(t: StoryClient) -> None:
     show = ("metadata.generation", "spec", "status")
     indexed = job("indexed", suspend=True, completionMode="Indexed", completions=3, parallelism=2)
     await t.call("indexed", "POST", t.jobs(), indexed, show=show)
@@ -30,7 +30,7 @@ async def jobs_are_completed(t: Teller) -> None:
 
 
 @story
-async def bad_jobs_are_refused(t: Teller) -> None:
+async def bad_jobs_are_refused(t: StoryClient) -> None:
     await t.call("no template", "POST", t.jobs(), {"metadata": {"name": "x"}, "spec": {}})
     always = job("x", template=template(restartPolicy="Always"))
     await t.call("a restart policy", "POST", t.jobs(), always)
@@ -50,7 +50,7 @@ async def bad_jobs_are_refused(t: Teller) -> None:
 
 
 @story
-async def what_is_fixed_in_a_job(t: Teller) -> None:
+async def what_is_fixed_in_a_job(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("plain"))
     for step, spec in (
         ("completions", {"completions": 5}),
@@ -77,7 +77,7 @@ async def what_is_fixed_in_a_job(t: Teller) -> None:
 
 
 @story
-async def what_a_queue_may_set_in_a_suspended_job(t: Teller) -> None:
+async def what_a_queue_may_set_in_a_suspended_job(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train", suspend=True))
     gate = [{"name": "example.com/a"}]
     resources = [container(resources={"limits": {"cpu": "2"}})]
@@ -109,7 +109,7 @@ async def what_a_queue_may_set_in_a_suspended_job(t: Teller) -> None:
 
 
 @story
-async def the_status_of_a_job_makes_sense(t: Teller) -> None:
+async def the_status_of_a_job_makes_sense(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train"))
     url = f"{t.jobs('train')}/status"
     negative = {"status": {"active": -1}}

@@ -4,7 +4,7 @@ import json
 
 from tests.kube.stories.registry import kubectl_story
 from tests.kube.stories.things import cluster_queue, group, job, pod, queueing, workload
-from tests.kube.teller import Teller
+from tests.kube.story_client import StoryClient
 
 
 def _file(*documents: object) -> str:
@@ -12,7 +12,7 @@ def _file(*documents: object) -> str:
 
 
 @kubectl_story
-async def kubectl_manages_files(t: Teller) -> None:
+async def kubectl_manages_files(t: StoryClient) -> None:
     text = _file(job("train", suspend=True), pod("p"))
     t.kubectl("create", "create", "-f", "-", text=text)
     t.kubectl("create again", "create", "-f", "-", text=text)
@@ -32,7 +32,7 @@ async def kubectl_manages_files(t: Teller) -> None:
 
 
 @kubectl_story
-async def kubectl_applies_on_the_server(t: Teller) -> None:
+async def kubectl_applies_on_the_server(t: StoryClient) -> None:
     words = ("apply", "--server-side", "-f", "-")
     t.kubectl("apply", *words, text=_file(pod("p", {"labels": {"a": "1"}})))
     t.kubectl("apply again", *words, text=_file(pod("p", {"labels": {"a": "1"}})))
@@ -44,7 +44,7 @@ async def kubectl_applies_on_the_server(t: Teller) -> None:
 
 
 @kubectl_story
-async def kubectl_shows_things(t: Teller) -> None:
+async def kubectl_shows_things(t: StoryClient) -> None:
     t.kubectl("nothing", "get", "jobs")
     t.kubectl("create", "create", "-f", "-", text=_file(job("train", suspend=True), pod("p")))
     t.kubectl("jobs", "get", "jobs")
@@ -61,7 +61,7 @@ async def kubectl_shows_things(t: Teller) -> None:
 
 
 @kubectl_story
-async def kubectl_changes_things(t: Teller) -> None:
+async def kubectl_changes_things(t: StoryClient) -> None:
     t.kubectl("create", "create", "-f", "-", text=_file(job("train", suspend=True), pod("p")))
     t.kubectl("label", "label", "job", "train", "a=b")
     t.kubectl("label again", "label", "job", "train", "a=c")
@@ -80,7 +80,7 @@ async def kubectl_changes_things(t: Teller) -> None:
 
 
 @kubectl_story
-async def kubectl_knows_queues(t: Teller) -> None:
+async def kubectl_knows_queues(t: StoryClient) -> None:
     queue = cluster_queue("kubectl-vision", cohortName="lab", resourceGroups=[group("cpu")])
     door = queueing("LocalQueue", "team", spec={"clusterQueue": "kubectl-vision"})
     text = _file(queue, door, workload("w"))
@@ -98,7 +98,7 @@ async def kubectl_knows_queues(t: Teller) -> None:
 
 
 @kubectl_story
-async def kubectl_creates_by_words(t: Teller) -> None:
+async def kubectl_creates_by_words(t: StoryClient) -> None:
     t.kubectl("a job", "create", "job", "hello", "--image=busybox", "--", "echo", "hi")
     t.kubectl("its parts", "get", "job", "hello", "-o", "jsonpath={.spec.template.spec.containers}")
     t.kubectl("a class", "create", "priorityclass", "kubectl-high", "--value=1000")

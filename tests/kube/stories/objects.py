@@ -12,13 +12,13 @@ from tests.kube.stories.things import (
     node,
     pod,
 )
-from tests.kube.teller import MERGE, THEN, Teller
+from tests.kube.story_client import MERGE, THEN, StoryClient
 
 META = ("metadata.uid", "metadata.resourceVersion", "metadata.generation")
 
 
 @story
-async def a_created_object_has_identity_and_defaults(t: Teller) -> None:
+async def a_created_object_has_identity_and_defaults(t: StoryClient) -> None:
     await t.call("create a job", "POST", t.jobs(), job("train", suspend=True))
     await t.call("read it back", "GET", t.jobs("train"))
     await t.call("create a pod", "POST", t.pods(), pod("p"))
@@ -27,7 +27,7 @@ async def a_created_object_has_identity_and_defaults(t: Teller) -> None:
 
 
 @story
-async def names_are_made_up_on_request(t: Teller) -> None:
+async def names_are_made_up_on_request(t: StoryClient) -> None:
     wanted = {**job("x", suspend=True), "metadata": {"generateName": "run-"}}
     made = await t.quiet("POST", t.jobs(), wanted)
     name = made["metadata"]["name"]
@@ -41,7 +41,7 @@ async def names_are_made_up_on_request(t: Teller) -> None:
 
 
 @story
-async def a_name_is_taken_once(t: Teller) -> None:
+async def a_name_is_taken_once(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train", suspend=True))
     await t.call("again", "POST", t.jobs(), job("train"))
     await t.call("again, as a dry run", "POST", f"{t.jobs()}?dryRun=All", job("train"))
@@ -50,7 +50,7 @@ async def a_name_is_taken_once(t: Teller) -> None:
 
 
 @story
-async def what_is_not_there_is_not_found(t: Teller) -> None:
+async def what_is_not_there_is_not_found(t: StoryClient) -> None:
     await t.call("get", "GET", t.jobs("none"))
     await t.call("delete", "DELETE", t.jobs("none"))
     patch = {"metadata": {"labels": {"a": "b"}}}
@@ -71,7 +71,7 @@ async def what_is_not_there_is_not_found(t: Teller) -> None:
 
 
 @story
-async def methods_that_a_path_does_not_know(t: Teller) -> None:
+async def methods_that_a_path_does_not_know(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train", suspend=True))
     await t.call("post to an object", "POST", t.jobs("train"), job("train"))
     await t.call("put to a collection", "PUT", t.jobs(), job("train"))
@@ -81,7 +81,7 @@ async def methods_that_a_path_does_not_know(t: Teller) -> None:
 
 
 @story
-async def bodies_have_to_be_what_the_path_says(t: Teller) -> None:
+async def bodies_have_to_be_what_the_path_says(t: StoryClient) -> None:
     await t.call("another kind", "POST", t.jobs(), pod("p"))
     wrong = {**job("x"), "apiVersion": "batch/v9"}
     await t.call("another version", "POST", t.jobs(), wrong)
@@ -101,7 +101,7 @@ async def bodies_have_to_be_what_the_path_says(t: Teller) -> None:
 
 
 @story
-async def unknown_fields_are_refused_or_named(t: Teller) -> None:
+async def unknown_fields_are_refused_or_named(t: StoryClient) -> None:
     for validation in ("Strict", "Warn", "Ignore"):
         wanted = job(f"job-{validation.lower()}", suspend=True, nope=1)
         show = ("metadata.name", "spec.nope")
@@ -117,7 +117,7 @@ async def unknown_fields_are_refused_or_named(t: Teller) -> None:
 
 
 @story
-async def values_of_a_wrong_type_are_refused(t: Teller) -> None:
+async def values_of_a_wrong_type_are_refused(t: StoryClient) -> None:
     await t.call("a job", "POST", t.jobs(), job("x", parallelism="two"), show=META)
     queue = cluster_queue("wrong-type", cohortName=5)
     await t.call("a queue", "POST", CLUSTER_QUEUES, queue, show=META)
@@ -128,7 +128,7 @@ async def values_of_a_wrong_type_are_refused(t: Teller) -> None:
 
 
 @story
-async def names_and_labels_are_spelled_right(t: Teller) -> None:
+async def names_and_labels_are_spelled_right(t: StoryClient) -> None:
     await t.call("a bad job name", "POST", t.jobs(), job("Train_1"))
     await t.call("a bad pod name", "POST", t.pods(), pod("Train_1"))
     await t.call("a bad queue name", "POST", CLUSTER_QUEUES, cluster_queue("Vision_1"))
@@ -142,7 +142,7 @@ async def names_and_labels_are_spelled_right(t: Teller) -> None:
 
 
 @story
-async def a_stale_revision_is_a_conflict(t: Teller) -> None:
+async def a_stale_revision_is_a_conflict(t: StoryClient) -> None:
     made = await t.quiet("POST", t.jobs(), job("train", suspend=True))
     fresh = {**made, "spec": {**made["spec"], "parallelism": 3}}
     show = (*META, "spec.parallelism")
@@ -160,7 +160,7 @@ async def a_stale_revision_is_a_conflict(t: Teller) -> None:
 
 
 @story
-async def a_write_that_changes_nothing_writes_nothing(t: Teller) -> None:
+async def a_write_that_changes_nothing_writes_nothing(t: StoryClient) -> None:
     made = await t.quiet("POST", t.jobs(), job("train", suspend=True))
     made = await t.call("as it is", "PUT", t.jobs("train"), made, show=META)
     await t.call("the same", "PUT", t.jobs("train"), made, show=META)
@@ -178,7 +178,7 @@ async def a_write_that_changes_nothing_writes_nothing(t: Teller) -> None:
 
 
 @story
-async def status_and_spec_are_written_apart(t: Teller) -> None:
+async def status_and_spec_are_written_apart(t: StoryClient) -> None:
     queue = {**cluster_queue("apart"), "status": {"pendingWorkloads": 7}}
     await t.call("create with a status", "POST", CLUSTER_QUEUES, queue)
     both: Document = {"spec": {"stopPolicy": "Hold"}, "status": {"pendingWorkloads": 3}}
@@ -202,7 +202,7 @@ async def status_and_spec_are_written_apart(t: Teller) -> None:
 
 
 @story
-async def a_dry_run_answers_and_writes_nothing(t: Teller) -> None:
+async def a_dry_run_answers_and_writes_nothing(t: StoryClient) -> None:
     show = ("kind", "metadata.name", "metadata.generation", "spec.parallelism")
     url = f"{t.jobs()}?dryRun=All"
     await t.call("create", "POST", url, job("train", suspend=True), show=show)
@@ -217,7 +217,7 @@ async def a_dry_run_answers_and_writes_nothing(t: Teller) -> None:
 
 
 @story
-async def metadata_that_is_the_servers_is_not_the_clients(t: Teller) -> None:
+async def metadata_that_is_the_servers_is_not_the_clients(t: StoryClient) -> None:
     claimed = {
         "uid": "11111111-1111-1111-1111-111111111111",
         "creationTimestamp": THEN,
@@ -238,7 +238,7 @@ async def metadata_that_is_the_servers_is_not_the_clients(t: Teller) -> None:
 
 
 @story
-async def who_has_no_valid_token_is_nobody(t: Teller) -> None:
+async def who_has_no_valid_token_is_nobody(t: StoryClient) -> None:
     await t.become_a_stranger()
     await t.call("list", "GET", t.jobs())
     await t.call("create", "POST", t.jobs(), job("x"))
@@ -246,7 +246,7 @@ async def who_has_no_valid_token_is_nobody(t: Teller) -> None:
 
 
 @story
-async def leases_change_hands(t: Teller) -> None:
+async def leases_change_hands(t: StoryClient) -> None:
     leases = t.apis("coordination.k8s.io/v1", "leases")
     spec = {
         "holderIdentity": "a",
@@ -265,7 +265,7 @@ async def leases_change_hands(t: Teller) -> None:
 
 
 @story
-async def events_are_kept(t: Teller) -> None:
+async def events_are_kept(t: StoryClient) -> None:
     made = await t.quiet("POST", t.pods(), pod("p"))
     about = {
         "kind": "Pod",
@@ -297,7 +297,7 @@ async def events_are_kept(t: Teller) -> None:
 
 
 @story
-async def priority_classes_keep_their_value(t: Teller) -> None:
+async def priority_classes_keep_their_value(t: StoryClient) -> None:
     high = {"metadata": {"name": "keeps-high"}, "value": 1000, "description": "important"}
     await t.call("create", "POST", PRIORITY_CLASSES, high)
     url = f"{PRIORITY_CLASSES}/keeps-high"

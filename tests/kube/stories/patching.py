@@ -2,13 +2,13 @@
 
 from tests.kube.stories.registry import story
 from tests.kube.stories.things import CLUSTER_QUEUES, NODES, cluster_queue, job, node, pod
-from tests.kube.teller import APPLY, JSON_PATCH, MERGE, STRATEGIC, Teller
+from tests.kube.story_client import APPLY, JSON_PATCH, MERGE, STRATEGIC, StoryClient
 
 LABELS = ("metadata.labels", "metadata.generation")
 
 
 @story
-async def a_merge_patch_replaces_lists_and_takes_away_nulls(t: Teller) -> None:
+async def a_merge_patch_replaces_lists_and_takes_away_nulls(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("p", {"labels": {"a": "1", "b": "2"}}))
     patch = {"metadata": {"labels": {"a": None, "c": "3"}, "annotations": {"x": "y"}}}
     show = ("metadata.labels", "metadata.annotations", "spec.tolerations")
@@ -26,7 +26,7 @@ async def a_merge_patch_replaces_lists_and_takes_away_nulls(t: Teller) -> None:
 
 
 @story
-async def a_json_patch_is_done_as_a_whole(t: Teller) -> None:
+async def a_json_patch_is_done_as_a_whole(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("p", {"labels": {"a": "1"}}))
     url = t.pods("p")
     patch = [
@@ -52,7 +52,7 @@ async def a_json_patch_is_done_as_a_whole(t: Teller) -> None:
 
 
 @story
-async def a_strategic_patch_merges_lists_by_key(t: Teller) -> None:
+async def a_strategic_patch_merges_lists_by_key(t: StoryClient) -> None:
     await t.quiet(
         "POST", NODES, node("strategic-node", taints=[{"key": "a", "effect": "NoSchedule"}])
     )
@@ -81,7 +81,7 @@ async def a_strategic_patch_merges_lists_by_key(t: Teller) -> None:
 
 
 @story
-async def custom_kinds_take_no_strategic_patch(t: Teller) -> None:
+async def custom_kinds_take_no_strategic_patch(t: StoryClient) -> None:
     await t.quiet("POST", CLUSTER_QUEUES, cluster_queue("strategic"))
     url = f"{CLUSTER_QUEUES}/strategic"
     await t.call("strategic", "PATCH", url, {"spec": {"stopPolicy": "Hold"}}, STRATEGIC)
@@ -100,7 +100,7 @@ def _by(url: str, manager: str, more: str = "") -> str:
 
 
 @story
-async def applied_fields_have_owners(t: Teller) -> None:
+async def applied_fields_have_owners(t: StoryClient) -> None:
     url = t.pods("p")
     first = {**pod("p", {"labels": {"a": "1", "b": "2"}})}
     await t.call("create by apply", "PATCH", _by(url, "one"), first, APPLY, show=LABELS)
@@ -121,7 +121,7 @@ async def applied_fields_have_owners(t: Teller) -> None:
 
 
 @story
-async def an_update_takes_fields_over(t: Teller) -> None:
+async def an_update_takes_fields_over(t: StoryClient) -> None:
     url = f"{CLUSTER_QUEUES}/takes-over"
     wanted = cluster_queue("takes-over", cohortName="lab")
     await t.call("create by apply", "PATCH", _by(url, "one"), wanted, APPLY, show=("spec",))
@@ -138,7 +138,7 @@ async def an_update_takes_fields_over(t: Teller) -> None:
 
 
 @story
-async def what_apply_asks_for(t: Teller) -> None:
+async def what_apply_asks_for(t: StoryClient) -> None:
     url = t.pods("p")
     await t.call("no manager", "PATCH", url, pod("p"), APPLY)
     await t.call("another name", "PATCH", _by(url, "one"), pod("q"), APPLY)
@@ -161,7 +161,7 @@ async def what_apply_asks_for(t: Teller) -> None:
 
 
 @story
-async def items_of_lists_have_owners_too(t: Teller) -> None:
+async def items_of_lists_have_owners_too(t: StoryClient) -> None:
     url = t.workloads("w")
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     wanted = {

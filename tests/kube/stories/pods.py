@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.kube.stories.registry import story
 from tests.kube.stories.things import PRIORITY_CLASSES, Document, container, pod
-from tests.kube.teller import MERGE, POLL_S, WAIT_S, Teller
+from tests.kube.story_client import MERGE, POLL_S, WAIT_S, StoryClient
 
 
 @story
-async def pods_are_completed(t: Teller) -> None:
+async def pods_are_completed(t: StoryClient) -> None:
     limits = {"limits": {"cpu": "1", "memory": "1Gi"}}
     full = pod(
         "full",
@@ -65,13 +65,13 @@ _BAD_PODS: dict[str, Document] = {
 
 
 @story
-async def bad_pods_are_refused(t: Teller) -> None:
+async def bad_pods_are_refused(t: StoryClient) -> None:
     await t.call("no spec", "POST", t.pods(), {"metadata": {"name": "p"}})
     for number, (step, spec) in enumerate(_BAD_PODS.items()):
         await t.call(step, "POST", t.pods(), pod(f"p{number}", **spec), show=("metadata.name",))
 
 
-async def _noticed(t: Teller, priority: int, **spec: Any) -> None:
+async def _noticed(t: StoryClient, priority: int, **spec: Any) -> None:
     """Wait until new pods get this priority: a real server looks classes up in a late copy."""
     wanted, url = pod("probe", **spec), f"{t.pods()}?dryRun=All"
     deadline = time.monotonic() + WAIT_S
@@ -84,7 +84,7 @@ async def _noticed(t: Teller, priority: int, **spec: Any) -> None:
 
 
 @story
-async def pods_get_the_priority_of_their_class(t: Teller) -> None:
+async def pods_get_the_priority_of_their_class(t: StoryClient) -> None:
     high = {"metadata": {"name": "pods-high"}, "value": 1000, "preemptionPolicy": "Never"}
     await t.quiet("POST", PRIORITY_CLASSES, high)
     await _noticed(t, 1000, priorityClassName="pods-high")
@@ -111,7 +111,7 @@ async def pods_get_the_priority_of_their_class(t: Teller) -> None:
 
 
 @story
-async def a_pod_is_bound_once(t: Teller) -> None:
+async def a_pod_is_bound_once(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("p"))
     url = f"{t.pods('p')}/binding"
     named = {"metadata": {"name": "p"}}
@@ -141,7 +141,7 @@ async def a_pod_is_bound_once(t: Teller) -> None:
 
 
 @story
-async def what_may_change_in_a_pod(t: Teller) -> None:
+async def what_may_change_in_a_pod(t: StoryClient) -> None:
     gates = [{"name": "example.com/a"}, {"name": "example.com/b"}]
     await t.quiet("POST", t.pods(), pod("p", schedulingGates=gates, nodeSelector={"a": "1"}))
     url = t.pods("p")
@@ -168,7 +168,7 @@ async def what_may_change_in_a_pod(t: Teller) -> None:
 
 
 @story
-async def eviction_obeys_disruption_budgets(t: Teller) -> None:
+async def eviction_obeys_disruption_budgets(t: StoryClient) -> None:
     budgets = t.apis("policy/v1", "poddisruptionbudgets")
     await t.quiet("POST", t.pods(), pod("free"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction"}
@@ -205,7 +205,7 @@ async def eviction_obeys_disruption_budgets(t: Teller) -> None:
 
 
 @story
-async def bad_budgets_are_refused(t: Teller) -> None:
+async def bad_budgets_are_refused(t: StoryClient) -> None:
     budgets = t.apis("policy/v1", "poddisruptionbudgets")
     selector = {"matchLabels": {"app": "x"}}
     both = {"minAvailable": 1, "maxUnavailable": 1, "selector": selector}

@@ -13,11 +13,11 @@ from tests.kube.stories.things import (
     template,
     workload,
 )
-from tests.kube.teller import MERGE, Teller
+from tests.kube.story_client import MERGE, StoryClient
 
 
 @story
-async def queue_kinds_are_completed(t: Teller) -> None:
+async def queue_kinds_are_completed(t: StoryClient) -> None:
     plain = queueing("ClusterQueue", "complete-plain")
     await t.call("a queue with nothing in it", "POST", CLUSTER_QUEUES, plain)
     full = cluster_queue(
@@ -129,7 +129,7 @@ _BAD_QUEUES: dict[str, dict[str, Any]] = {
 
 
 @story
-async def bad_queues_are_refused(t: Teller) -> None:
+async def bad_queues_are_refused(t: StoryClient) -> None:
     for step, spec in _BAD_QUEUES.items():
         await t.call(step, "POST", CLUSTER_QUEUES, cluster_queue("bad", **spec))
     good = cluster_queue("bad-later", cohortName="lab", **_quota(borrowingLimit=1))
@@ -139,7 +139,7 @@ async def bad_queues_are_refused(t: Teller) -> None:
 
 
 @story
-async def bad_things_around_queues_are_refused(t: Teller) -> None:
+async def bad_things_around_queues_are_refused(t: StoryClient) -> None:
     url = f"{QUEUE_KINDS}/resourceflavors"
     taint = {"nodeTaints": [{"key": "a", "effect": "Sometimes"}]}
     await t.call("a taint", "POST", url, queueing("ResourceFlavor", "bad", spec=taint))
@@ -199,7 +199,7 @@ _BAD_WORKLOADS: dict[str, dict[str, Any]] = {
 
 
 @story
-async def bad_workloads_are_refused(t: Teller) -> None:
+async def bad_workloads_are_refused(t: StoryClient) -> None:
     for step, spec in _BAD_WORKLOADS.items():
         await t.call(step, "POST", t.workloads(), workload("bad", **spec))
 
@@ -213,7 +213,7 @@ def _admission(*names: str) -> dict[str, Any]:
 
 
 @story
-async def the_life_of_a_workload(t: Teller) -> None:
+async def the_life_of_a_workload(t: StoryClient) -> None:
     await t.quiet("POST", t.workloads(), workload("w"))
     url = t.workloads("w")
     status = f"{url}/status"
@@ -271,7 +271,7 @@ async def the_life_of_a_workload(t: Teller) -> None:
 
 
 @story
-async def gangs_are_completed_and_checked(t: Teller) -> None:
+async def gangs_are_completed_and_checked(t: StoryClient) -> None:
     url = t.apis("makeway.dev/v1", "gangs")
 
     def gang(name: str, **spec: Any) -> dict[str, Any]:

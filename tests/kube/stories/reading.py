@@ -15,13 +15,13 @@ from tests.kube.stories.things import (
     pod,
     workload,
 )
-from tests.kube.teller import MERGE, TABLE, Teller
+from tests.kube.story_client import MERGE, TABLE, StoryClient
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-async def _some_pods(t: Teller) -> None:
+async def _some_pods(t: StoryClient) -> None:
     for name, labels in (
         ("a", {"app": "x", "tier": "1"}),
         ("b", {"app": "x"}),
@@ -35,7 +35,7 @@ NAMES = ("items.0.metadata.name", "items.1.metadata.name", "items.2.metadata.nam
 
 
 @story
-async def lists_have_a_form(t: Teller) -> None:
+async def lists_have_a_form(t: StoryClient) -> None:
     await t.call("empty", "GET", t.pods())
     await t.quiet("POST", t.pods(), pod("a"))
     await t.call("one", "GET", t.pods(), show=("kind", "apiVersion", "metadata", *NAMES))
@@ -45,7 +45,7 @@ async def lists_have_a_form(t: Teller) -> None:
 
 
 @story
-async def labels_select(t: Teller) -> None:
+async def labels_select(t: StoryClient) -> None:
     await _some_pods(t)
     for selector in (
         "app=x",
@@ -68,7 +68,7 @@ async def labels_select(t: Teller) -> None:
 
 
 @story
-async def fields_select(t: Teller) -> None:
+async def fields_select(t: StoryClient) -> None:
     await _some_pods(t)
     await t.bind("b", "field-node")
     for selector in (
@@ -97,7 +97,7 @@ async def fields_select(t: Teller) -> None:
 
 
 @story
-async def lists_come_in_pages(t: Teller) -> None:
+async def lists_come_in_pages(t: StoryClient) -> None:
     await _some_pods(t)
     show = ("metadata", *NAMES)
     first = await t.call("two of four", "GET", f"{t.pods()}?limit=2", show=show)
@@ -115,7 +115,7 @@ async def lists_come_in_pages(t: Teller) -> None:
 
 
 @story
-async def revisions_of_lists(t: Teller) -> None:
+async def revisions_of_lists(t: StoryClient) -> None:
     await _some_pods(t)
     show = ("kind", *NAMES)
     await t.call("any", "GET", f"{t.pods()}?resourceVersion=0", show=show)
@@ -135,7 +135,7 @@ async def revisions_of_lists(t: Teller) -> None:
 
 
 @story
-async def metadata_alone(t: Teller) -> None:
+async def metadata_alone(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("a", {"labels": {"app": "x"}}))
     await t.call("one", "GET", t.pods("a"), accept=PARTIAL)
     await t.call("list", "GET", t.pods(), accept=PARTIAL_LIST)
@@ -152,7 +152,7 @@ def _without_age(cell: Any) -> Any:
     return _FRESH.sub("fresh", cell) if isinstance(cell, str) else cell
 
 
-async def _table(t: Teller, step: str, url: str) -> None:
+async def _table(t: StoryClient, step: str, url: str) -> None:
     """Names, types and cells, without the prose of descriptions."""
     code, _, body = await t.send("GET", url, accept=TABLE)
     columns = [
@@ -164,7 +164,7 @@ async def _table(t: Teller, step: str, url: str) -> None:
 
 
 @story
-async def tables_of_kubernetes_kinds(t: Teller) -> None:
+async def tables_of_kubernetes_kinds(t: StoryClient) -> None:
     await t.quiet("POST", t.jobs(), job("train", suspend=True, parallelism=2, completions=4))
     await _table(t, "jobs", t.jobs())
     running = {"status": {"active": 2, "startTime": "2020-01-01T00:00:00Z", "succeeded": 1}}
@@ -203,7 +203,7 @@ async def tables_of_kubernetes_kinds(t: Teller) -> None:
 
 
 @story
-async def tables_of_queue_kinds(t: Teller) -> None:
+async def tables_of_queue_kinds(t: StoryClient) -> None:
     await t.quiet("POST", CLUSTER_QUEUES, cluster_queue("table", cohortName="lab"))
     await _table(t, "a queue", f"{CLUSTER_QUEUES}/table")
     await t.quiet("POST", t.workloads(), workload("w"))

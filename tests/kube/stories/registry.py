@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.kube.teller import Teller
+from tests.kube.story_client import StoryClient
 
-Tell = Callable[[Teller], Awaitable[None]]
+Tell = Callable[[StoryClient], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

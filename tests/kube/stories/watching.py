@@ -2,14 +2,14 @@
 
 from tests.kube.stories.registry import story
 from tests.kube.stories.things import CLUSTER_QUEUES, cluster_queue, pod
-from tests.kube.teller import MERGE, TABLE, Teller
+from tests.kube.story_client import MERGE, TABLE, StoryClient
 
 SEEN = ("metadata.name", "metadata.resourceVersion", "metadata.labels")
 GONE = "gracePeriodSeconds=0"
 
 
 @story
-async def a_watch_sees_what_happens_after_a_revision(t: Teller) -> None:
+async def a_watch_sees_what_happens_after_a_revision(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("before"))
     listed = await t.quiet("GET", t.pods())
     since = listed["metadata"]["resourceVersion"]
@@ -25,7 +25,7 @@ async def a_watch_sees_what_happens_after_a_revision(t: Teller) -> None:
 
 
 @story
-async def a_watch_without_a_revision_begins_with_what_is_there(t: Teller) -> None:
+async def a_watch_without_a_revision_begins_with_what_is_there(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("a"))
     await t.quiet("POST", t.pods(), pod("b"))
     for step, query in (("none", ""), ("zero", "?resourceVersion=0")):
@@ -34,7 +34,7 @@ async def a_watch_without_a_revision_begins_with_what_is_there(t: Teller) -> Non
 
 
 @story
-async def initial_events_are_asked_for_in_one_way(t: Teller) -> None:
+async def initial_events_are_asked_for_in_one_way(t: StoryClient) -> None:
     """Only what is refused: the store of the real server here is too old to send them."""
     for step, wrong in (
         ("without a match", "sendInitialEvents=true&allowWatchBookmarks=true"),
@@ -46,7 +46,7 @@ async def initial_events_are_asked_for_in_one_way(t: Teller) -> None:
 
 
 @story
-async def objects_enter_and_leave_a_selection(t: Teller) -> None:
+async def objects_enter_and_leave_a_selection(t: StoryClient) -> None:
     listed = await t.quiet("GET", t.pods())
     since = listed["metadata"]["resourceVersion"]
     url = f"{t.pods()}?resourceVersion={since}&labelSelector=app%3Dx"
@@ -67,14 +67,14 @@ async def objects_enter_and_leave_a_selection(t: Teller) -> None:
 
 
 @story
-async def a_past_that_is_not_kept_is_gone(t: Teller) -> None:
+async def a_past_that_is_not_kept_is_gone(t: StoryClient) -> None:
     async with t.watch(f"{CLUSTER_QUEUES}?resourceVersion=1") as watch:
         await watch.collect("too old", 1)
     await t.call("no number", "GET", f"{t.pods()}?watch=true&timeoutSeconds=1&resourceVersion=x")
 
 
 @story
-async def a_watch_ends_when_its_time_is_up(t: Teller) -> None:
+async def a_watch_ends_when_its_time_is_up(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("a"))
     await t.quiet("POST", CLUSTER_QUEUES, cluster_queue("ends"))
     url = f"{t.pods()}?watch=true&timeoutSeconds=1&resourceVersion=0"
@@ -87,7 +87,7 @@ async def a_watch_ends_when_its_time_is_up(t: Teller) -> None:
 
 
 @story
-async def tables_can_be_watched(t: Teller) -> None:
+async def tables_can_be_watched(t: StoryClient) -> None:
     await t.quiet("POST", t.pods(), pod("a"))
     await t.quiet("POST", t.pods(), pod("b"))
     async with t.watch(t.pods(), accept=TABLE) as watch:
@@ -96,7 +96,7 @@ async def tables_can_be_watched(t: Teller) -> None:
 
 
 @story
-async def a_deletion_shows_the_last_state_and_a_new_revision(t: Teller) -> None:
+async def a_deletion_shows_the_last_state_and_a_new_revision(t: StoryClient) -> None:
     made = await t.quiet("POST", CLUSTER_QUEUES, cluster_queue("last-state"))
     name = "fieldSelector=metadata.name%3Dlast-state"
     since = made["metadata"]["resourceVersion"]

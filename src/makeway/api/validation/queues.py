@@ -71,7 +71,7 @@ def check_cohort(cohort: Cohort, found: Findings) -> None:
 class QuotaRule:
     """What differs between the quotas of a queue and of a cohort."""
 
-    parent: str  # the field that names who is borrowed from and lent to
+    parent: str  # the field that names the cohort to borrow from and lend to
     has_parent: bool
     lends_only_nominal: bool = False
 

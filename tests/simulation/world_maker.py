@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from makeway.client.client import Resource
-from makeway.client.resources import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, Resource
 from tests.simulation.demand import jobs, others
 from tests.simulation.supply import GHOST, QUOTA_MIN, flavor, group, supply
 from tests.simulation.worlds import (
@@ -44,7 +43,7 @@ def new_world(seed: int, size: Size = MIDDLE) -> World:
         configuration=new_configuration(chance, traits),
         objects=tuple(objects),
         steps=tuple(sorted(steps, key=lambda step: step[0])),
-        storm_s=size.arrivals_s + chance.uniform(30.0, size.storm_s),
+        faults_s=size.arrivals_s + chance.uniform(30.0, size.faults_s),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 Document = dict[str, Any]
 
 PATIENCE_S = 60.0
-MARK = "/witness"  # a key of our own; where it stands, history ends for now
+MARK = "/history"  # a key of our own; where it stands, history ends for now
 PLURALS = ("workloads", "jobs", "pods")
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 OVER = ("Succeeded", "Failed")
@@ -42,7 +42,7 @@ class Account:
     alive: set[str] = field(default_factory=set)  # Workloads that there are, by name
 
 
-class Witness:
+class EtcdHistory:
     def __init__(self, etcd: str, namespace: str) -> None:
         self._etcd, self._namespace = etcd, namespace
         self._seen_to = self._mark()

@@ -1,4 +1,4 @@
-"""The real control plane in bad weather; many more worlds: `python -m tests.simulation`."""
+"""The real control plane with faults; many more worlds: `python -m tests.simulation`."""
 
 import pytest
 
@@ -8,23 +8,23 @@ from tests.simulation.worlds import MIDDLE, SMALL, TINY
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_tiny_world_survives_the_storm(seed: int) -> None:
+def test_a_tiny_world_survives_all_faults(seed: int) -> None:
     played = play(seed, real, size=TINY)
 
-    assert not played.accusations, played.report()
+    assert not played.violations, played.report()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_small_world_survives_the_storm(seed: int) -> None:
+def test_a_small_world_survives_all_faults(seed: int) -> None:
     played = play(seed, real, size=SMALL)
 
-    assert not played.accusations, played.report()
+    assert not played.violations, played.report()
 
 
-def test_a_world_of_many_queues_comes_to_its_end_in_calm_weather() -> None:
+def test_a_world_of_many_queues_comes_to_its_end_without_faults() -> None:
     played = play(0, real, size=MIDDLE, chaos=QUIET)
 
-    assert not played.accusations, played.report()
+    assert not played.violations, played.report()
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
-from makeway.client import Client, Resource
-from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
+from makeway.client import Client
 from makeway.embedded import client_in_process
 from makeway.server.app import App
 from makeway.server.identity import identity_in
@@ -33,7 +33,7 @@ T = TypeVar("T")
 HOST = "127.0.0.1"
 
 
-class Desk:
+class CliServer:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
         self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
         self._loop = asyncio.new_event_loop()
@@ -54,7 +54,9 @@ class Desk:
         self.client: Client = client_in_process(self._app)
 
     async def _listen(self) -> None:
-        self._listener = Listener(self._app.handle, self._app.is_known, host=HOST, port=0, tls=None)
+        self._listener = Listener(
+            self._app.handle, self._app.is_authenticated, host=HOST, port=0, tls=None
+        )
         port = await self._listener.start()
         identity = identity_in(self.folder / "pki")
         (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))
@@ -128,18 +130,8 @@ class Desk:
         name = f"job-{job}"
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
         reference["uid"] = owner["metadata"]["uid"]
-        template = {"spec": owner["spec"]["template"]["spec"]}
-        workload = {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Workload",
-            "metadata": {"name": name, "ownerReferences": [reference]},
-            "spec": {
-                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "priority": priority,
-                "podSets": [{"name": "main", "count": 1, "template": template}],
-            },
-        }
-        self._in_loop(self._create(workload))
+        pod = owner["spec"]["template"]["spec"]
+        self._enqueue(name, {"ownerReferences": [reference]}, owner, pod, priority=priority)
         self.stands(name, *conditions)
         return name
 
@@ -148,25 +140,30 @@ class Desk:
         owner = self.get("Pod", pod)
         reference = {"apiVersion": "v1", "kind": "Pod", "name": pod, "controller": True}
         reference["uid"] = owner["metadata"]["uid"]
-        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner)
+        pod_spec = {"containers": owner["spec"]["containers"]}
+        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner, pod_spec)
         self.stands(f"pod-{pod}", *conditions)
         return f"pod-{pod}"
 
     def enqueue_group(self, group: str, pod: str, *conditions: Document) -> None:
         """Make the Workload of a group of pods, of which `pod` is one."""
         annotations = {"kueue.x-k8s.io/is-group-workload": "true"}
-        self._enqueue(group, {"annotations": annotations}, self.get("Pod", pod))
+        member = self.get("Pod", pod)
+        pod_spec = {"containers": member["spec"]["containers"]}
+        self._enqueue(group, {"annotations": annotations}, member, pod_spec)
         self.stands(group, *conditions)
 
-    def _enqueue(self, name: str, metadata: Document, pod: Document) -> None:
-        template = {"spec": {"containers": pod["spec"]["containers"]}}
+    def _enqueue(
+        self, name: str, metadata: Document, owner: Document, pod_spec: Document, **spec: Any
+    ) -> None:
         workload = {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
             "kind": "Workload",
             "metadata": {"name": name, **metadata},
             "spec": {
-                "queueName": pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "podSets": [{"name": "main", "count": 1, "template": template}],
+                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
+                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod_spec}}],
+                **spec,
             },
         }
         self._in_loop(self._create(workload))
@@ -224,11 +221,9 @@ class Desk:
             "spec": owner["spec"]["template"]["spec"],
         }
         made = self._in_loop(self._create(pod))
-        folder = self.folder / "logs" / made["metadata"]["uid"]
-        folder.mkdir(parents=True)
-        (folder / "main.log").write_text(printed)
+        self.printed(name, printed)
         if code is not None:
-            (folder / "main.ended").touch()
+            (self.folder / "logs" / made["metadata"]["uid"] / "main.ended").touch()
             ended: Document = {"exitCode": code, "finishedAt": format_time(int(time.time()))}
             ended |= {"message": message} if message else {}
             state = {"name": "main", "state": {"terminated": ended}, "ready": False}

@@ -25,6 +25,16 @@ class Up:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self._options = folder, options
         self.process: subprocess.Popen[str] | None = None
+        self.address = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return kubeconfig_in(self.folder)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
 
     def start(self) -> None:
         command = [sys.executable, "-m", "makeway.cli.main", "up", "--port", "0"]
@@ -38,24 +48,30 @@ class Up:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("makeway is ready"), line
+        self.address = line.split()[-1]
 
     def kill(self) -> None:
         """As by `kill -9`: nothing of it gets a chance to tidy up."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=30)
+    def stop(self) -> int:
+        """Its exit code; it may have ended before."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        self.process.send_signal(how)  # nothing is sent to one that has ended
+        code = self.process.wait(timeout=30)
+        self.process.stdout.close()
+        return code
 
     def client(self) -> Client:
-        return Client(read_kubeconfig(kubeconfig_in(self.folder)).transport())
+        return Client(read_kubeconfig(self.kubeconfig).transport())
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "KUBECONFIG": str(kubeconfig_in(self.folder))}
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
     def kubectl(self, *arguments: str, given: str = "") -> str:
         done = subprocess.run(

@@ -6,17 +6,17 @@ import asyncio
 from collections import Counter
 from random import Random
 
+from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Client, Unavailable
-from makeway.client.resources import WORKLOADS
 from tests.simulation.checkers import has
-from tests.simulation.witness import WORKLOADS as WORKLOAD_KIND
-from tests.simulation.witness import Document, Truth
+from tests.simulation.observer import WORKLOADS as WORKLOAD_KIND
+from tests.simulation.observer import Document, Truth
 
 LOOK_EVERY_S = 2.0
 NOES_MAX = 3  # for one workload; then it is let pass
 
 
-class Office:
+class CheckController:
     def __init__(self, client: Client, truth: Truth, chance: Random) -> None:
         self._client, self._truth, self._chance = client, truth, chance
         self._noes: Counter[str] = Counter()  # by uid
@@ -34,7 +34,7 @@ class Office:
         if self._noes[metadata["uid"]] >= NOES_MAX:
             state = "Ready"
         self._noes[metadata["uid"]] += state != "Ready"
-        answer: Document = {"state": state, "message": f"{state}, says the office"}
+        answer: Document = {"state": state, "message": f"{state}, says the controller"}
         if state == "Retry":
             answer["requeueAfterSeconds"] = self._chance.choice([1, 20])
         patch = {

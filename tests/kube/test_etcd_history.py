@@ -1,8 +1,8 @@
-"""The witness would notice: what it makes of histories that must never happen."""
+"""The history would show it: what is made of histories that must never happen."""
 
 from typing import Any
 
-from tests.kube.witness import Account, Change, account_of
+from tests.kube.etcd_history import Account, Change, account_of
 
 Document = dict[str, Any]
 

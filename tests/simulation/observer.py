@@ -1,6 +1,6 @@
 """Sees every write that reaches the store, in order, and has it checked.
 
-The witness stands beside the server, not behind a watch: what it knows is the truth at every
+The observer stands beside the server, not behind a watch: what it knows is the truth at every
 moment, and it knows it before anybody else can act on it.
 """
 
@@ -80,11 +80,11 @@ class Checker(Protocol):
         """What is wrong because time passed; asked now and then, and at the end."""
 
 
-class Witness:
+class Observer:
     def __init__(self, checkers: Sequence[Checker] = ()) -> None:
         self.truth = Truth()
         self._last: deque[Change] = deque(maxlen=REMEMBERED)
-        self.accusations: list[str] = []
+        self.violations: list[str] = []
         self.changes = 0
         self.changed_at = 0.0
         self._checkers = checkers
@@ -111,17 +111,17 @@ class Witness:
             found = {r.key[1:]: orjson.loads(r.body) for r in store.scan(kind)}
             for place in sorted({*found, *self.truth.places(kind)}):
                 if found.get(place) != self.truth.get(kind, place):
-                    self.accuse(f"a restart changed {kind} {'/'.join(place)}")
+                    self.note_violation(f"a restart changed {kind} {'/'.join(place)}")
 
-    def accuse(self, what: str) -> None:
-        self.accusations.append(f"{self.truth.now:10.3f} {what}")
+    def note_violation(self, what: str) -> None:
+        self.violations.append(f"{self.truth.now:10.3f} {what}")
 
     def look_again(self, wall: float) -> None:
         """Time has passed."""
         self.truth.now, self.truth.wall = asyncio.get_running_loop().time(), wall
         for checker in self._checkers:
             for wrong in checker.later(self.truth):
-                self.accuse(wrong)
+                self.note_violation(wrong)
 
     def _hear(self, event: Event) -> None:
         now = self.truth.now = asyncio.get_running_loop().time()
@@ -140,7 +140,7 @@ class Witness:
         self._last.append(change)
         for checker in self._checkers:
             for wrong in checker.saw(change, self.truth):
-                self.accuse(wrong)
+                self.note_violation(wrong)
 
 
 def owner_uid(document: Document) -> str:

@@ -33,7 +33,7 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climate:
+class FaultRates:
     """How likely each trouble is, per request or per piece of a watch."""
 
     late: float = 0.0
@@ -47,12 +47,12 @@ class Climate:
     flush_slow: float = 0.0
     flush_fails: float = 0.0
 
-    def scaled(self, factor: float) -> Climate:
+    def scaled(self, factor: float) -> FaultRates:
         return replace(self, **{f.name: getattr(self, f.name) * factor for f in fields(self)})
 
 
-CALM = Climate()
-STORM = Climate(
+NO_FAULTS = FaultRates()
+FAULTY = FaultRates(
     late=0.3,
     refused=0.06,
     lost_before=0.03,
@@ -66,15 +66,15 @@ STORM = Climate(
 )
 
 
-class Weather:
+class Faults:
     """The one who draws; all draws come from one source, so their order is part of the history."""
 
-    def __init__(self, chance: Random, climate: Climate = CALM) -> None:
-        self.chance, self.climate = chance, climate
+    def __init__(self, chance: Random, rates: FaultRates = NO_FAULTS) -> None:
+        self.chance, self.rates = chance, rates
         self.troubles: Counter[str] = Counter()
 
     def strikes(self, trouble: str) -> bool:
-        likely = getattr(self.climate, trouble)
+        likely = getattr(self.rates, trouble)
         if not likely or self.chance.random() >= likely:
             return False
         self.troubles[trouble] += 1
@@ -85,11 +85,11 @@ class Weather:
             await asyncio.sleep(self.chance.uniform(0.0, max_s))
 
 
-class Road:
-    """A transport on which the weather is felt."""
+class FaultyTransport:
+    """A transport on which all this may happen."""
 
-    def __init__(self, handle: Handle, weather: Weather) -> None:
-        self._handle, self._weather = handle, weather
+    def __init__(self, handle: Handle, faults: Faults) -> None:
+        self._handle, self._faults = handle, faults
 
     @contextlib.asynccontextmanager
     async def send(self, call: Call) -> AsyncIterator[Answer]:
@@ -109,46 +109,46 @@ class Road:
         """Nothing is open."""
 
     async def _carry(self, call: Call) -> tuple[int, Mapping[str, str], Body]:
-        weather = self._weather
-        await weather.delay("late", LATE_MAX_S)
-        if weather.strikes("refused"):
+        faults = self._faults
+        await faults.delay("late", LATE_MAX_S)
+        if faults.strikes("refused"):
             return self._refusal(call)
-        if weather.strikes("lost_before"):
+        if faults.strikes("lost_before"):
             raise Unreachable("the request was lost")
         answer = await self._handle(call)
-        if weather.strikes("lost_after"):
+        if faults.strikes("lost_after"):
             raise Unreachable("the answer was lost")
-        await weather.delay("late", LATE_MAX_S)
+        await faults.delay("late", LATE_MAX_S)
         return answer
 
     def _refusal(self, call: Call) -> tuple[int, Mapping[str, str], bytes]:
         # To say "conflict" to a create would be to say that the object is there.
         codes = [code for code in REFUSALS if code != 409 or call.method in ("PUT", "PATCH")]
-        code = self._weather.chance.choice(codes)
+        code = self._faults.chance.choice(codes)
         return code, {}, _status(code, REFUSALS[code])
 
     async def _open(self, call: Call) -> tuple[int, Mapping[str, str], Body]:
-        weather = self._weather
-        await weather.delay("late", LATE_MAX_S)
-        if weather.strikes("lost_before"):
+        faults = self._faults
+        await faults.delay("late", LATE_MAX_S)
+        if faults.strikes("lost_before"):
             raise Unreachable("the request was lost")
-        if weather.strikes("watch_expires"):
+        if faults.strikes("watch_expires"):
             return 410, {}, _status(410, "Expired")
         return await self._handle(call)
 
     async def _watched(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        weather = self._weather
+        faults = self._faults
         try:
             async for piece in pieces:
                 if not piece:
                     continue
-                await weather.delay("watch_lags", LAG_MAX_S)
-                if weather.strikes("watch_ends"):
+                await faults.delay("watch_lags", LAG_MAX_S)
+                if faults.strikes("watch_ends"):
                     return
-                if weather.strikes("watch_breaks"):
+                if faults.strikes("watch_breaks"):
                     yield piece[: len(piece) // 2]
                     raise Unreachable("the connection broke")
-                if weather.strikes("watch_expires"):
+                if faults.strikes("watch_expires"):
                     yield b'{"type":"ERROR","object":' + _status(410, "Expired") + b"}\n"
                     return
                 yield piece
@@ -164,7 +164,7 @@ def _look_at(carried: asyncio.Future[Any]) -> None:
 
 def _status(code: int, reason: str) -> bytes:
     return orjson.dumps(
-        {"kind": "Status", "code": code, "reason": reason, "message": f"{reason}, says the weather"}
+        {"kind": "Status", "code": code, "reason": reason, "message": f"{reason}, says the test"}
     )
 
 

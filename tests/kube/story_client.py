@@ -133,8 +133,8 @@ def _shown(code: int, answer: Any, show: Sequence[str]) -> Document:
 
 
 class Watch:
-    def __init__(self, teller: "Teller", answer: Answer) -> None:
-        self._teller, self._pieces, self._rest = teller, answer.pieces, b""
+    def __init__(self, client: "StoryClient", answer: Answer) -> None:
+        self._client, self._pieces, self._rest = client, answer.pieces, b""
         self._code = answer.code
         self._events: list[Document] = []
 
@@ -150,11 +150,11 @@ class Watch:
             {"type": e["type"], "object": picked(e["object"], show) if show else e["object"]}
             for e in events
         ]
-        self._teller.note(step, {"code": self._code, "events": shown})
+        self._client.note(step, {"code": self._code, "events": shown})
         return events
 
 
-class Teller:
+class StoryClient:
     def __init__(self, access: Access, namespace: str, kubectl: "Kubectl | None" = None) -> None:
         self.namespace = namespace
         self._access, self._transport = access, access.transport()

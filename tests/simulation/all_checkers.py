@@ -1,4 +1,4 @@
-"""All who look on at a world and accuse."""
+"""Everything that is checked of a world."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.simulation.checkers import (
 )
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
-from tests.simulation.witness import Checker
+from tests.simulation.observer import Checker
 from tests.simulation.worlds import World
 
 
-def jury(world: World, stale_s: float, *, is_lending: bool = True) -> list[Checker]:
+def all_checkers(world: World, stale_s: float, *, is_lending: bool = True) -> list[Checker]:
     """`is_lending`: queues are expected to lend what they have to spare; toys don't."""
     waiting = world.configuration.pods_ready
     blocks = waiting is not None and waiting.block_admission

@@ -1,0 +1,140 @@
+"""What a document of a Workload means to the engine: a table, without memory and without effects.
+
+What the engine decides is counted at once and written afterwards. Until the write is confirmed, the
+document still shows the old state, so a document is read in the light of three holds: what the
+engine has decided, what the last document showed, and what we have sent.
+
+  the document shows ...          it means
+  what the engine has decided     confirmed; what else it says (pods, checks) counts now
+  what it showed before           somebody changed something else; our write is still to come
+  what we have sent               our write, overtaken by a later decision; that one is to come
+  anything else                   somebody else moved the workload: pods let go, an eviction from
+                                  outside, or the state that another controller gave it; what we
+                                  had not written yet is forgotten
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import NamedTuple
+
+from makeway.api import queueing
+from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
+from makeway.api.meta import controller_of, find_condition
+from makeway.client.client import Document
+from makeway.controller.statuses import PODS_READY, RESERVED
+from makeway.engine import events as ev
+from makeway.engine.model import (
+    CheckName,
+    CheckState,
+    Phase,
+    QueueName,
+    Workload,
+    WorkloadStatus,
+)
+from makeway.engine.view import KnownWorkload
+from makeway.translate import LACKS_PODS
+
+
+class Hold(NamedTuple):
+    """What matters of a workload's state to those who act upon it."""
+
+    is_finished: bool
+    queue: QueueName | None = None  # the queue whose quota it holds; None: it holds none
+    flavors: tuple[object, ...] = ()  # with counts, per pod set
+    is_admitted: bool = False
+    is_evicted: bool = False  # evicted, and its pods have not let go
+
+
+def hold_of(status: WorkloadStatus) -> Hold:
+    if status.finished or status.assignment is None:
+        return Hold(status.finished)
+    return Hold(
+        False,
+        status.queue,
+        tuple((ps.name, ps.count, ps.flavors) for ps in status.assignment.pod_sets),
+        status.admitted_at is not None,
+        status.eviction is not None,
+    )
+
+
+class Sign(NamedTuple):
+    """What changes whenever anything but the status of a workload does that we read."""
+
+    uid: str
+    generation: int
+    preemption_class: str
+    has_owner: bool  # somebody runs it, and says when its pods are gone
+    lacks_pods: bool  # it can't run before others replace them
+
+
+def sign_of(document: Document, true: Set[str]) -> Sign:
+    """`true` are the types of its conditions that hold."""
+    metadata = document["metadata"]
+    annotations = metadata.get("annotations") or {}
+    return Sign(
+        metadata["uid"],
+        metadata.get("generation") or 0,
+        annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
+        controller_of(document) is not None or annotations.get(IS_GROUP) == "true",
+        LACKS_PODS in true and RESERVED not in true,
+    )
+
+
+class Known(NamedTuple):
+    """What we know of a workload when a document of it comes."""
+
+    decided: KnownWorkload  # by the engine
+    shown: Hold  # by the document before this one
+    sent: Hold | None  # with the write that is on its way; None: none is
+    has_unwritten: bool  # something is decided and not sent yet
+
+
+class Meaning(NamedTuple):
+    events: tuple[ev.Event, ...] = ()
+    is_overtaken: bool = False  # what we were about to write counts no more
+    is_agreed: bool = False  # what others say besides (`facts_of`) counts now
+
+
+NOTHING = Meaning()
+
+
+def meaning_of(workload: Workload, status: WorkloadStatus, known: Known) -> Meaning:
+    """`workload` and `status` as the document has them."""
+    key, shown, decided = workload.key, hold_of(status), hold_of(known.decided.status)
+    if shown.is_finished:
+        if known.decided.phase is Phase.FINISHED:
+            return NOTHING
+        return Meaning((ev.WorkloadFinished(key),), is_overtaken=True)
+    if shown == decided:
+        return Meaning(is_agreed=True)
+    if shown == known.shown and (known.has_unwritten or known.sent is not None):
+        return NOTHING
+    if decided.is_evicted and shown.queue is None:
+        return Meaning((ev.PodsGone(key),))
+    if shown == known.sent:
+        return NOTHING
+    if shown._replace(is_evicted=False) == decided and status.eviction is not None:
+        evicted = ev.Evicted(key, status.eviction.reason, status.eviction.at)
+        return Meaning((evicted,), is_overtaken=True)
+    return Meaning((ev.WorkloadSeen(workload, status),), is_overtaken=True, is_agreed=True)
+
+
+def facts_of(
+    status: WorkloadStatus, view: queueing.Workload, decided: KnownWorkload
+) -> Iterator[ev.Event]:
+    """What others say of a workload whose hold is agreed upon, and the engine doesn't know."""
+    key, known = decided.workload.key, decided.status
+    if status.reclaimable != known.reclaimable:
+        yield ev.PodsReclaimed(key, status.reclaimable)
+    if status.assignment is None:
+        return
+    if status.pods_ready != known.pods_ready or not decided.pods_seen:
+        condition = find_condition(view.status.conditions, PODS_READY)
+        since = condition.last_transition_time if condition is not None else None
+        at = (known.reserved_at or 0.0) if since is None else since
+        yield ev.PodsChanged(key, status.pods_ready, at)
+    for check in view.status.admission_checks:
+        name, state = CheckName(check.name), CheckState(check.state)
+        if state is not known.checks.get(name, CheckState.PENDING):
+            yield ev.CheckAnswered(key, name, state, float(check.requeue_after_seconds or 0))
