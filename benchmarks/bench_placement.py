@@ -17,24 +17,24 @@ import numpy as np
 
 from makeway.engine.model import ResourceName
 from makeway.placement.candidates import find_candidates, freed
-from makeway.placement.decisions import Bind, Decision, Preempt
+from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits
 from makeway.placement.events import BudgetSeen, GangSeen, NodeSeen, PodSeen
-from makeway.placement.gangs import find_place, kinds_of
 from makeway.placement.model import (
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     gang_unit,
     pod_unit,
 )
+from makeway.placement.packing import find_place, shapes_of
 from makeway.placement.state import PlacementState
 from makeway.placement.trials import PlacedTrial, put_back_all
 from makeway.selectors import Requirement
@@ -81,11 +81,13 @@ def build(case: Case) -> PlacementState:
         app = Selector((Requirement("app", "In", (str(b),)),))
         key = BudgetKey(f"low/{b}")
         state.apply(BudgetSeen(Budget(key=key, namespace="low", selector=app, allowed=10)))
-    small = Shape(((CPU, 4_000 if case.preempts else 1_000),))
+    small = PodShape(((CPU, 4_000 if case.preempts else 1_000),))
     priorities = [10 * (1 + dice.randrange(case.levels)) for _ in range(case.nodes)]
     if case.victim_gangs:
         for n, priority in enumerate(priorities):
-            gang = Gang(key=GangKey(f"low/gang-{n:05}"), mode=Mode.GANG, priority=priority)
+            gang = Gang(
+                key=GangKey(f"low/gang-{n:05}"), mode=DisruptionMode.GANG, priority=priority
+            )
             state.apply(GangSeen(gang))
     for n in range(case.nodes):
         for i in range(PODS_PER_NODE):
@@ -110,7 +112,7 @@ def build(case: Case) -> PlacementState:
         topology_key="rack" if case.rack else None,
     )
     state.apply(GangSeen(top))
-    whole = Shape(((CPU, 40_000 if case.preempts else 4_000),))
+    whole = PodShape(((CPU, 40_000 if case.preempts else 4_000),))
     for i in range(max(1, case.gang)):
         pod = Pod(
             key=PodKey(f"top/member-{i:04}"),
@@ -123,7 +125,7 @@ def build(case: Case) -> PlacementState:
     return state
 
 
-def measure(case: Case) -> tuple[float, Decision]:
+def measure(case: Case) -> tuple[float, PlacementDecision]:
     """CPU seconds of the first decision after the cluster was built, and the decision."""
     state = build(case)
     single = pod_unit(PodKey("top/member-0000"))
@@ -135,9 +137,9 @@ def measure(case: Case) -> tuple[float, Decision]:
     return spent, decision
 
 
-def victims_of(decision: Decision) -> tuple[int, int, float]:
+def victims_of(decision: PlacementDecision) -> tuple[int, int, float]:
     """How many pods go, and their highest and mean preemption priority."""
-    if not isinstance(decision, Preempt) or not decision.victims:
+    if not isinstance(decision, PreemptUnits) or not decision.victims:
         return 0, 0, 0.0
     weights = [len(victim.pods) for victim in decision.victims]
     priorities = [victim.priority for victim in decision.victims]
@@ -152,24 +154,24 @@ def without_bound(case: Case) -> tuple[int, int, float]:
     """
     cluster = build(case)._cluster()
     room = cluster.nodes.room()
-    member = Pod(key=PodKey("top/member"), namespace="top", shape=Shape(((CPU, 40_000),)))
-    kinds = kinds_of([member] * case.gang, (), cluster.nodes, room.rows)
-    candidates = find_candidates(cluster.units, HIGH, room, kinds[0].suits)
+    member = Pod(key=PodKey("top/member"), namespace="top", shape=PodShape(((CPU, 40_000),)))
+    shapes = shapes_of([member] * case.gang, (), cluster.nodes, room.node_rows)
+    candidates = find_candidates(cluster.units, HIGH, room, shapes[0].suits)
     everyone = np.ones(len(candidates), dtype=np.bool_)
     free = freed(candidates, room.free, everyone)
-    shares = find_place(kinds, free, case.gang)
-    assert shares is not None
-    gone = put_back_all(PlacedTrial(kinds, shares, free, candidates), everyone)
+    packing = find_place(shapes, free, case.gang)
+    assert packing is not None
+    gone = put_back_all(PlacedTrial(shapes, packing, free, candidates), everyone)
     sizes = cluster.units.size[candidates.units[gone]]
     priorities = candidates.priority[gone]
     return int(sizes.sum()), int(priorities.max()), float(np.average(priorities, weights=sizes))
 
 
-def outcome(decision: Decision) -> str:
+def outcome(decision: PlacementDecision) -> str:
     match decision:
-        case Bind():
+        case BindPods():
             return f"bound {len(decision.placement)}"
-        case Preempt():
+        case PreemptUnits():
             number, highest, mean = victims_of(decision)
             return f"{number} victims, highest {highest}, mean {mean:.0f}"
         case _:

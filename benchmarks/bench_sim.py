@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from makeway.sim.cluster import Cluster, parse_cluster
-from makeway.sim.jobs import GPUS, Job, Trace
+from makeway.sim.cluster import SimulatedCluster, parse_cluster
 from makeway.sim.page import render_page
 from makeway.sim.report import as_json
 from makeway.sim.simulate import simulate
+from makeway.sim.trace_jobs import GPUS, Trace, TraceJob
 from makeway.sim.traces import read_trace
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
@@ -55,7 +55,7 @@ class Row(NamedTuple):
         return self.events / self.cpu_s
 
 
-def cluster_of(resource_name: str, quotas: dict[str, dict[str, int]]) -> Cluster:
+def cluster_of(resource_name: str, quotas: dict[str, dict[str, int]]) -> SimulatedCluster:
     flavors = dict.fromkeys(flavor for quota in quotas.values() for flavor in quota)
     documents = [FLAVOR.format(name=flavor) for flavor in flavors]
     for name, quota in sorted(quotas.items()):
@@ -67,7 +67,7 @@ def cluster_of(resource_name: str, quotas: dict[str, dict[str, int]]) -> Cluster
     return parse_cluster("---\n".join(documents), "benchmark")
 
 
-def philly_cluster(trace: Trace) -> Cluster:
+def philly_cluster(trace: Trace) -> SimulatedCluster:
     """Quota by past use, 600 GPUs in all but for rounding."""
     used: dict[str, float] = {}
     for job in trace.jobs:
@@ -101,14 +101,14 @@ def poisson(jobs: int) -> Row:
     for i in range(jobs):
         at += source.expovariate(0.95)
         amounts = ((GPUS, 1),)
-        made.append(Job(f"job-{i}", "main", at, source.expovariate(0.01), amounts))
+        made.append(TraceJob(f"job-{i}", "main", at, source.expovariate(0.01), amounts))
     trace = Trace(source="poisson", layout="made", jobs=tuple(made), rows=jobs)
     cluster = cluster_of("nvidia.com/gpu", {"main": {"a100": 100}})
     return measure("Poisson arrivals, one queue", cluster, trace, None)
 
 
 def measure(
-    case: str, cluster: Cluster, trace: Trace, jobs: int | None, queue: str | None = None
+    case: str, cluster: SimulatedCluster, trace: Trace, jobs: int | None, queue: str | None = None
 ) -> Row:
     start = time.process_time()
     result = simulate(cluster, trace, jobs=jobs, queue=queue)
@@ -117,7 +117,7 @@ def measure(
     render_page(result)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     waiting = max(steps.peak() for steps in result.record.waiting.values())
-    return Row(case, len(result.lives), result.record.steps, cpu_s, peak_mb, waiting)
+    return Row(case, len(result.runs), result.record.steps, cpu_s, peak_mb, waiting)
 
 
 def rows(is_quick: bool) -> Iterator[Row]:

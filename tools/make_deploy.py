@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.make_crds import FOLDER as CRDS
 
 from makeway.api.manifests import write_yaml
-from makeway.deploy.objects import Site, controller, namespace, policies
+from makeway.deploy.installation import Site, controller, namespace, policies
 
 DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
 HEAD = "# Made by tools/make_deploy.py from src/makeway/deploy; change that.\n"

@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 
+from makeway.api.meta import ObjectMeta
+from makeway.api.queueing import Workload
 from makeway.cli.explain import explanation_of
-from makeway.cli.references import Target
+from makeway.cli.references import JobTarget
 from makeway.client import Client
 from makeway.client.transport import Answer, Call
 
-WORKLOAD = {"metadata": {"name": "job-train", "namespace": "lab", "uid": "1"}, "spec": {}}
+WORKLOAD = Workload(metadata=ObjectMeta(name="job-train", namespace="lab", uid="1"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/makeway-system/leases/makeway-controller"
 LEADER = {"spec": {"holderIdentity": "makeway-controller-7f-x_0b1c"}}
 PROXY = (
@@ -47,7 +49,7 @@ class Cluster:
 
 
 def explained(cluster: Cluster) -> list[str]:
-    target = Target(None, WORKLOAD)
+    target = JobTarget(None, WORKLOAD)
     document = asyncio.run(explanation_of(Client(cluster, attempts=1), target))
     assert ["".join(pieces) for pieces in document["pieces"]] == document["lines"]
     return list(document["lines"])

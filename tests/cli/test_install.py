@@ -13,7 +13,7 @@ import yaml
 from tools import make_deploy
 
 from makeway.cli.main import main
-from makeway.deploy.objects import USER
+from makeway.deploy.installation import USER
 from tests.cli.desk import Capsys
 from tests.prerequisites import program
 

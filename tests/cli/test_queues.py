@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from makeway.api.meta import ObjectMeta
+from makeway.api.queueing import Cohort, CohortSpec
 from makeway.cli.queues import forest_of
 from tests.cli.desk import Desk, said
 
@@ -94,7 +96,7 @@ def test_without_queues_it_says_how_to_make_some(bare: Desk) -> None:
 
 def test_cohorts_in_a_circle_are_drawn_all_the_same() -> None:
     cohorts = [
-        {"metadata": {"name": name}, "spec": {"parentName": parent}}
+        Cohort(metadata=ObjectMeta(name=name), spec=CohortSpec(parent_name=parent))
         for name, parent in (("a", "b"), ("b", "a"))
     ]
 

@@ -6,7 +6,7 @@ import pytest
 
 from makeway.cli import tables
 from makeway.cli.spans import span_text
-from makeway.cli.tables import Cell, print_table
+from makeway.cli.tables import Cell, aligned, print_table, width_of
 from makeway.cli.terminal import pen_for
 
 ROWS = [[Cell("train", "green"), Cell("1")], [Cell("x"), Cell("22")]]
@@ -26,6 +26,24 @@ def test_colour_takes_no_room(
     print_table(["NAME", "ID"], ROWS)
 
     assert capsys.readouterr().out.splitlines()[1] == "\x1b[32mtrain\x1b[0m   1"
+
+
+def test_numbers_are_flush_right_behind_the_first_column() -> None:
+    assert [*aligned([["queue", "jobs"], ["a", "12"]], gap=" ", are_numbers=True)] == [
+        "queue jobs",
+        "a       12",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("train", 5), ("訓練", 4), ("épreuve", 7), ("e\u0301", 1)]
+)
+def test_width_is_what_the_terminal_shows(text: str, width: int) -> None:
+    assert width_of(text) == width
+
+
+def test_wide_characters_keep_columns_aligned() -> None:
+    assert [*aligned([["訓練", "1"], ["x", "2"]])] == ["訓練   1", "x      2"]
 
 
 def test_no_color_is_respected() -> None:

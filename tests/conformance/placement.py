@@ -18,8 +18,8 @@ from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.api.times import format_time
 from makeway.client.resources import GANG_WORKLOADS
 from makeway.controller.gangs import GangStatuses
-from makeway.placement.decisions import Bind, Preempt
-from makeway.placement.events import Event, GangSeen, NodeGone, PodGone
+from makeway.placement.decisions import BindPods, PreemptUnits
+from makeway.placement.events import GangSeen, NodeGone, PlacementEvent, PodGone
 from makeway.placement.model import GangKey, NodeName, PodKey, Unit, gang_unit, pod_unit
 from makeway.placement.state import PlacementState
 from makeway.translate.placement import seen_in_placement
@@ -221,7 +221,7 @@ class Stage:
         for budget in scenario["pdbs"]:
             self.tell(_budget_document(budget))
 
-    def tell(self, document: Json, replicas: Sequence[str] | None = None) -> list[Event]:
+    def tell(self, document: Json, replicas: Sequence[str] | None = None) -> list[PlacementEvent]:
         told = seen_in_placement(_decoded(document), self._classes, replicas=replicas)
         for event in told:
             self.state.apply(event)
@@ -254,10 +254,10 @@ class Stage:
         waiting = filter(None, map(self.state.pod, self.state.waiting(unit)))
         nominated = {_name(pod.key): str(pod.nominated) for pod in waiting if pod.nominated}
         match decision:
-            case Bind():
+            case BindPods():
                 bound = {_name(place.pod): str(place.node) for place in decision.placement}
                 return Outcome(True, (), None, 0, bound, nominated)
-            case Preempt():
+            case PreemptUnits():
                 victims = tuple(_name(key) for key in decision.pods)
                 return Outcome(False, victims, decision.level, decision.violations, {}, nominated)
             case _:

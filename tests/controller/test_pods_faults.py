@@ -54,7 +54,8 @@ class RandomHands:
         self.plane.settle(self.plane.now + 60)
 
     def members(self) -> list[Member]:
-        found = [self.plane.picture.find(PODS, key) for key in self.plane.picture.keys(PODS)]
+        picture = self.plane.picture
+        found = [picture.find(PODS, key) for key in picture.keys(PODS)]
         entries = [member_of(pod) for pod in found if pod is not None]
         return [entry[1] for entry in entries if entry is not None]
 

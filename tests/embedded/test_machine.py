@@ -58,12 +58,16 @@ def get(up: Up, kind: str, name: str) -> str:
 
 
 def test_gpus_are_handed_out_by_index(up: Up) -> None:
+    both_run = up.folder.parent / "both-run"
     for name in ("one", "two"):
-        asking = job(name, 'echo "gpu $CUDA_VISIBLE_DEVICES"; sleep 1')
+        wait = f"until [ -e {both_run} ]; do sleep 0.1; done"
+        asking = job(name, f'echo "gpu $CUDA_VISIBLE_DEVICES"; {wait}')
         container = asking["spec"]["template"]["spec"]["containers"][0]
         container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
         up.makeway("apply", "-f", str(written(up, name, asking)))
 
+    wait_until(lambda: all("gpu" in up.makeway("logs", name) for name in ("one", "two")))
+    both_run.touch()
     wait_until(lambda: all("Complete" in get(up, "job", name) for name in ("one", "two")))
     said = {up.makeway("logs", name).strip() for name in ("one", "two")}
     assert said == {"gpu 0", "gpu 1"}

@@ -17,7 +17,7 @@ import yaml
 from makeway.cli.main import main
 from makeway.client import Client, NotFound, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS
-from makeway.deploy.objects import NAME, Site, controller
+from makeway.deploy.installation import NAME, Site, controller
 from tests.kube.plane import ALL_CONTROLLERS, Plane
 
 Document = dict[str, Any]

@@ -14,7 +14,7 @@ from makeway.api.manifests import write_yaml
 from makeway.cli.uninstall import LET_GO
 from makeway.client import ApiError, Resource
 from makeway.client.resources import JOBS, PODS, QUEUES, WORKLOADS
-from makeway.deploy.objects import controller, installation
+from makeway.deploy.installation import controller, installation
 from tests.kube.installing import SITE, BarePlane, Cluster, job
 from tests.kube.plane import BOOKKEEPING, require_assets
 from tests.prerequisites import program

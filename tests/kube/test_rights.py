@@ -14,7 +14,7 @@ import yaml
 from makeway.client import ApiError, Resource
 from makeway.client.client import Document
 from makeway.client.resources import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS
-from makeway.deploy.objects import LEASE, NAME
+from makeway.deploy.installation import LEASE, NAME
 from makeway.deploy.rights import CLUSTER_RULES, lease_rules
 from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
 from tests.kube.plane import ALL_CONTROLLERS, require_assets

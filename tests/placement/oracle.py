@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
-from makeway.placement.model import Gang, Mode, Node, Pod
+from makeway.placement.model import DisruptionMode, Gang, Node, Pod
 
 Units = dict[str, list[Pod]]
 
@@ -38,7 +38,7 @@ def units_of(pods: Iterable[Pod], gangs: dict[str, Gang]) -> Units:
     units: Units = {}
     for pod in pods:
         if pod.node is not None and not pod.terminating:
-            together = pod.gang is not None and gangs[pod.gang].mode is Mode.GANG
+            together = pod.gang is not None and gangs[pod.gang].mode is DisruptionMode.GANG
             units.setdefault(f"gang {pod.gang}" if together else f"pod {pod.key}", []).append(pod)
     return units
 

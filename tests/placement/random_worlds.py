@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.placement.decisions import Placement
-from makeway.placement.events import BudgetSeen, Event, GangSeen, NodeSeen, PodSeen
+from makeway.placement.events import BudgetSeen, GangSeen, NodeSeen, PlacementEvent, PodSeen
 from makeway.placement.model import (
     NAME_FIELD,
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     Unit,
     gang_unit,
     pod_unit,
@@ -76,7 +76,7 @@ class World:
     def topology_key(self) -> str | None:
         return self.gangs[MINE].topology_key if self.is_gang else None
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[PlacementEvent]:
         return [
             *map(NodeSeen, self.nodes.values()),
             *map(GangSeen, self.gangs.values()),
@@ -92,7 +92,7 @@ class World:
         """Pods that stay, by the unit in which they are preempted."""
         found: dict[Unit, list[Pod]] = {}
         for pod in self.staying:
-            together = pod.gang is not None and self.gangs[pod.gang].mode is Mode.GANG
+            together = pod.gang is not None and self.gangs[pod.gang].mode is DisruptionMode.GANG
             unit = gang_unit(pod.gang) if together and pod.gang else pod_unit(pod.key)
             found.setdefault(unit, []).append(pod)
         return found
@@ -228,15 +228,15 @@ class Maker:
         return Gang(
             key=GangKey(f"lab/v{index}"),
             min_count=self.dice.choice([0, 1, 2]),
-            mode=self.dice.choice(list(Mode)),
+            mode=self.dice.choice(list(DisruptionMode)),
             priority=priority,
             preemption_priority=self.dice.choice([None, priority, priority + 20]),
         )
 
-    def shape(self, cpu_min: int) -> Shape:
+    def shape(self, cpu_min: int) -> PodShape:
         asked = ((CPU, self.dice.randint(cpu_min, 4)), (GPU, int(self.chance(0.2))))
         requests = tuple((resource, amount) for resource, amount in asked if amount)
-        return Shape(requests)
+        return PodShape(requests)
 
     def constraints(self) -> Constraints:
         by_name = Requirement(NAME_FIELD, "In", ("n0", "n1"))
@@ -305,7 +305,7 @@ class Maker:
             world.gangs[MINE] = Gang(
                 key=MINE,
                 min_count=dice.randint(1, count),
-                mode=dice.choice(list(Mode)),
+                mode=dice.choice(list(DisruptionMode)),
                 priority=HIGH,
                 may_preempt=self.chance(0.9),
                 topology_key="zone" if self.chance(0.35) else None,

@@ -8,13 +8,13 @@ import numpy as np
 
 from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.engine.model import ResourceName, WorkloadKey
-from makeway.placement.decisions import Bind, Decision, Preempt, Wait
+from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits, WaitForNodes
 from makeway.placement.events import (
     BudgetSeen,
-    Event,
     GangSeen,
     NodeGone,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -22,15 +22,15 @@ from makeway.placement.model import (
     Apart,
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     Spread,
     gang_unit,
     pod_unit,
@@ -51,7 +51,7 @@ class Cluster:
         for name, cpu in nodes.items():
             self.node(name, cpu=cpu)
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: PlacementEvent) -> None:
         self.state.apply(event)
         self.check()
 
@@ -92,7 +92,7 @@ class Cluster:
         self.gangs[name] = Gang(
             key=GangKey(f"lab/{name}"),
             min_count=min_count,
-            mode=Mode.GANG if together else Mode.POD,
+            mode=DisruptionMode.GANG if together else DisruptionMode.POD,
             priority=priority,
             preemption_priority=preemption_priority,
             may_preempt=may_preempt,
@@ -132,7 +132,7 @@ class Cluster:
         pod = Pod(
             key=PodKey(f"lab/{name}"),
             namespace="lab",
-            shape=Shape(
+            shape=PodShape(
                 tuple((resource, amount) for resource, amount in requests if amount),
                 constraints,
                 Apart(apart) if apart else None,
@@ -174,7 +174,7 @@ class Cluster:
         for name in names:
             self.tell(PodGone(PodKey(f"lab/{name}")))
 
-    def place(self, name: str) -> Decision:
+    def place(self, name: str) -> PlacementDecision:
         if name in self.gangs:
             unit = gang_unit(GangKey(f"lab/{name}"))
         else:
@@ -208,20 +208,20 @@ class Cluster:
             assert units.started[unit] == min(starts, default=np.inf)
 
 
-def bound(decision: Decision) -> dict[str, str]:
+def bound(decision: PlacementDecision) -> dict[str, str]:
     """Who is bound where, by short names."""
-    assert isinstance(decision, Bind), decision
+    assert isinstance(decision, BindPods), decision
     return {short(place.pod): str(place.node) for place in decision.placement}
 
 
-def nominated(decision: Decision) -> dict[str, str]:
-    assert isinstance(decision, Preempt | Wait), decision
-    places = decision.placement if isinstance(decision, Preempt) else decision.nominated
+def nominated(decision: PlacementDecision) -> dict[str, str]:
+    assert isinstance(decision, PreemptUnits | WaitForNodes), decision
+    places = decision.placement if isinstance(decision, PreemptUnits) else decision.nominated
     return {short(place.pod): str(place.node) for place in places}
 
 
-def victims(decision: Decision) -> list[str]:
-    assert isinstance(decision, Preempt), decision
+def victims(decision: PlacementDecision) -> list[str]:
+    assert isinstance(decision, PreemptUnits), decision
     return [short(key) for key in decision.pods]
 
 

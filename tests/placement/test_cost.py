@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from makeway.placement import gangs, preempt, trials
-from makeway.placement.decisions import Bind, Preempt
+from makeway.placement import packing, preempt, trials
+from makeway.placement.decisions import BindPods, PreemptUnits
 from tests.placement.scenario import Cluster
 
 
@@ -27,7 +27,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, wrapper)
 
-    for module in (gangs, preempt, trials):
+    for module in (packing, preempt, trials):
         count(module, "fitting")
     count(trials.CountingTrial, "put_back")
     count(trials.PlacedTrial, "put_back")
@@ -50,7 +50,7 @@ def test_a_gang_is_not_tried_member_by_member(calls: Counter[str], members: int)
     lab.gang("g", min_count=members)
     lab.members("g", members, cpu=4)
     calls.clear()
-    assert isinstance(lab.place("g"), Preempt)
+    assert isinstance(lab.place("g"), PreemptUnits)
     assert calls["fitting"] <= 15
 
 
@@ -59,7 +59,7 @@ def test_a_unit_is_put_back_a_few_times_at_most(calls: Counter[str]) -> None:
     lab.gang("g", min_count=20)
     lab.members("g", 20, cpu=4)
     calls.clear()
-    assert isinstance(lab.place("g"), Preempt)
+    assert isinstance(lab.place("g"), PreemptUnits)
     assert calls["put_back"] <= 3 * 30 * 4
 
 
@@ -68,7 +68,7 @@ def test_a_gang_that_fits_looks_through_the_nodes_once_or_twice(calls: Counter[s
     lab.gang("g", min_count=100)
     lab.members("g", 100, cpu=1)
     calls.clear()
-    assert isinstance(lab.place("g"), Bind)
+    assert isinstance(lab.place("g"), BindPods)
     assert calls["fitting"] <= 2
 
 

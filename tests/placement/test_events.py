@@ -11,9 +11,9 @@ from makeway.api.codec import decode
 from makeway.api.meta import ObjectMeta
 from makeway.placement.events import (
     BudgetSeen,
-    Event,
     GangSeen,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -21,8 +21,8 @@ from makeway.placement.model import (
     NAME_FIELD,
     Apart,
     BudgetKey,
+    DisruptionMode,
     GangKey,
-    Mode,
     Pod,
     PodKey,
     Spread,
@@ -56,7 +56,7 @@ def pod_view(*, status: Any = None, metadata: Any = None, **spec: Any) -> Any:
     return view("Pod", spec=spec, status=status or {}, metadata=metadata or {})
 
 
-def seen(view: Any, **options: Any) -> tuple[Event, ...]:
+def seen(view: Any, **options: Any) -> tuple[PlacementEvent, ...]:
     return seen_in_placement(view, CLASSES, **options)
 
 
@@ -168,9 +168,9 @@ def test_every_replica_of_a_group_is_a_gang() -> None:
     workload = view("Workload", "scheduling.k8s.io/v1alpha1", spec={"podGroups": groups})
     gangs = [event.gang for event in seen(workload) if isinstance(event, GangSeen)]
     assert [(gang.key, gang.min_count, gang.mode) for gang in gangs] == [
-        ("lab/it/leader/", 0, Mode.POD),
-        ("lab/it/workers/0", 4, Mode.GANG),
-        ("lab/it/workers/1", 4, Mode.GANG),
+        ("lab/it/leader/", 0, DisruptionMode.POD),
+        ("lab/it/workers/0", 4, DisruptionMode.GANG),
+        ("lab/it/workers/1", 4, DisruptionMode.GANG),
     ]
 
 

@@ -3,7 +3,14 @@
 import pytest
 
 from makeway.engine.matching import Taint, Toleration
-from makeway.placement.decisions import Bind, Blocked, Cause, DomainLack, Wait, WaitReason
+from makeway.placement.decisions import (
+    BindPods,
+    Blocked,
+    Cause,
+    DomainLack,
+    WaitForNodes,
+    WaitReason,
+)
 from makeway.placement.model import NAME_FIELD, NodeName, Spread
 from makeway.selectors import Requirement
 from tests.placement.scenario import CPU, Cluster, bound, short
@@ -28,7 +35,7 @@ def test_a_gang_waits_as_a_whole() -> None:
     lab.members("g", 3)
 
     decision = lab.place("g")
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, WaitForNodes)
     assert decision.reason is WaitReason.NO_CANDIDATES
     assert (decision.needed, decision.fitting) == (3, 2)
 
@@ -152,7 +159,7 @@ def test_nodes_are_counted_by_what_they_lack() -> None:
     lab.members("g", 2, cpu=4)
 
     decision = lab.place("g")
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, WaitForNodes)
     assert {(short(b.example), b.cause, b.resource, b.nodes) for b in decision.blocked} == {
         ("n1", Cause.RESOURCE, "cpu", 1),
         ("n2", Cause.TAINT, None, 1),
@@ -187,8 +194,13 @@ def test_pods_alike_are_refused_together() -> None:
         lab.pod(f"p{i}", cpu=2, created=i)
     lab.pod("small", cpu=1, created=9)
     found = lab.state.place(now=10)
-    assert [type(decision) for decision in found] == [Wait, Wait, Wait, Bind]
-    assert {decision.blocked for decision in found if isinstance(decision, Wait)} == {
+    assert [type(decision) for decision in found] == [
+        WaitForNodes,
+        WaitForNodes,
+        WaitForNodes,
+        BindPods,
+    ]
+    assert {decision.blocked for decision in found if isinstance(decision, WaitForNodes)} == {
         (Blocked(Cause.RESOURCE, CPU, 1, NodeName("n1")),)
     }
 
@@ -198,7 +210,7 @@ def test_pods_on_a_node_not_seen_yet_count_once_it_is() -> None:
     lab.pod("early", on="n1", cpu=3)
     lab.node("n1", cpu=4)
     lab.pod("p", cpu=2, priority=0)
-    assert isinstance(lab.place("p"), Wait)
+    assert isinstance(lab.place("p"), WaitForNodes)
 
 
 def test_each_rack_says_how_many_members_it_has_room_for() -> None:
@@ -210,7 +222,7 @@ def test_each_rack_says_how_many_members_it_has_room_for() -> None:
     lab.members("g", 3)
 
     decision = lab.place("g")
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, WaitForNodes)
     assert decision.domains == (DomainLack("a", 1, 2), DomainLack("b", 1, 1))
     assert (decision.needed, decision.fitting) == (3, 1)
 
@@ -226,7 +238,7 @@ def test_pods_of_a_group_without_gang_policy_are_placed_one_by_one() -> None:
     lab.gang("g", min_count=0, priority=100)
     lab.members("g", 3)
     decisions = lab.state.place(now=1)
-    assert [type(decision) for decision in decisions] == [Bind, Bind, Wait]
+    assert [type(decision) for decision in decisions] == [BindPods, BindPods, WaitForNodes]
 
 
 def test_with_too_few_zones_none_takes_more_than_the_skew() -> None:

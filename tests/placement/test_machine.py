@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from makeway.placement.decisions import Bind, Preempt, Unwind
+from makeway.placement.decisions import BindPods, PreemptUnits, Unwind
 from makeway.placement.events import BindFailed, EvictionFailed, GangGone, PodGone, PodSeen
 from makeway.placement.model import GangKey, PodKey
 from tests.placement.scenario import Cluster
@@ -76,14 +76,14 @@ class PlacementMachine(RuleBasedStateMachine):
         self.lab.now += 1
         for decision in state.place(self.lab.now):
             match decision:
-                case Bind():
+                case BindPods():
                     for place in decision.placement:
                         pod = state.pod(place.pod)
                         assert pod is not None
                         assert pod.node == place.node
                         if confirm:
                             self.lab.tell(PodSeen(replace(pod, started_at=self.lab.now)))
-                case Preempt() | Unwind():
+                case PreemptUnits() | Unwind():
                     for key in decision.pods if confirm else ():
                         self.lab.tell(PodGone(key))
 
@@ -92,7 +92,7 @@ class PlacementMachine(RuleBasedStateMachine):
         """A second cycle binds nobody whom the first one could have bound."""
         state = self.lab.state
         state.place(self.lab.now)
-        assert not any(isinstance(decision, Bind) for decision in state.place(self.lab.now))
+        assert not any(isinstance(decision, BindPods) for decision in state.place(self.lab.now))
 
     @invariant()
     def our_picture_agrees_with_itself(self) -> None:

@@ -13,7 +13,7 @@ from makeway.api.labels import POD_SET, WORKLOAD
 from makeway.api.meta import ObjectMeta
 from makeway.api.priorities import resolve_priorities
 from makeway.api.validation import validate_set
-from makeway.placement.model import Mode
+from makeway.placement.model import DisruptionMode
 from makeway.translate.placement import gang_key_of, gang_of, gangs_of
 
 
@@ -61,7 +61,7 @@ def test_all_spellings_mean_the_same_gang() -> None:
     (first,) = gangs_of(seed, classes(high=100))
     second = gang_of(today, classes(high=100))
     assert (first.priority, first.min_count) == (100, 4)
-    assert first.mode is Mode.GANG
+    assert first.mode is DisruptionMode.GANG
     assert replace(first, key=second.key) == second
     third = gang_of(ours, classes(high=100))
     assert replace(first, key=third.key) == third

@@ -1,12 +1,12 @@
 """Who makes way, who is spared, and why."""
 
 from makeway.placement.decisions import (
-    Bind,
-    Preempt,
+    BindPods,
+    PreemptUnits,
     SpareReason,
     Unwind,
     VictimReason,
-    Wait,
+    WaitForNodes,
     WaitReason,
 )
 from makeway.placement.events import BindFailed, EvictionFailed
@@ -15,7 +15,7 @@ from tests.placement.scenario import Cluster, bound, nominated, short, victims
 
 
 def reasons(decision: object) -> dict[str, SpareReason]:
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     return {short(spared.unit.key): spared.reason for spared in decision.spared}
 
 
@@ -28,7 +28,7 @@ def test_the_least_level_of_priority_is_enough() -> None:
 
     decision = lab.place("g")
     assert victims(decision) == ["p10", "p20"]
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     assert decision.level == 20
     assert reasons(decision) == {"p30": SpareReason.ABOVE_LEVEL}
 
@@ -56,7 +56,7 @@ def test_a_gang_that_goes_together_says_which_of_its_pods_is_in_the_way() -> Non
 
     decision = lab.place("p")
     assert victims(decision) == ["low-0", "low-1"]
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     (victim,) = decision.victims
     assert victim.why(PodKey("lab/low-0")) is VictimReason.IN_THE_WAY
     assert victim.why(PodKey("lab/low-1")) is VictimReason.UNIT
@@ -98,7 +98,7 @@ def test_a_budget_gives_way_when_nothing_else_helps() -> None:
     lab.members("g", 1, cpu=1)
 
     decision = lab.place("g")
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     assert (victims(decision), decision.violations) == (["guarded"], 1)
 
 
@@ -115,7 +115,7 @@ def test_a_preemption_priority_below_the_own_priority_does_not_count() -> None:
     lab = Cluster(n1=4)
     lab.pod("a", on="n1", priority=100, preemption_priority=1)
     lab.pod("p", priority=50)
-    assert isinstance(lab.place("p"), Wait)
+    assert isinstance(lab.place("p"), WaitForNodes)
 
 
 def test_the_cheapest_rack_is_cleared() -> None:
@@ -129,7 +129,7 @@ def test_the_cheapest_rack_is_cleared() -> None:
     lab.members("g", 2)
 
     decision = lab.place("g")
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     assert (victims(decision), decision.domain) == (["p3", "p4"], "b")
 
 
@@ -172,7 +172,7 @@ def test_pods_on_a_lost_node_are_nobodys_victims() -> None:
     lab.pod("same", on="n2", priority=100)
     lab.lose_node("n1")
     lab.pod("p", priority=100)
-    assert isinstance(lab.place("p"), Wait)
+    assert isinstance(lab.place("p"), WaitForNodes)
 
 
 def test_room_that_is_about_to_be_free_needs_no_victim() -> None:
@@ -209,7 +209,7 @@ def test_victims_leave_first_then_the_gang_is_bound() -> None:
     assert victims(lab.place("g")) == ["l1", "l2"]
     lab.ended("l1")
     waiting = lab.place("g")
-    assert isinstance(waiting, Wait)
+    assert isinstance(waiting, WaitForNodes)
     assert waiting.reason is WaitReason.VICTIMS_LEAVING
     lab.ended("l2")
     assert sorted(bound(lab.place("g")).values()) == ["n1", "n2"]
@@ -263,9 +263,9 @@ def test_what_was_decided_counts_until_it_is_seen() -> None:
     lab = Cluster(n1=4)
     lab.pod("p")
     lab.pod("q")
-    assert isinstance(lab.place("p"), Bind)
+    assert isinstance(lab.place("p"), BindPods)
     lab.pod("p")  # the watch has not caught up: still without a node
-    assert isinstance(lab.place("q"), Wait)
+    assert isinstance(lab.place("q"), WaitForNodes)
 
 
 def test_a_queue_workload_is_evicted_when_no_pod_of_it_is_left() -> None:
@@ -277,7 +277,7 @@ def test_a_queue_workload_is_evicted_when_no_pod_of_it_is_left() -> None:
     lab.members("g", 2)
 
     decision = lab.place("g")
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     assert victims(decision) == ["a-0", "b-0"]
     assert decision.workloads == ("lab/a",)
 
@@ -332,7 +332,7 @@ def test_only_nodes_with_members_are_in_the_way() -> None:
     lab.pod("g-1", gang="g", cpu=2)  # fits nowhere
 
     decision = lab.place("g")
-    assert isinstance(decision, Preempt)
+    assert isinstance(decision, PreemptUnits)
     assert len(decision.victims[0].in_the_way) == len(decision.placement) == 1
 
 
@@ -394,7 +394,7 @@ def test_a_gang_that_loses_a_member_in_a_cycle_counts_without_it_in_the_same_cyc
 
     preempt, wait = lab.state.place(now=1)
     assert victims(preempt) == ["g-0"]
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, WaitForNodes)
     assert wait.reason is WaitReason.MEMBERS_MISSING
 
 
@@ -423,7 +423,7 @@ def test_who_waits_behind_a_nomination_is_woken_when_it_is_gone() -> None:
     lab.pod("leaves", on="n1", cpu=2, leaving=True)
     lab.pod("high", priority=100, cpu=4)
     lab.pod("mid", priority=50, cpu=2)
-    assert [type(decision) for decision in lab.state.place(now=1)] == [Preempt, Wait]
+    assert [type(decision) for decision in lab.state.place(now=1)] == [PreemptUnits, WaitForNodes]
     lab.ended("high")
     assert [bound(decision) for decision in lab.state.place(now=3)] == [{"mid": "n1"}]
 
@@ -435,5 +435,5 @@ def test_amounts_beyond_64_bits_are_too_much_for_every_node_and_harm_nobody() ->
     lab.pod("placed-by-hand", on="huge", cpu=2**80)
     lab.pod("ordinary", cpu=4)
 
-    assert isinstance(lab.place("absurd"), Wait)
+    assert isinstance(lab.place("absurd"), WaitForNodes)
     assert bound(lab.place("ordinary")) == {"ordinary": "n1"}

@@ -9,12 +9,18 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.placement.decisions import Bind, Decision, Preempt, Wait, WaitReason
+from makeway.placement.decisions import (
+    BindPods,
+    PlacementDecision,
+    PreemptUnits,
+    WaitForNodes,
+    WaitReason,
+)
 from makeway.placement.events import (
     BudgetSeen,
-    Event,
     GangSeen,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -22,15 +28,15 @@ from makeway.placement.model import (
     Apart,
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     Spread,
     gang_unit,
     pod_unit,
@@ -52,7 +58,7 @@ class World(NamedTuple):
     needed: int
     budgets: tuple[Budget, ...]
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[PlacementEvent]:
         return [
             *(NodeSeen(node) for node in self.nodes),
             *(GangSeen(gang) for gang in self.gangs.values()),
@@ -60,7 +66,7 @@ class World(NamedTuple):
             *(BudgetSeen(budget) for budget in self.budgets),
         ]
 
-    def decide(self, events: list[Event] | None = None) -> Decision:
+    def decide(self, events: list[PlacementEvent] | None = None) -> PlacementDecision:
         state = PlacementState()
         for event in events or self.events():
             state.apply(event)
@@ -71,8 +77,8 @@ class World(NamedTuple):
         return decision
 
 
-def shape(cpu: int, gpu: int) -> Shape:
-    return Shape(tuple((name, amount) for name, amount in ((CPU, cpu), (GPU, gpu)) if amount))
+def shape(cpu: int, gpu: int) -> PodShape:
+    return PodShape(tuple((name, amount) for name, amount in ((CPU, cpu), (GPU, gpu)) if amount))
 
 
 @st.composite
@@ -97,7 +103,7 @@ def worlds(
         priority = draw(number(1, 12)) * 10
         gangs[f"lab/v{i}"] = Gang(
             key=GangKey(f"lab/v{i}"),
-            mode=draw(st.sampled_from(Mode)),
+            mode=draw(st.sampled_from(DisruptionMode)),
             priority=priority,
             preemption_priority=priority + draw(st.sampled_from([0, 0, 20])),
         )
@@ -146,13 +152,13 @@ def worlds(
     return World(nodes, gangs, tuple(pods), members, needed, guards)
 
 
-def remaining(world: World, decision: Preempt) -> list[Pod]:
+def remaining(world: World, decision: PreemptUnits) -> list[Pod]:
     """Who runs once victims and those that leave anyway are gone."""
     gone = set(decision.pods)
     return [pod for pod in world.pods if pod.key not in gone and not pod.terminating]
 
 
-def holds(world: World, pods: list[Pod], decision: Preempt | Bind) -> bool:
+def holds(world: World, pods: list[Pod], decision: PreemptUnits | BindPods) -> bool:
     """Do all members of the placement have room on their nodes beside these pods?"""
     where = dict(decision.placement)
     placed = [replace(m, node=where[m.key]) for m in world.members if m.key in where]
@@ -168,12 +174,12 @@ def holds(world: World, pods: list[Pod], decision: Preempt | Bind) -> bool:
     return True
 
 
-def check_plan(world: World, decision: Decision) -> None:
+def check_plan(world: World, decision: PlacementDecision) -> None:
     units = oracle.units_of(world.pods, world.gangs)
-    if isinstance(decision, Bind):
+    if isinstance(decision, BindPods):
         assert len(decision.placement) >= world.needed
         assert holds(world, list(world.pods), decision)
-    if not isinstance(decision, Preempt):
+    if not isinstance(decision, PreemptUnits):
         return
     assert len(decision.placement) >= world.needed  # never a victim without a whole placement
     left = remaining(world, decision)
@@ -198,14 +204,14 @@ def test_a_plan_for_members_alike_is_sound_and_its_level_the_least(world: World)
         world.members, world.needed, world.nodes, world.pods, world.gangs, HIGH
     )
     staying = [pod for pod in world.pods if not pod.terminating]
-    if isinstance(decision, Preempt) and decision.victims:
+    if isinstance(decision, PreemptUnits) and decision.victims:
         assert decision.level == level
         assert not oracle.can_place(world.members, world.needed, world.nodes, staying)
         for victim in decision.victims:  # needed by every placement, not only by this one
             back = [pod for pod in world.pods if pod.key in victim.pods]
             beside = remaining(world, decision) + back
             assert not oracle.can_place(world.members, world.needed, world.nodes, beside)
-    if isinstance(decision, Wait):
+    if isinstance(decision, WaitForNodes):
         assert decision.reason in (WaitReason.NOT_ENOUGH_ROOM, WaitReason.NO_CANDIDATES)
         assert level is None
 
@@ -218,9 +224,9 @@ def test_a_plan_for_members_of_different_shapes_is_sound(world: World) -> None:
     level = oracle.least_level(
         world.members, world.needed, world.nodes, world.pods, world.gangs, HIGH
     )
-    if isinstance(decision, Preempt) and decision.victims:
+    if isinstance(decision, PreemptUnits) and decision.victims:
         assert decision.level == level  # so few members are packed exactly
-    if isinstance(decision, Wait):
+    if isinstance(decision, WaitForNodes):
         assert level is None
 
 
@@ -233,9 +239,9 @@ def test_a_single_pod_costs_the_least_level_of_all_nodes(world: World) -> None:
         oracle.least_level(world.members, 1, [node], world.pods, world.gangs, HIGH)
         for node in world.nodes
     ]
-    if isinstance(decision, Preempt) and decision.victims:
+    if isinstance(decision, PreemptUnits) and decision.victims:
         assert decision.level == min(level for level in levels if level is not None)
-    if isinstance(decision, Wait):
+    if isinstance(decision, WaitForNodes):
         assert set(levels) == {None}
 
 
@@ -269,7 +275,7 @@ def test_members_keep_their_distance(
     world = world._replace(nodes=nodes, members=members)
     decision = world.decide()
     check_plan(world, decision)
-    if isinstance(decision, Bind | Preempt):
+    if isinstance(decision, BindPods | PreemptUnits):
         zone_of = {node.name: node.labels["zone"] for node in nodes}
         counts = dict.fromkeys(zone_of.values(), 0)
         for place in decision.placement:
@@ -285,8 +291,8 @@ def test_the_order_of_events_does_not_matter(world: World, dice: random.Random) 
     events = world.events()
     dice.shuffle(events)
     again = world.decide(events)
-    if isinstance(decision, Preempt):
-        assert isinstance(again, Preempt)
+    if isinstance(decision, PreemptUnits):
+        assert isinstance(again, PreemptUnits)
         assert again.pods == decision.pods
         assert again.placement == decision.placement
     else:
@@ -306,7 +312,7 @@ def test_preemptions_never_go_round_in_circles(world: World) -> None:
         for pod in leaving:
             state.apply(PodGone(pod.key))
             state.apply(PodSeen(replace(pod, node=None, terminating=False, started_at=None)))
-        if not leaving and not any(isinstance(d, Bind | Preempt) for d in decisions):
+        if not leaving and not any(isinstance(d, BindPods | PreemptUnits) for d in decisions):
             return
     raise AssertionError("still moving after 60 cycles")
 

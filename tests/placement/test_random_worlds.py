@@ -8,8 +8,15 @@ from itertools import combinations
 
 import pytest
 
-from makeway.placement.decisions import Bind, Decision, Place, Preempt, Wait, WaitReason
-from makeway.placement.events import Event, GangSeen, NodeSeen, PodGone, PodSeen
+from makeway.placement.decisions import (
+    BindPods,
+    Place,
+    PlacementDecision,
+    PreemptUnits,
+    WaitForNodes,
+    WaitReason,
+)
+from makeway.placement.events import GangSeen, NodeSeen, PlacementEvent, PodGone, PodSeen
 from makeway.placement.model import Gang, GangKey, Pod, PodKey
 from makeway.placement.state import PlacementState
 from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
@@ -17,7 +24,7 @@ from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
 SEEDS = [range(first, first + 250) for first in range(0, 2_000, 250)]
 
 
-def check_bind(world: World, bind: Bind) -> None:
+def check_bind(world: World, bind: BindPods) -> None:
     assert len(bind.placement) >= max(1, world.needed)
     assert world.holds(bind.placement, world.running)
     if world.are_alike:  # as many as there is room for
@@ -25,7 +32,7 @@ def check_bind(world: World, bind: Bind) -> None:
         assert len(bind.placement) == most
 
 
-def check_wait(world: World, wait: Wait) -> None:
+def check_wait(world: World, wait: WaitForNodes) -> None:
     room_now = (world.most(world.running, domain) for domain in world.domains())
     assert max(room_now, default=0) < max(1, world.needed)
     if wait.reason is WaitReason.VICTIMS_LEAVING:
@@ -51,7 +58,7 @@ def nominated_at_most(world: World) -> int:
     return 0
 
 
-def check_preempt(world: World, plan: Preempt) -> None:
+def check_preempt(world: World, plan: PreemptUnits) -> None:
     units, gone = world.units(), set(plan.pods)
     left = [pod for pod in world.staying if pod.key not in gone]
     assert world.may_preempt
@@ -73,13 +80,13 @@ def check_preempt(world: World, plan: Preempt) -> None:
         assert plan.level == world.least_level()
 
 
-def check(world: World, decision: Decision | None) -> None:
+def check(world: World, decision: PlacementDecision | None) -> None:
     match decision:
-        case Bind():
+        case BindPods():
             check_bind(world, decision)
-        case Wait():
+        case WaitForNodes():
             check_wait(world, decision)
-        case Preempt():
+        case PreemptUnits():
             check_preempt(world, decision)
         case _:
             raise AssertionError(decision)
@@ -109,15 +116,15 @@ def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seeds: r
         world = Maker(seed).world()
         state = told(world)
         plan = state.place_one(world.unit, now=0.0)
-        if not isinstance(plan, Preempt):
+        if not isinstance(plan, PreemptUnits):
             continue
         again = state.place_one(world.unit, now=1.0)
-        assert isinstance(again, Wait), seed
+        assert isinstance(again, WaitForNodes), seed
         assert (again.reason, again.nominated) == (WaitReason.VICTIMS_LEAVING, plan.placement)
         for pod in world.running:
             if pod.terminating or pod.key in plan.pods:
                 state.apply(PodGone(pod.key))
-        assert isinstance(state.place_one(world.unit, now=2.0), Bind), seed
+        assert isinstance(state.place_one(world.unit, now=2.0), BindPods), seed
 
 
 class Traffic:
@@ -149,7 +156,10 @@ class Traffic:
 
     def told(self, pods: Iterable[Pod]) -> PlacementState:
         state = PlacementState()
-        events: list[Event] = [*map(NodeSeen, self.nodes), *map(GangSeen, self.gangs.values())]
+        events: list[PlacementEvent] = [
+            *map(NodeSeen, self.nodes),
+            *map(GangSeen, self.gangs.values()),
+        ]
         for event in (*events, *map(PodSeen, pods)):
             state.apply(event)
         return state
@@ -165,7 +175,7 @@ class Traffic:
                 self.state.apply(PodSeen(pod))
         decisions = self.state.place(now)
         for decision in decisions:
-            if isinstance(decision, Preempt):
+            if isinstance(decision, PreemptUnits):
                 self.leaving += decision.pods
         moved = bool(self.arrivals or self.leaving)
         gone = [key for key in self.leaving if self.maker.chance(0.6)]
@@ -174,9 +184,9 @@ class Traffic:
         for key in gone:
             self.state.apply(PodGone(key))
             self.state.apply(PodSeen(self.pods[key]))
-        return moved or any(isinstance(decision, Bind | Preempt) for decision in decisions)
+        return moved or any(isinstance(decision, BindPods | PreemptUnits) for decision in decisions)
 
-    def check(self, decisions: list[Decision]) -> None:
+    def check(self, decisions: list[PlacementDecision]) -> None:
         assert len(self.leaving) == len(set(self.leaving))  # nobody is a victim twice
         for node in self.nodes:
             free = capacity_of(node)
@@ -185,7 +195,7 @@ class Traffic:
                     take(pod, free)
             assert min(free.values()) >= 0, node
         for decision in decisions:
-            if isinstance(decision, Bind) and decision.preemptor.is_gang:
+            if isinstance(decision, BindPods) and decision.preemptor.is_gang:
                 gang = self.gangs[GangKey(decision.preemptor.key)]
                 running = [p for p in self.known() if p.gang == gang.key and p.node]
                 assert sum(not pod.terminating for pod in running) >= gang.min_count
@@ -200,4 +210,4 @@ def test_traffic_settles_and_nobody_waits_who_could_run(seeds: range) -> None:
             cycles += 1
             assert cycles < 100, f"seed {seed} goes round in circles"
         again = traffic.told(traffic.known()).place(now=float(cycles))
-        assert all(isinstance(decision, Wait) for decision in again), f"seed {seed}"
+        assert all(isinstance(decision, WaitForNodes) for decision in again), f"seed {seed}"

@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_simulation_and_not_its_report() -> None:
 
     assert not result.is_complete
     assert 300 < result.finished < 900
-    assert result.wait().jobs == len(result.lives)
+    assert result.wait().jobs == len(result.runs)
 
 
 def test_the_bar_tells_time_speed_and_what_is_left() -> None:

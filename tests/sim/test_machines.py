@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from makeway.sim.record import Fate
-from tests.sim.worlds import HOUR, MINUTE, flavor, job, life, play, queue, settings, told
+from makeway.sim.record import JobOutcome
+from tests.sim.worlds import HOUR, MINUTE, flavor, job, play, queue, run, settings, told
 
 TWO_NODES = settings("nodes: [{flavor: a, count: 2, capacity: {nvidia.com/gpu: 8}}]")
 
@@ -11,8 +11,8 @@ TWO_NODES = settings("nodes: [{flavor: a, count: 2, capacity: {nvidia.com/gpu: 8
 def test_a_gang_is_placed_on_nodes_as_a_whole() -> None:
     result = play((flavor("a"), queue("q", a=16), TWO_NODES), job("gang", gpus=16, run=HOUR))
 
-    assert life(result, "gang").ended_at == HOUR
-    assert life(result, "gang").pods_asked == 2  # none is bigger than a node
+    assert run(result, "gang").ended_at == HOUR
+    assert run(result, "gang").pods_asked == 2  # none is bigger than a node
     assert told(result, "gang")[2] == "placed"
 
 
@@ -24,7 +24,7 @@ def test_fragments_keep_a_gang_waiting_though_its_quota_is_there() -> None:
         job("big", at=MINUTE, gpus=6, run=MINUTE),
     )
 
-    assert life(result, "big").first_run_at == HOUR
+    assert run(result, "big").first_run_at == HOUR
     assert "waits for nodes" in told(result, "big")
     assert result.work.idle >= 6 * (HOUR - MINUTE) * 0.99
 
@@ -36,10 +36,10 @@ def test_the_more_important_gang_takes_nodes_from_the_less_important_one() -> No
         job("high", at=10 * MINUTE, gpus=16, run=MINUTE, priority=9),
     )
 
-    assert life(result, "high").first_run_at == 10 * MINUTE
+    assert run(result, "high").first_run_at == 10 * MINUTE
     assert result.evictions == {"PreemptedInPlacement": 1}
-    assert life(result, "low").fate is Fate.FINISHED
-    assert life(result, "low").lost_s == 10 * MINUTE
+    assert run(result, "low").outcome is JobOutcome.FINISHED
+    assert run(result, "low").lost_s == 10 * MINUTE
 
 
 def test_a_failing_node_takes_all_jobs_on_it() -> None:
@@ -54,5 +54,5 @@ def test_a_failing_node_takes_all_jobs_on_it() -> None:
         job("two", gpus=4, run=HOUR),
     )
 
-    assert [one.ended_at for one in result.lives] == [1.5 * HOUR, 1.5 * HOUR]
+    assert [one.ended_at for one in result.runs] == [1.5 * HOUR, 1.5 * HOUR]
     assert result.record.counts["jobs hit by failures"] == 2

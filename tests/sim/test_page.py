@@ -13,7 +13,7 @@ import pytest
 
 from makeway.sim.examples import load_example, load_variant
 from makeway.sim.page import render_page
-from makeway.sim.record import Record
+from makeway.sim.record import SimulationRecord
 from makeway.sim.simulate import compare, simulate
 from tests.prerequisites import program
 from tests.sim.worlds import cluster, flavor, job, queue, trace
@@ -123,11 +123,11 @@ def test_a_hundred_thousand_jobs_are_drawn(browser: str, tmp_path: Path) -> None
     assert len(page) < 15_000_000
 
 
-def _repeat(record: Record, count: int) -> None:
+def _repeat(record: SimulationRecord, count: int) -> None:
     """As many jobs and stays, made of the few that were simulated."""
-    lives, stays = list(record.lives), len(record.stay_job)
-    while len(record.lives) < count:
-        record.lives.extend(lives[: count - len(record.lives)])
+    runs, stays = list(record.runs), len(record.stay_job)
+    while len(record.runs) < count:
+        record.runs.extend(runs[: count - len(record.runs)])
     columns: tuple[array[Any], ...] = (
         *(record.stay_job, record.stay_from, record.stay_to),
         *(record.stay_ending, record.stay_ran),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from makeway.sim import simulate
 from makeway.sim.cluster import parse_cluster
 from makeway.sim.proposal import propose
-from makeway.sim.record import Fate
+from makeway.sim.record import JobOutcome
 from makeway.sim.traces import read_trace
 from tests.prerequisites import shared_path
 
@@ -37,5 +37,5 @@ def test_philly_jobs_are_preempted_and_all_finish() -> None:
     assert result.is_complete
     assert result.finished == PHILLY_JOBS
     assert result.preemptions > 0
-    assert result.fates[Fate.NEVER_FITS] == 0
+    assert result.outcomes[JobOutcome.NEVER_FITS] == 0
     assert result.use("default").peak <= result.use("default").quota

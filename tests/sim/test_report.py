@@ -9,14 +9,14 @@ import pytest
 from makeway.sim.cluster import parse_cluster
 from makeway.sim.comparison import comparison_tables, figures
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant, trace_text
-from makeway.sim.jobs import Trouble
 from makeway.sim.listing import job_lines
-from makeway.sim.metrics import bin_means, quantile, size_group
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Steps
 from makeway.sim.report import as_data, as_json, short_span, tables
 from makeway.sim.simulate import compare, simulate
+from makeway.sim.statistics import bin_means, quantile, size_group
+from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.traces import parse_trace
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
 
@@ -89,11 +89,10 @@ def test_spans_are_short(seconds: float, text: str) -> None:
     assert short_span(seconds) == text
 
 
-def test_tables_are_aligned() -> None:
+def test_every_row_of_a_table_has_every_column() -> None:
     for table in tables(play(LAB, *LAB_JOBS)):
-        title, *lines = table.lines()
-        assert title
-        assert len({len(line) for line in lines}) == 1, "\n".join(lines)
+        assert table.title
+        assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
 @pytest.mark.parametrize("name", [example.name for example in EXAMPLES])
@@ -191,7 +190,7 @@ def test_a_proposal_for_half_of_the_time_owns_less() -> None:
 
 
 def test_a_share_that_is_none_is_an_error() -> None:
-    with pytest.raises(Trouble, match="write a share between 0 and 1"):
+    with pytest.raises(SimulationError, match="write a share between 0 and 1"):
         propose(trace([job("x")]), 95)
 
 
@@ -212,7 +211,7 @@ def test_a_share_that_is_none_is_an_error() -> None:
     ],
 )
 def test_a_wrong_configuration_is_one_error_with_its_place(document: str, error: str) -> None:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(SimulationError) as caught:
         cluster(document)
 
     assert str(caught.value).startswith(error)
@@ -244,5 +243,7 @@ def test_what_has_no_effect_in_a_simulation_is_named() -> None:
 
 
 def test_queues_and_trace_that_have_nothing_in_common_are_an_error() -> None:
-    with pytest.raises(Trouble, match="none of its queues is configured: it has 'robotics'"):
+    with pytest.raises(
+        SimulationError, match="none of its queues is configured: it has 'robotics'"
+    ):
         play(LAB, job("x", on="robotics"))

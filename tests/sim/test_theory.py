@@ -11,8 +11,8 @@ import pytest
 from makeway.engine.decisions import Admit, Reserve
 from makeway.sim import simulate
 from makeway.sim.generator import read_generator
-from makeway.sim.jobs import Job
-from makeway.sim.record import Fate
+from makeway.sim.record import JobOutcome
+from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
 from tests.scenario import check_admissions, check_state
 from tests.sim.worlds import HOUR, cluster, flavor, job, play, queue, settings, trace
@@ -20,7 +20,7 @@ from tests.sim.worlds import HOUR, cluster, flavor, job, play, queue, settings, 
 POLICIES = "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"
 
 
-def poisson_jobs(seed: int, count: int, rate: float, mean_run: float) -> list[Job]:
+def poisson_jobs(seed: int, count: int, rate: float, mean_run: float) -> list[TraceJob]:
     source, at, jobs = Random(seed), 0.0, []
     for i in range(count):
         at += source.expovariate(rate)
@@ -45,7 +45,7 @@ def test_one_queue_waits_as_long_as_theory_says(servers: int, share: float) -> N
 
     result = simulate(cluster(flavor("a"), queue("q", a=servers)), trace(jobs))
 
-    waits = [result.wait_of(life) for life in result.lives]
+    waits = [result.wait_of(run) for run in result.runs]
     means = [_mean(waits[i::1][: count // batches]) for i in range(0, count, count // batches)]
     error = sqrt(sum((m - _mean(means)) ** 2 for m in means) / (batches - 1) / batches)
     assert abs(_mean(waits) - erlang_wait(servers, rate, mean_run)) < 3 * error
@@ -62,7 +62,7 @@ def test_with_quota_for_all_nobody_waits() -> None:
 
     assert result.wait().longest == 0
     assert result.wait().slowdown_mean == 1
-    assert [life.ended_at for life in result.lives] == [j.submit_s + j.run_s for j in jobs]
+    assert [run.ended_at for run in result.runs] == [j.submit_s + j.run_s for j in jobs]
 
 
 NODES = (
@@ -71,7 +71,7 @@ NODES = (
 )
 
 
-def stormy(seed: int, count: int, nodes: str = "") -> tuple[tuple[str, ...], list[Job]]:
+def stormy(seed: int, count: int, nodes: str = "") -> tuple[tuple[str, ...], list[TraceJob]]:
     """Everything at once: cohort, priorities, preemption, checkpoints, stockouts, failures."""
     source = Random(seed)
     rules = f"""{POLICIES}  flavorFungibility:
@@ -117,9 +117,9 @@ def test_work_is_neither_made_nor_lost(seed: int) -> None:
     work = result.work
     assert busy == pytest.approx(work.useful + work.lost + work.kept)
     assert work.useful == pytest.approx(
-        sum(life.job.run_s * life.size for life in result.lives if life.fate is Fate.FINISHED)
+        sum(run.job.run_s * run.size for run in result.runs if run.outcome is JobOutcome.FINISHED)
     )
-    assert sum(result.fates.values()) == len(jobs)
+    assert sum(result.outcomes.values()) == len(jobs)
     assert all(steps.now == 0 for steps in result.record.used.values())
     assert all(steps.now == 0 for steps in result.record.waiting.values())
 
@@ -142,10 +142,10 @@ class WatchedWorld(World):
 
     def _carry_out(self, decision: object) -> None:
         if isinstance(decision, Admit | Reserve):
-            life = self.lives[decision.workload]
-            is_new = life.usage is None
-            assert is_new or isinstance(decision, Admit), f"{life.key} holds quota twice"
-            assert life.run_from is None, f"{life.key} runs twice"
+            run = self.runs[decision.workload]
+            is_new = run.usage is None
+            assert is_new or isinstance(decision, Admit), f"{run.key} holds quota twice"
+            assert run.run_from is None, f"{run.key} runs twice"
             if is_new:
                 check_admissions(self.engine.state, [decision.workload])
         super()._carry_out(decision)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_invariants_hold_at_every_event(seed: int, nodes: str) -> None:
 
     assert world.run()
 
-    assert all(life.ended_at is not None for life in world.record.lives)
+    assert all(run.ended_at is not None for run in world.record.runs)
     assert not world.engine.state.entries
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from makeway.sim.generator import read_generator
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Trouble
 from makeway.sim.layouts import parse_mapping
+from makeway.sim.trace_jobs import CPUS, GPUS, MEMORY, SimulationError
 from makeway.sim.traces import parse_trace, read_trace
 from tests.prerequisites import shared_path
 
@@ -153,7 +153,7 @@ def test_oddities_of_the_clock_are_named() -> None:
     ],
 )
 def test_a_trace_that_is_none_is_one_error_with_its_place(text: str, error: str) -> None:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(SimulationError) as caught:
         parse_trace(text, "log")
 
     assert str(caught.value).startswith(error)
@@ -168,12 +168,14 @@ def test_a_trace_that_is_none_is_one_error_with_its_place(text: str, error: str)
     ],
 )
 def test_a_wrong_mapping_says_what_would_be_right(mapping: str, error: str) -> None:
-    with pytest.raises(Trouble, match=error.replace("*", r"\*")):
+    with pytest.raises(SimulationError, match=error.replace("*", r"\*")):
         parse_mapping(mapping)
 
 
 def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(Trouble, match="log:1:1: no column n_gpu for gpus; the file has submit"):
+    with pytest.raises(
+        SimulationError, match="log:1:1: no column n_gpu for gpus; the file has submit"
+    ):
         parse_trace("submit,run,g\n1,2,3\n", "log", parse_mapping("gpus=n_gpu"))
 
 
@@ -186,7 +188,7 @@ def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
     ],
 )
 def test_a_generator_file_that_is_none_is_an_error(text: str, error: str) -> None:
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(SimulationError) as caught:
         read_generator(text, "gen.yaml")
 
     assert str(caught.value).startswith(error)

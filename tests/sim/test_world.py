@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.sim.record import Fate
-from tests.sim.worlds import HOUR, MINUTE, flavor, job, life, play, queue, settings, told
+from makeway.sim.record import JobOutcome
+from tests.sim.worlds import HOUR, MINUTE, flavor, job, play, queue, run, settings, told
 
 ONE = (flavor("a"), queue("q", a=8))
 LOWER = "  preemption: {withinClusterQueue: LowerPriority}\n"
@@ -16,9 +16,9 @@ POLITE = "  preemption: {reclaimWithinCohort: Any}\n"
 def test_a_job_runs_as_long_as_the_trace_says_and_the_next_one_follows() -> None:
     result = play(ONE, job("first", run=HOUR, gpus=8), job("second", at=1.0, gpus=1))
 
-    assert life(result, "first").ended_at == HOUR
-    assert life(result, "second").first_run_at == HOUR
-    assert result.wait_of(life(result, "second")) == HOUR - 1
+    assert run(result, "first").ended_at == HOUR
+    assert run(result, "second").first_run_at == HOUR
+    assert result.wait_of(run(result, "second")) == HOUR - 1
     assert result.makespan.seconds == HOUR + MINUTE
 
 
@@ -29,7 +29,7 @@ def test_a_preempted_job_begins_again_from_nothing() -> None:
         job("urgent", at=30 * MINUTE, run=10 * MINUTE, gpus=8, priority=5),
     )
 
-    long = life(result, "long")
+    long = run(result, "long")
     assert (long.evictions, long.lost_s) == (1, 30 * MINUTE)
     assert long.ended_at == 40 * MINUTE + HOUR
     assert result.evictions == {"InClusterQueue": 1}
@@ -44,8 +44,8 @@ def test_checkpoints_bound_what_an_eviction_costs(interval: str, lost_s: float) 
 
     result = play(world, job("long", run=HOUR, gpus=8), urgent)
 
-    assert life(result, "long").lost_s == lost_s
-    assert life(result, "long").ended_at == HOUR + MINUTE + lost_s
+    assert run(result, "long").lost_s == lost_s
+    assert run(result, "long").ended_at == HOUR + MINUTE + lost_s
 
 
 def test_a_job_may_have_a_checkpoint_interval_of_its_own() -> None:
@@ -53,7 +53,7 @@ def test_a_job_may_have_a_checkpoint_interval_of_its_own() -> None:
 
     result = play(PREEMPTING, job("long", run=HOUR, gpus=8, checkpoint=MINUTE), urgent)
 
-    assert life(result, "long").lost_s == 0
+    assert run(result, "long").lost_s == 0
 
 
 def test_a_victim_holds_its_quota_until_its_pods_are_gone() -> None:
@@ -63,7 +63,7 @@ def test_a_victim_holds_its_quota_until_its_pods_are_gone() -> None:
         world, job("long", run=HOUR, gpus=8), job("urgent", at=HOUR / 2, gpus=8, priority=5)
     )
 
-    assert life(result, "urgent").first_run_at == HOUR / 2 + 2 * MINUTE + MINUTE
+    assert run(result, "urgent").first_run_at == HOUR / 2 + 2 * MINUTE + MINUTE
     assert told(result, "long")[:5] == ["submitted", "Admit", "pods ready", "Preempt", "pods gone"]
 
 
@@ -72,8 +72,8 @@ def test_in_a_stockout_no_pod_starts_but_those_that_run_go_on() -> None:
 
     result = play(world, job("early", run=2 * HOUR), job("late", at=20 * MINUTE))
 
-    assert life(result, "early").ended_at == 2 * HOUR
-    assert life(result, "late").first_run_at == 70 * MINUTE
+    assert run(result, "early").ended_at == 2 * HOUR
+    assert run(result, "late").first_run_at == 70 * MINUTE
     assert result.work.idle == pytest.approx(50 * MINUTE)  # the GPU that the late job held in vain
 
 
@@ -82,8 +82,8 @@ def test_a_stockout_may_take_machines_in_use() -> None:
 
     result = play(world, job("early", run=2 * HOUR))
 
-    assert life(result, "early").ended_at == 70 * MINUTE + 2 * HOUR
-    assert life(result, "early").lost_s == 10 * MINUTE
+    assert run(result, "early").ended_at == 70 * MINUTE + 2 * HOUR
+    assert run(result, "early").lost_s == 10 * MINUTE
 
 
 def test_fallback_rules_lead_around_a_dry_flavor() -> None:
@@ -110,8 +110,8 @@ def test_a_failed_node_costs_progress_and_not_the_place() -> None:
 
     result = play(world, job("x", run=HOUR))
 
-    assert life(result, "x").ended_at == 30 * MINUTE + MINUTE + HOUR
-    assert life(result, "x").evictions == 0
+    assert run(result, "x").ended_at == 30 * MINUTE + MINUTE + HOUR
+    assert run(result, "x").evictions == 0
     assert told(result, "x") == [
         *("submitted", "Admit", "pods ready", "pods failed", "pods ready", "finished")
     ]
@@ -122,7 +122,7 @@ def test_random_stockouts_and_failures_depend_on_the_seed_alone() -> None:
     world = (*ONE, settings(chance))
     jobs = [job(f"job-{i}", at=i * 10 * MINUTE, run=HOUR) for i in range(40)]
 
-    ends = [[one.ended_at for one in play(world, *jobs, seed=seed).lives] for seed in (1, 1, 2)]
+    ends = [[one.ended_at for one in play(world, *jobs, seed=seed).runs] for seed in (1, 1, 2)]
 
     assert ends[0] == ends[1]
     assert ends[0] != ends[2]
@@ -145,14 +145,14 @@ spec: {controllerName: example.com/budget}
 def test_an_admission_check_takes_its_time() -> None:
     result = play(check("delay: 5m"), job("x", run=HOUR))
 
-    assert life(result, "x").first_run_at == 5 * MINUTE
+    assert run(result, "x").first_run_at == 5 * MINUTE
     assert told(result, "x")[:4] == ["submitted", "Reserve", "check budget says Ready", "Admit"]
 
 
 def test_a_refused_job_is_deactivated_and_named() -> None:
     result = play(check("rejects: 1"), job("x", run=HOUR))
 
-    assert life(result, "x").fate is Fate.DEACTIVATED
+    assert run(result, "x").outcome is JobOutcome.DEACTIVATED
     assert result.record.counts["DeactivatedDueToAdmissionCheck"] == 1
     assert result.use("a").used == 0
 
@@ -175,10 +175,10 @@ def test_a_cancelled_job_leaves_whether_it_waits_or_runs() -> None:
         job("patient", at=2.0, run=HOUR, gpus=8, cancel=10 * HOUR),
     )
 
-    fates = [one.fate for one in result.lives]
-    assert fates == [Fate.CANCELLED, Fate.CANCELLED, Fate.FINISHED]
-    assert life(result, "waiting").first_run_at is None
-    assert life(result, "patient").first_run_at == 20 * MINUTE
+    outcomes = [one.outcome for one in result.runs]
+    assert outcomes == [JobOutcome.CANCELLED, JobOutcome.CANCELLED, JobOutcome.FINISHED]
+    assert run(result, "waiting").first_run_at is None
+    assert run(result, "patient").first_run_at == 20 * MINUTE
 
 
 def test_what_was_planned_for_a_job_that_is_gone_does_not_make_the_day_longer() -> None:
@@ -193,7 +193,7 @@ def test_a_share_of_the_users_gives_up() -> None:
 
     result = play(world, *jobs)
 
-    assert 30 <= result.fates[Fate.CANCELLED] <= 70
+    assert 30 <= result.outcomes[JobOutcome.CANCELLED] <= 70
 
 
 def test_what_can_never_fit_is_named_and_blocks_nobody() -> None:
@@ -201,10 +201,10 @@ def test_what_can_never_fit_is_named_and_blocks_nobody() -> None:
 
     result = play(strict, job("huge", gpus=9), job("small", at=1.0))
 
-    assert life(result, "huge").fate is Fate.NEVER_FITS
-    assert life(result, "small").fate is Fate.FINISHED
+    assert run(result, "huge").outcome is JobOutcome.NEVER_FITS
+    assert run(result, "small").outcome is JobOutcome.FINISHED
     assert result.wait().jobs == 1
-    assert life(result, "huge").reasons
+    assert run(result, "huge").reasons
 
 
 def test_a_job_short_of_one_flavor_and_too_big_for_the_next_can_still_fit() -> None:
@@ -212,7 +212,7 @@ def test_a_job_short_of_one_flavor_and_too_big_for_the_next_can_still_fit() -> N
 
     result = play(world, job("first", gpus=8), job("second", at=1.0, gpus=8))
 
-    assert [one.fate for one in result.lives] == [Fate.FINISHED, Fate.FINISHED]
+    assert [one.outcome for one in result.runs] == [JobOutcome.FINISHED, JobOutcome.FINISHED]
 
 
 def test_the_owner_gets_back_what_a_neighbour_borrowed() -> None:
@@ -227,8 +227,8 @@ def test_the_owner_gets_back_what_a_neighbour_borrowed() -> None:
         job("seg", on="vision", gpus=8, at=MINUTE, run=MINUTE),
     )
 
-    assert life(result, "seg").first_run_at == MINUTE
-    assert life(result, "asr").evictions == 1
+    assert run(result, "seg").first_run_at == MINUTE
+    assert run(result, "asr").evictions == 1
     assert result.use("a").borrowed > 0
 
 
@@ -237,7 +237,7 @@ def test_with_fewer_pods_the_same_work_takes_longer() -> None:
 
     result = play(ONE, flexible)
 
-    assert life(result, "x").ended_at == 2 * HOUR
+    assert run(result, "x").ended_at == 2 * HOUR
     assert result.work.useful == 16 * HOUR
     assert result.use("a").busy == 8
 
@@ -254,7 +254,7 @@ value: 77
 
     result = play((*ONE, urgent), named, unknown)
 
-    assert [one.priority for one in result.lives] == [77, 0]
+    assert [one.priority for one in result.runs] == [77, 0]
     assert [o.what for o in result.oddities] == [
         "jobs of priority whatever, which no class defines (0 counts)"
     ]
@@ -273,6 +273,6 @@ def test_a_run_may_be_cut_short_and_says_so() -> None:
     result = play(ONE, job("x", run=HOUR, gpus=8), job("y", at=1.0, gpus=8), until=30 * MINUTE)
 
     assert not result.is_complete
-    assert [one.fate for one in result.lives] == [Fate.RUNNING, Fate.WAITING]
+    assert [one.outcome for one in result.runs] == [JobOutcome.RUNNING, JobOutcome.WAITING]
     assert result.wait().longest == 30 * MINUTE - 1
     assert result.work.kept == 30 * MINUTE * 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from makeway.sim import Result, simulate
-from makeway.sim.cluster import Cluster, parse_cluster
-from makeway.sim.jobs import GPUS, Job, Trace
-from makeway.sim.record import Life
+from makeway.sim.cluster import SimulatedCluster, parse_cluster
+from makeway.sim.record import JobRun
+from makeway.sim.trace_jobs import GPUS, Trace, TraceJob
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -43,7 +43,7 @@ def settings(spec: str) -> str:
     return f"apiVersion: makeway.dev/v1alpha1\nkind: Simulation\nspec: {{{spec}}}\n"
 
 
-def cluster(*documents: str) -> Cluster:
+def cluster(*documents: str) -> SimulatedCluster:
     return parse_cluster("---\n".join(documents), "test.yaml")
 
 
@@ -56,8 +56,8 @@ def job(
     priority: int = 0,
     cancel: float | None = None,
     checkpoint: float | None = None,
-) -> Job:
-    return Job(
+) -> TraceJob:
+    return TraceJob(
         name=name,
         queue=on,
         submit_s=at,
@@ -69,17 +69,19 @@ def job(
     )
 
 
-def trace(jobs: Iterable[Job]) -> Trace:
+def trace(jobs: Iterable[TraceJob]) -> Trace:
     in_order = tuple(sorted(jobs, key=lambda job: job.submit_s))
     return Trace(source="test", layout="test", jobs=in_order, rows=len(in_order))
 
 
-def play(documents: Sequence[str], *jobs: Job, seed: int = 0, until: float | None = None) -> Result:
+def play(
+    documents: Sequence[str], *jobs: TraceJob, seed: int = 0, until: float | None = None
+) -> Result:
     names = [job.name for job in jobs]
     return simulate(cluster(*documents), trace(jobs), seed=seed, until=until, explain=names[:50])
 
 
-def life(result: Result, name: str) -> Life:
+def run(result: Result, name: str) -> JobRun:
     return result.job(name)
 
 

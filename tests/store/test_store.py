@@ -13,7 +13,7 @@ from makeway.store import (
     Conflict,
     Corrupt,
     Event,
-    InUse,
+    FileInUse,
     Key,
     Record,
     Store,
@@ -237,7 +237,7 @@ def test_everything_behind_a_failed_batch_fails_with_it(tmp_path: Path) -> None:
 
 def test_a_second_opener_is_refused(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    with pytest.raises(InUse, match="in use by another process"):
+    with pytest.raises(FileInUse, match="in use by another process"):
         opened(tmp_path)
     store.close()
     opened(tmp_path).close()

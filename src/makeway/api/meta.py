@@ -53,6 +53,11 @@ class ObjectMeta:
     managed_fields: tuple[Document, ...] = ()
     self_link: str = ""
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object; of a document, `controller_of` answers."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
 
 UNNAMED = ObjectMeta()
 

@@ -7,9 +7,9 @@ whole set; none knows of another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from makeway.api.batch import Job, Namespace, Pod, PodSpec, all_containers
 from makeway.api.configuration import Configuration
@@ -28,10 +28,9 @@ from makeway.api.queueing import (
     Workload,
     WorkloadPriorityClass,
 )
-from makeway.cli.reading import at
 
-MEMORY_LEAST = 1024**2  # bytes; nobody means less
-CORES_MOST = 500  # per pod; nobody means more
+MEMORY_LEAST = 1024**2  # bytes; less is a mistake
+CORES_MOST = 500  # per pod; more is a mistake
 MILLI = 1000
 DEFAULT_NAMESPACE = "default"
 
@@ -45,7 +44,7 @@ class Advice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class ManifestSet:
     """All objects of the files, each with its place among them."""
 
     views: Sequence[View]
@@ -75,16 +74,16 @@ def advice(
 # --- units ---
 
 
-def units_of_requests(files: Files) -> Iterator[Advice]:
+def units_of_requests(files: ManifestSet) -> Iterator[Advice]:
     for index, view in enumerate(files.views):
         for base, spec in _pod_specs(view):
             for part, number, container in all_containers(spec):
                 for what in ("requests", "limits"):
                     amounts = getattr(container.resources, what)
                     path = f"{base}.{part}[{number}].resources.{what}"
-                    written = at(container.resources.document, what)
+                    document: Mapping[str, Any] = container.resources.document or {}
                     for resource, amount in amounts.items():
-                        text = at(written, resource)
+                        text = document[what][resource]
                         yield from _odd_amount(index, path, resource, amount, text)
 
 
@@ -120,7 +119,7 @@ def _tiny_memory(text: str, amount: int) -> tuple[str, str]:
     return f"is {size}", f"write {bare}Gi or {bare}Mi" if bare.isdecimal() else "use Mi or Gi"
 
 
-def units_of_quotas(files: Files) -> Iterator[Advice]:
+def units_of_quotas(files: ManifestSet) -> Iterator[Advice]:
     for index, view in enumerate(files.views):
         if not isinstance(view, ClusterQueue | Cohort):
             continue
@@ -143,7 +142,7 @@ def cells_of(groups: Iterable[ResourceGroup]) -> Iterator[tuple[str, str, Resour
 # --- names ---
 
 
-def duplicates(files: Files) -> Iterator[Advice]:
+def duplicates(files: ManifestSet) -> Iterator[Advice]:
     """Of two objects with one name, the later would replace the earlier."""
     seen: set[tuple[type[View], str, str]] = set()
     for index, view in enumerate(files.views):
@@ -161,7 +160,7 @@ def duplicates(files: Files) -> Iterator[Advice]:
 # --- references ---
 
 
-def missing_references(files: Files) -> Iterator[Advice]:
+def missing_references(files: ManifestSet) -> Iterator[Advice]:
     queues = files.names(ClusterQueue)
     for index, local in files.of(LocalQueue):
         yield from _missing(
@@ -178,7 +177,7 @@ def missing_references(files: Files) -> Iterator[Advice]:
         yield from _missing_flavors(index, cohort.spec.resource_groups, flavors)
 
 
-def missing_references_of_jobs(files: Files) -> Iterator[Advice]:
+def missing_references_of_jobs(files: ManifestSet) -> Iterator[Advice]:
     classes = files.names(WorkloadPriorityClass)
     queues: dict[str, set[str]] = {}  # by namespace
     for _, local in files.of(LocalQueue):
@@ -215,7 +214,7 @@ def namespace_in(metadata: ObjectMeta) -> str:
     return metadata.namespace or DEFAULT_NAMESPACE
 
 
-def unused_objects(files: Files) -> Iterator[Advice]:
+def unused_objects(files: ManifestSet) -> Iterator[Advice]:
     used = {
         flavor.name
         for view in files.views
@@ -235,7 +234,7 @@ def unused_objects(files: Files) -> Iterator[Advice]:
             yield advice(index, "metadata.name", queue.metadata.name, problem, hint)
 
 
-def namespaces_not_selected(files: Files) -> Iterator[Advice]:
+def namespaces_not_selected(files: ManifestSet) -> Iterator[Advice]:
     queues = {queue.metadata.name: queue for _, queue in files.of(ClusterQueue)}
     labels = {n.metadata.name: labels_of(n) for _, n in files.of(Namespace)}
     for index, queue in files.of(ClusterQueue):
@@ -265,7 +264,7 @@ def labels_of(namespace: Namespace) -> dict[str, str]:
 # --- quota and policies without effect ---
 
 
-def lonely_policies(files: Files) -> Iterator[Advice]:
+def lonely_policies(files: ManifestSet) -> Iterator[Advice]:
     """Rules about a cohort in a queue that has none, or is alone in it."""
     cohorts = files.of(Cohort)
     with_quota = {c.metadata.name for _, c in cohorts if c.spec.resource_groups}
@@ -300,10 +299,10 @@ def lonely_policies(files: Files) -> Iterator[Advice]:
             yield advice(index, "metadata.name", name, problem, hint)
 
 
-# --- policies that circle, or that another one overrides ---
+# --- policies that circle, or that another policy overrides ---
 
 
-def circling_policies(files: Files) -> Iterator[Advice]:
+def circling_policies(files: ManifestSet) -> Iterator[Advice]:
     """Settings under which workloads can take each other's place for ever."""
     configuration = files.configuration
     if configuration is None:
@@ -339,7 +338,7 @@ def circling_policies(files: Files) -> Iterator[Advice]:
             )
 
 
-def overridden_policies(files: Files) -> Iterator[Advice]:
+def overridden_policies(files: ManifestSet) -> Iterator[Advice]:
     configuration = files.configuration
     if configuration is None or not configuration.is_sharing_fairly:
         return

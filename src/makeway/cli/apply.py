@@ -10,7 +10,7 @@ from makeway.api import versions
 from makeway.api.manifests import Manifest, read_manifests
 from makeway.cli import connect
 from makeway.cli.check import read_texts
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.client import ApiError, Client, NotFound, Resource
 
 Document = dict[str, Any]
@@ -37,7 +37,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def read_files(names: list[str]) -> list[Manifest]:
-    """All documents of all files; Trouble if any can't be read."""
+    """All documents of all files; UsageError if any can't be read."""
     manifests: list[Manifest] = []
     troubles: list[str] = []
     for source, text in read_texts(names, troubles):
@@ -45,9 +45,9 @@ def read_files(names: list[str]) -> list[Manifest]:
         troubles += [str(trouble) for trouble in found.troubles]
         manifests += found.manifests
     if troubles:
-        raise Trouble("\n  ".join(troubles))
+        raise UsageError("\n  ".join(troubles))
     if not manifests:
-        raise Trouble("there are no objects in these files")
+        raise UsageError("there are no objects in these files")
     return manifests
 
 

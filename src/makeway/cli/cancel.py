@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
+from makeway.api.batch import Job
+from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
-from makeway.cli.reading import Document, is_so, name_of, namespace_of
-from makeway.cli.references import HELP, Target, find_target, managed_pods, units_of
+from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.job_state import Lead, is_true
+from makeway.cli.references import HELP, JobTarget, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
-from makeway.client import Client, NotFound, Resource
-from makeway.client.resources import JOBS, PODS, WORKLOADS
+from makeway.cli.views import RESOURCE_OF, fetch_all
+from makeway.client import Client, NotFound
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.jobs) == arguments.all:
-        raise Trouble("name jobs, or write --all")
+        raise UsageError("name jobs, or write --all")
     if arguments.all and not arguments.yes and not sys.stdin.isatty():
-        raise Trouble("--all asks first, and nobody is there to answer; write -y to mean it")
+        raise UsageError("--all asks first, and nobody is there to answer; write -y to mean it")
 
     async def story(client: Client, namespace: str) -> int:
         targets, code = await _targets(client, namespace, arguments)
@@ -45,10 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _targets(
     client: Client, namespace: str, arguments: argparse.Namespace
-) -> tuple[list[Target], int]:
+) -> tuple[list[JobTarget], int]:
     if arguments.all:
-        jobs = [Target(job, None) for job in (await client.list(JOBS, namespace)).items]
-        workloads = (await client.list(WORKLOADS, namespace)).items
+        jobs = [JobTarget(job, None) for job in await fetch_all(client, Job, namespace)]
+        workloads = await fetch_all(client, Workload, namespace)
         units = units_of(await managed_pods(client, namespace), workloads)
         pods = [unit for unit in units if unit.pods or unit.group]
         return [target for target in (*jobs, *pods) if not _has_ended(target)], 0
@@ -57,12 +59,12 @@ async def _targets(
         try:
             target = await find_target(client, namespace, word)
             if target.part:
-                raise Refusal(
+                raise RequestRefused(
                     f"pod {target.part} belongs to {target.text}; cancel that, or write "
                     f"`makeway delete pod {target.part}`"
                 )
-        except Refusal as refusal:
-            print(f"makeway: {refusal}", file=sys.stderr)
+        except RequestRefused as error:
+            print(f"makeway: {error}", file=sys.stderr)
             code = connect.EXIT_REFUSED
             continue
         if _has_ended(target):
@@ -72,41 +74,38 @@ async def _targets(
     return targets, code
 
 
-def _has_ended(target: Target) -> bool:
+def _has_ended(target: JobTarget) -> bool:
     if target.job is None:
-        return is_so(target.workload, "Finished")
-    return is_so(target.job, "Complete") or is_so(target.job, "Failed")
+        return is_true(target.workload, "Finished")
+    return is_true(target.job, "Complete") or is_true(target.job, "Failed")
 
 
-def _agrees(targets: list[Target]) -> bool:
+def _agrees(targets: list[JobTarget]) -> bool:
     names = ", ".join(target.text for target in targets[:5])
     more = ", …" if len(targets) > 5 else ""
     print(f"Cancel {counted(len(targets), 'job')}: {names}{more}? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _cancel(client: Client, target: Target) -> None:
-    are_there = [
-        await _delete(client, resource, document) for resource, document in _parts_of(target)
-    ]
-    word = "cancelled" if any(are_there) else "is gone already"
+async def _cancel(client: Client, target: JobTarget) -> None:
+    were_there = [await _delete(client, part) for part in _parts_of(target)]
+    word = "cancelled" if any(were_there) else "is gone already"
     print(f"{target.text} {word}", flush=True)
 
 
-def _parts_of(target: Target) -> list[tuple[Resource, Document]]:
+def _parts_of(target: JobTarget) -> list[Lead]:
     """What to delete. A pod's Workload goes with it; a group's would wait for other pods."""
     if target.job is not None:
-        return [(JOBS, target.job)]
-    pods = [(PODS, pod) for pod in target.pods]
-    if target.workload is not None and (target.group or not pods):
-        return [*pods, (WORKLOADS, target.workload)]
-    return pods
+        return [target.job]
+    if target.workload is not None and (target.group or not target.pods):
+        return [*target.pods, target.workload]
+    return [*target.pods]
 
 
-async def _delete(client: Client, resource: Resource, document: Document) -> bool:
-    """False if it is gone."""
+async def _delete(client: Client, part: Lead) -> bool:
+    """False if the object is gone already."""
     try:
-        await client.delete(resource, name_of(document), namespace_of(document))
+        await client.delete(RESOURCE_OF[type(part)], part.metadata.name, part.metadata.namespace)
     except NotFound:
         return False
     return True

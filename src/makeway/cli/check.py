@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from makeway.api.errors import ABSENT, FieldError, Unsupported
+from makeway.api.errors import ABSENT, FieldError, Unsupported, in_words
 from makeway.api.intake import take_in
 from makeway.api.kinds import View
 from makeway.api.manifests import Manifest, Position, read_manifests
 from makeway.api.schema import Document
 from makeway.api.validation import validate_set
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
+from makeway.cli.tables import add_output, counted, print_document, print_safely
 from makeway.sim.settings import Simulation, read_settings
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -99,33 +99,33 @@ def _subject(document: Document) -> str:
 # --- files ---
 
 
-def read_texts(names: Iterable[str], troubles: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what can be read, with its name; what can't is noted in `troubles`."""
+def read_texts(names: Iterable[str], unread: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what can be read, with its name; what can't is noted in `unread`."""
     for name in names:
         if name == STDIN:
-            yield from _decoded("<stdin>", sys.stdin.buffer.read(), troubles)
+            yield from _decoded("<stdin>", sys.stdin.buffer.read(), unread)
             continue
         path = Path(name)
         try:
             found = _manifests_in(path) if path.is_dir() else [path]
         except OSError as error:
-            troubles.append(f"{path}: {(error.strerror or str(error)).lower()}")
+            unread.append(f"{path}: {in_words(error)}")
             continue
         if not found:
-            troubles.append(f"{path}: no {', '.join(SUFFIXES)} files in this folder")
+            unread.append(f"{path}: no {', '.join(SUFFIXES)} files in this folder")
         for file in found:
             try:
                 content = file.read_bytes()
             except OSError as error:
-                troubles.append(f"{file}: {(error.strerror or str(error)).lower()}")
+                unread.append(f"{file}: {in_words(error)}")
             except ValueError as error:  # a name with a null byte
-                troubles.append(f"{str(file)!r}: {error}")
+                unread.append(f"{str(file)!r}: {error}")
             else:
-                yield from _decoded(str(file), content, troubles)
+                yield from _decoded(str(file), content, unread)
 
 
 def _manifests_in(folder: Path) -> list[Path]:
-    """The files of a folder and the folders in it; hidden ones are none of our business."""
+    """The files of a folder and the folders in it, but for hidden ones."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -135,11 +135,11 @@ def _manifests_in(folder: Path) -> list[Path]:
     )
 
 
-def _decoded(name: str, content: bytes, troubles: list[str]) -> Iterator[tuple[str, str]]:
+def _decoded(name: str, content: bytes, unread: list[str]) -> Iterator[tuple[str, str]]:
     try:
         yield name, content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        troubles.append(f"{name}: not text in UTF-8 (byte {error.start})")
+        unread.append(f"{name}: not text in UTF-8 (byte {error.start})")
 
 
 # --- the command ---
@@ -152,29 +152,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="a YAML or JSON file, a folder of them, or - for standard input",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="how to print what was found (default: text)",
-    )
+    add_output(parser, ("text", "json"))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    troubles: list[str] = []
-    report = check_texts(read_texts(arguments.files, troubles))
-    print_report(report, arguments.output, troubles)
-    if troubles:
-        raise Trouble("\nmakeway: ".join(troubles))
+    unread: list[str] = []
+    report = check_texts(read_texts(arguments.files, unread))
+    print_report(report, arguments.output, unread)
+    if unread:
+        raise UsageError("\nmakeway: ".join(unread))
     return 1 if report.errors else 0
 
 
-def print_report(report: Report, output: str, troubles: Sequence[str]) -> None:
+def print_report(report: Report, output: str, unread: Sequence[str]) -> None:
     """Nothing, where nothing could be read."""
     if output == "json":
         print_json(report)
-    elif report.objects or report.errors or not troubles:
+    elif report.objects or report.errors or not unread:
         print_text(report)
 
 
@@ -184,30 +178,17 @@ def print_json(report: Report) -> None:
         "errors": [finding.as_json() for finding in report.errors],
         "warnings": [finding.as_json() for finding in report.warnings],
     }
-    print(json.dumps(rows, indent=2, default=str))
+    print_document("json", rows)
 
 
 def print_text(report: Report) -> None:
     for finding in report.errors:
-        _print_safely(f"error: {finding}")
+        print_safely(f"error: {finding}")
     for finding in report.warnings:
-        _print_safely(f"warning: {finding}")
-    counts = [
-        _count(report.objects, "object"),
-        _count(len(report.errors), "error"),
-        _count(len(report.warnings), "warning"),
-    ]
-    print(", ".join(counts))
-
-
-def _print_safely(text: str) -> None:
-    """What a file holds may be more than this terminal can show."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        print_safely(f"warning: {finding}")
+    errors, warnings = len(report.errors), len(report.warnings)
+    counts = ((report.objects, "object"), (errors, "error"), (warnings, "warning"))
+    print(", ".join(counted(*count) for count in counts))
 
 
 COMMAND = Command(

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-class Trouble(Exception):
+class UsageError(Exception):
     """The command can't do what was asked; its text is for the user. Exit code 2."""
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
 
 

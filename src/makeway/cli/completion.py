@@ -18,7 +18,7 @@ class Word(NamedTuple):
     name: str
     summary: str
     options: tuple[argparse.Action, ...]
-    takes: tuple[str, ...]  # metavars of its arguments
+    takes: tuple[str, ...]  # metavars of the arguments
 
     @property
     def flags(self) -> list[str]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-from makeway.cli.command import Refusal, Trouble
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.client import ApiError, Client, Resource, Unavailable
 from makeway.client.kubeconfig import (
     CLUSTER,
@@ -24,7 +24,7 @@ from makeway.client.kubeconfig import (
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
 EXIT_REFUSED = 1
-ATTEMPTS = 3  # somebody sits and waits
+ATTEMPTS = 3  # few, since a user sits and waits
 NAME_MAX = 253
 
 Story = Callable[[Client, str], Awaitable[int]]  # the text is the namespace
@@ -55,13 +55,13 @@ def find_access(arguments: argparse.Namespace) -> Access:
                         return access
         return read_kubeconfig(own_kubeconfig(arguments))
     except KubeconfigError as error:
-        raise Trouble(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def own_kubeconfig(arguments: argparse.Namespace) -> Path:
     path = kubeconfig_in(arguments.data_dir or default_folder())
     if not path.exists():
-        raise Trouble(f"{path} is not there; start a server with `makeway up`, or name one")
+        raise UsageError(f"{path} is not there; start a server with `makeway up`, or name one")
     return path
 
 
@@ -74,8 +74,8 @@ class StayingTransport:
     def __init__(self, arguments: argparse.Namespace, access: Access) -> None:
         self._arguments, self._access = arguments, access
         self._current = access.transport()
-        self._left: list[Transport] = []  # of earlier addresses
-        self._has_answered = False  # since the last time that it went away
+        self._left: list[Transport] = []  # transports to earlier addresses
+        self._has_answered = False  # the server has, since it last went away
 
     @contextlib.asynccontextmanager
     async def send(self, call: Call) -> AsyncIterator[Answer]:
@@ -98,8 +98,8 @@ class StayingTransport:
             print(text, file=sys.stderr, flush=True)
         try:
             found = find_access(self._arguments)
-        except Trouble:
-            return  # it is written when the server is back
+        except UsageError:
+            return  # a kubeconfig is written when the server is back
         known = self._access
         if (found.address, found.ca, found.token) != (known.address, known.ca, known.token):
             self._left.append(self._current)
@@ -114,8 +114,8 @@ def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False
     access = find_access(arguments)
     namespace = getattr(arguments, "namespace", None) or access.namespace
     if not is_name(namespace):
-        raise Trouble(f"{namespace!r} can't be the name of a namespace")
-    # What the client logs about its attempts is for servers; a user gets a sentence in the end.
+        raise UsageError(f"{namespace!r} can't be the name of a namespace")
+    # What the client logs about attempts is for servers; a user gets a sentence in the end.
     logging.getLogger("makeway").addHandler(logging.NullHandler())
 
     async def run() -> int:
@@ -133,14 +133,14 @@ def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False
         print(f"makeway: error from the server{reason}: {error}", file=sys.stderr)
         return EXIT_REFUSED
     except UnicodeEncodeError as error:
-        raise Trouble(f"{error.object!r} is not text in UTF-8") from None
+        raise UsageError(f"{error.object!r} is not text in UTF-8") from None
     except (Unavailable, Unreachable) as error:
         if isinstance(error.__cause__, ApiError):
             print(f"makeway: the server can't answer: {error}", file=sys.stderr)
             return EXIT_REFUSED
         why = str(error).removeprefix(f"{access.address}: ")
         text = f"no answer from {access.address}: {why}; is `makeway up` running?"
-        raise Trouble(text) from None
+        raise UsageError(text) from None
 
 
 def show_warnings(client: Client) -> None:
@@ -152,18 +152,18 @@ def show_warnings(client: Client) -> None:
 async def find_target(client: Client, words: list[str]) -> tuple[Resource, list[str]]:
     """What a user means by `KIND NAME...` or `KIND/NAME`."""
     if not words:
-        raise Trouble("name a kind, for example: makeway get jobs")
+        raise UsageError("name a kind, for example: makeway get jobs")
     kind, slash, name = words[0].partition("/")
     if slash:
         rest = words[1:]
         if any(not word.startswith(f"{kind}/") for word in rest):
-            raise Trouble("write either KIND NAME... or KIND/NAME..., of one kind")
+            raise UsageError("write either KIND NAME... or KIND/NAME..., of one kind")
         names = [name, *(w.partition("/")[2] for w in rest)]
     else:
         names = words[1:]
     for word in names:
         if not is_name(word):
-            raise Refusal(f"{word!r} can't be the name of an object")
+            raise RequestRefused(f"{word!r} can't be the name of an object")
     return await client.find_resource(kind), names
 
 

@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from makeway.cli.command import Command, Trouble, add_log_options
+from makeway.cli.command import Command, UsageError, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration
 from makeway.client.kubeconfig import (
     Access,
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         asyncio.run(_control(access, settings, host, port))
     except CannotControl as error:
-        raise Trouble(f"{access.address}: {error}") from None
+        raise UsageError(f"{access.address}: {error}") from None
     return 0
 
 
@@ -115,13 +115,13 @@ def find_access(arguments: argparse.Namespace) -> Access:
                 return around
         return read_kubeconfig(named or Path.home() / ".kube" / "config", arguments.context)
     except KubeconfigError as error:
-        raise Trouble(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def read_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise Trouble(f"--metrics-address {text}: write HOST:PORT, as {ADDRESS}")
+        raise UsageError(f"--metrics-address {text}: write HOST:PORT, as {ADDRESS}")
     return host.strip("[]"), int(port)
 
 
@@ -138,7 +138,7 @@ async def _control(access: Access, settings: Settings, host: str, port: int) -> 
     try:
         bound = await window.open()
     except OSError as error:
-        raise Trouble(f"--metrics-address {host}:{port}: {error.strerror}") from None
+        raise UsageError(f"--metrics-address {host}:{port}: {error.strerror}") from None
     try:
         print(
             f"makeway controls {access.address}; health and metrics on {host}:{bound}", flush=True

@@ -11,7 +11,7 @@ from makeway.api import versions
 from makeway.api.labels import IN_USE
 from makeway.cli import connect
 from makeway.cli.apply import read_files, resource_of
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.client import Client, NotFound, Resource
 
 _POLL_S = 0.2
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.words) == bool(arguments.filename):
-        raise Trouble("name either a kind and names, or files with -f")
+        raise UsageError("name either a kind and names, or files with -f")
     manifests = read_files(arguments.filename) if arguments.filename else []
 
     async def story(client: Client, namespace: str) -> int:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.words:
             resource, names = await connect.find_target(client, arguments.words)
             if not names and not arguments.all and not arguments.selector:
-                raise Trouble("name objects, or write --all or -l")
+                raise UsageError("name objects, or write --all or -l")
             if not names:
                 found = await client.list(resource, namespace, label_selector=arguments.selector)
                 names = [item["metadata"]["name"] for item in found.items]

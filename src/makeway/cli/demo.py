@@ -22,8 +22,7 @@ from textwrap import wrap
 from typing import Any
 
 from makeway.api.manifests import read_manifests, write_yaml
-from makeway.cli.command import Command, Trouble
-from makeway.cli.reading import items_at
+from makeway.cli.command import Command, UsageError
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
@@ -81,7 +80,7 @@ class Story:
         before = self._seen.get(job, {})
         now = {
             c["type"]: (c["status"], c["reason"], c["message"])
-            for c in items_at(workload, "status", "conditions")
+            for c in (workload.get("status") or {}).get("conditions") or ()
         }
         self._seen[job] = now
         for verb, text in news(before, now):
@@ -105,7 +104,7 @@ class Story:
             try:
                 await asyncio.wait_for(self._heard.wait(), deadline - time.monotonic())
             except TimeoutError:
-                raise Trouble(f"{job} was not {condition} within {PATIENCE_S:.0f} s") from None
+                raise UsageError(f"{job} was not {condition} within {PATIENCE_S:.0f} s") from None
 
 
 def job_of(workload: Document) -> str:
@@ -222,7 +221,7 @@ def start(folder: Path, objects: Iterable[Document]) -> subprocess.Popen[str]:
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     if not server.stdout.readline().startswith("makeway is ready"):
-        raise Trouble("makeway up did not start; what it said stands above")
+        raise UsageError("makeway up did not start; what it said stands above")
     return server
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.get import aligned
+from makeway.cli.tables import aligned
 from makeway.client import Client, Resource
 
 Document = dict[str, Any]
@@ -83,18 +83,12 @@ async def _events(client: Client, resource: Resource, document: Document) -> str
     found = await client.list(events, namespace, field_selector=f"involvedObject.uid={uid}")
     if not found.items:
         return "Events: none"
-    lines = [["  TYPE", "REASON", "COUNT", "LAST", "MESSAGE"]]
+    names = ("type", "reason", "count", "lastTimestamp", "message")
+    rows = [["  TYPE", "REASON", "COUNT", "LAST", "MESSAGE"]]
     for event in sorted(found.items, key=lambda item: item.get("lastTimestamp") or ""):
-        lines.append(
-            [
-                f"  {event.get('type', '')}",
-                event.get("reason", ""),
-                str(event.get("count", 1)),
-                event.get("lastTimestamp") or "",
-                event.get("message", ""),
-            ]
-        )
-    return "Events:\n" + aligned(lines)
+        type_, *rest = (str(({"count": 1} | event).get(name) or "") for name in names)
+        rows.append([f"  {type_}", *rest])
+    return "\n".join(("Events:", *aligned(rows)))
 
 
 COMMAND = Command(

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.client.kubeconfig import default_folder
 
 END_MAX_S = 30.0
@@ -22,15 +22,15 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.data_dir or default_folder()
     pid = holder_of(folder)
     if pid is None:
-        raise Refusal(f"no makeway runs on {folder}")
+        raise RequestRefused(f"no makeway runs on {folder}")
     try:
         os.kill(pid, signal.SIGTERM)
     except PermissionError:
-        raise Trouble(f"process {pid} on {folder} belongs to somebody else") from None
+        raise UsageError(f"process {pid} on {folder} belongs to somebody else") from None
     deadline = time.monotonic() + END_MAX_S
     while holder_of(folder) is not None:
         if time.monotonic() > deadline:
-            raise Trouble(f"process {pid} has not stopped within {END_MAX_S:.0f} s")
+            raise UsageError(f"process {pid} has not stopped within {END_MAX_S:.0f} s")
         time.sleep(0.05)
     print("makeway has stopped; jobs that run go on")
     return 0

@@ -6,31 +6,26 @@ import argparse
 import time
 from collections.abc import Mapping
 
+from makeway.api.batch import Job, StatusCondition
 from makeway.api.labels import QUEUE_NAME
+from makeway.api.meta import Condition, ObjectMeta
+from makeway.api.queueing import Workload
+from makeway.api.times import parse_time
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.reading import (
-    Document,
-    condition,
-    is_so,
-    items_at,
-    label,
-    moment_at,
-    name_of,
-    text_at,
-    uid_of,
-)
-from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.job_state import check_texts, condition, is_true, short_text, state_of
+from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.cli.spans import span_text
-from makeway.cli.standing import check_texts, short_text, standing_of, standing_without_job
 from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.cli.views import fetch
 from makeway.client import ApiError, Client, NotFound, Unavailable
-from makeway.client.resources import EVENTS, JOBS, LEASES, PODS, WORKLOADS
-from makeway.deploy.objects import LEASE, PORT, Site
+from makeway.client.client import Document
+from makeway.client.resources import EVENTS, LEASES, PODS, WORKLOADS
+from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
-JOBS_ASKED_MAX = 30  # whose names are looked up
-PODS_ASKED_MAX = 8  # of a group; what is said about all is said about its first pods
+JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
+PODS_ASKED_MAX = 8  # events of so many pods of a group; the rest have the same
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
 
@@ -56,67 +51,65 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story)
 
 
-async def explanation_of(client: Client, target: Target) -> Document:
+async def explanation_of(client: Client, target: JobTarget) -> Document:
     """The engine's own explanation where there is one, else what the objects tell."""
     events = await _events(client, target)
     if target.workload is None:
         lines = _without_workload(target.job) if target.job is not None else _pod_lines(target)
-        about = target.job if target.job is not None else target.pods[0]
-        return _document(about, [*lines, *_event_lines(events)])
-    name = name_of(target.workload)
+        return _document(target.metadata, [*lines, *_event_lines(events)])
+    name = target.workload.metadata.name
     try:
         document = await client.get(WORKLOADS, name, target.namespace, subresource="explanation")
     except NotFound:
         document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
-    checks = items_at(target.workload, "status", "admissionChecks")
-    told = [check for check in checks if text_at(check, "message")]
-    lines = check_texts({"status": {"admissionChecks": told}})
-    if target.job is not None and target.workload["spec"].get("active") is False:
-        lines.append(f"`makeway resume {short_text(target.job)}` lets it try again")
+    checks = target.workload.status.admission_checks
+    lines = check_texts(check for check in checks if check.message)
+    if target.job is not None and not target.workload.spec.active:
+        lines.append(f"`makeway resume {short_text(target.job.metadata)}` lets it try again")
     lines += [*_loss_lines(target.workload), *_event_lines(events)]
     document["lines"] += lines
     document["pieces"] += [[line] for line in lines]
     return document
 
 
-async def _from_controller(client: Client, target: Target, workload: Document) -> Document:
-    """What the leading controller of a cluster says, or at least how the Workload stands.
+async def _from_controller(client: Client, target: JobTarget, workload: Workload) -> Document:
+    """What the leading controller of a cluster says, or at least the state of the Workload.
 
-    The API server hands the question on to a pod, for those who may use its proxy.
+    The API server hands the question on to a pod, for users who may use its proxy.
     """
-    home, path = Site().namespace, f"explain/{target.namespace}/{name_of(workload)}"
-    lines = _standing_lines(target)
+    home, path = Site().namespace, f"explain/{target.namespace}/{workload.metadata.name}"
+    lines = _state_lines(target, workload)
     try:
         lease = await client.get(LEASES, LEASE, home)
-        pod, _, _ = text_at(lease, "spec", "holderIdentity").partition("_")
+        pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
         return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
     except NotFound:
-        pass  # no controller lives there
+        pass  # there is no controller
     except (ApiError, Unavailable):
         where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
         lines.append(f"The controller knows more, but could not be asked: {where}")
-    return _document(workload, lines)
+    return _document(workload.metadata, lines)
 
 
-# --- whose job a Workload is ---
+# --- the job of a Workload ---
 
 
 async def _jobs_in(client: Client, document: Document) -> dict[str, str]:
     """What users call the Workloads that an explanation speaks of, by key of the Workload."""
     pieces = [piece for line in document["pieces"] for piece in line if isinstance(piece, dict)]
-    keys = dict.fromkeys(text_at(p, "key") for p in pieces if p.get("kind") == "Workload")
+    keys = dict.fromkeys(p["key"] for p in pieces if p.get("kind") == "Workload")
     found: dict[str, str] = {}
     for key in list(keys)[:JOBS_ASKED_MAX]:
         namespace, _, name = key.partition("/")
         try:
-            workload = await client.get(WORKLOADS, name, namespace)
-            for owner in items_at(workload, "metadata", "ownerReferences"):
-                if owner.get("kind") == "Job":
-                    job = await client.get(JOBS, text_at(owner, "name"), namespace)
-                    found[key] = " ".join(("job", *dict.fromkeys((short_text(job), name_of(job)))))
+            workload = await fetch(client, Workload, name, namespace)
+            for owner in workload.metadata.owner_references:
+                if owner.kind == "Job":
+                    job = (await fetch(client, Job, owner.name, namespace)).metadata
+                    found[key] = " ".join(("job", *dict.fromkeys((short_text(job), job.name))))
         except NotFound:
-            continue  # it has gone meanwhile
+            continue  # the Workload or Job has gone meanwhile
     return found
 
 
@@ -124,79 +117,69 @@ def _shown(piece: str | Document, names: Mapping[str, str]) -> str:
     """`default/job-train-57820` becomes `job 12 train (default/job-train-57820)`."""
     if isinstance(piece, str):
         return piece
-    key = text_at(piece, "key")
+    key = str(piece["key"])
     is_job = piece.get("kind") == "Workload" and key in names
     return f"{names[key]} ({key})" if is_job else key
 
 
-def _document(about: Document, lines: list[str]) -> Document:
-    metadata = {key: about["metadata"].get(key) for key in ("name", "namespace")}
+def _document(about: ObjectMeta, lines: list[str]) -> Document:
     return {
         "apiVersion": "makeway.dev/v1",
         "kind": "Explanation",
-        "metadata": metadata,
+        "metadata": {"name": about.name, "namespace": about.namespace},
         "lines": lines,
         "pieces": [[line] for line in lines],
     }
 
 
-def _without_workload(job: Document) -> list[str]:
-    queue = label(job, QUEUE_NAME)
+def _without_workload(job: Job) -> list[str]:
+    name, queue = job.metadata.name, job.metadata.labels.get(QUEUE_NAME)
     if not queue:
         return [
-            f"{name_of(job)} is in no queue: it has no label {QUEUE_NAME}",
+            f"{name} is in no queue: it has no label {QUEUE_NAME}",
             "Makeway leaves such Jobs alone",
         ]
-    if is_so(job, "Complete") or is_so(job, "Failed"):
-        return [f"{name_of(job)} has ended, and its Workload is gone"]
-    return [f"{name_of(job)} shall go to LocalQueue {queue}; no Workload was made for it yet"]
+    if is_true(job, "Complete") or is_true(job, "Failed"):
+        return [f"{name} has ended, and its Workload is gone"]
+    return [f"{name} shall go to LocalQueue {queue}; no Workload was made for it yet"]
 
 
-def _pod_lines(target: Target) -> list[str]:
+def _pod_lines(target: JobTarget) -> list[str]:
     """Pods that have no Workload yet."""
-    standing = standing_without_job(target.pods, None, time.time())
-    return [f"{target.text} shall go to LocalQueue {standing.queue}; {standing.reason}"]
+    state = state_of(None, None, time.time(), target.pods)
+    return [f"{target.text} shall go to LocalQueue {state.queue}; {state.reason}"]
 
 
-def _standing_lines(target: Target) -> list[str]:
-    """How it stands by its conditions, for servers that explain nothing themselves."""
-    workload = target.workload or {}
-    lines = []
-    if target.job is not None:
-        standing = standing_of(target.job, workload, time.time())
-    else:
-        standing = standing_without_job(target.pods, workload, time.time())
-    reason = f": {standing.reason}" if standing.reason else ""
-    lines.append(f"{standing.name} is {standing.status}{reason}")
-    for type_ in _CONDITIONS:
-        found = condition(workload, type_)
-        if found is not None:
-            lines.append(_condition_line(found))
-    return lines
+def _state_lines(target: JobTarget, workload: Workload) -> list[str]:
+    """The state by its conditions, for servers that explain nothing themselves."""
+    state = state_of(target.job, workload, time.time(), target.pods)
+    reason = f": {state.reason}" if state.reason else ""
+    found = (condition(workload, type_) for type_ in _CONDITIONS)
+    lines = (_condition_line(entry) for entry in found if entry is not None)
+    return [f"{state.name} is {state.status}{reason}", *lines]
 
 
-def _loss_lines(workload: Document) -> list[str]:
+def _loss_lines(workload: Workload) -> list[str]:
     """Who took its place: that it was stopped, and for whom."""
-    found = [condition(workload, type_) for type_ in _LOSSES if is_so(workload, type_)]
-    by_message = {text_at(entry, "message"): entry for entry in found if entry is not None}
+    found = [condition(workload, type_) for type_ in _LOSSES if is_true(workload, type_)]
+    by_message = {entry.message: entry for entry in found if entry is not None}
     lines = [_condition_line(entry) for entry in by_message.values()]
     return ["It was stopped before:", *(f"- {line}" for line in lines)] if lines else []
 
 
-def _condition_line(found: Document) -> str:
-    since = moment_at(found, "lastTransitionTime")
+def _condition_line(found: Condition | StatusCondition) -> str:
+    since = found.last_transition_time
     ago = "" if since is None else f", {span_text(time.time() - since)} ago"
-    message = " ".join(text_at(found, "message").split())
-    reason = text_at(found, "reason")
-    return f"{text_at(found, 'type')}={text_at(found, 'status')} ({reason}{ago}): {message}"
+    message = " ".join(found.message.split())
+    return f"{found.type}={found.status} ({found.reason}{ago}): {message}"
 
 
-async def _events(client: Client, target: Target) -> list[Document]:
+async def _events(client: Client, target: JobTarget) -> list[Document]:
     """The latest about the Job or pods and their Workload, oldest first."""
     found: list[Document] = []
-    for document in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):
-        if document is not None:
-            selector = f"involvedObject.uid={uid_of(document)}"
+    for part in (target.job, target.workload, *target.pods[:PODS_ASKED_MAX]):
+        if part is not None:
+            selector = f"involvedObject.uid={part.metadata.uid}"
             listing = await client.list(EVENTS, target.namespace, field_selector=selector)
             found += listing.items
     return sorted(found, key=_when)[-EVENTS_SHOWN:]
@@ -204,17 +187,17 @@ async def _events(client: Client, target: Target) -> list[Document]:
 
 def _when(event: Document) -> tuple[str, int]:
     """Times are whole seconds; within one, the order of writing tells."""
-    revision = text_at(event, "metadata", "resourceVersion")
-    return text_at(event, "lastTimestamp"), int(revision) if revision.isdecimal() else 0
+    revision = event["metadata"].get("resourceVersion") or ""
+    return event.get("lastTimestamp") or "", int(revision) if revision.isdecimal() else 0
 
 
 def _event_lines(events: list[Document]) -> list[str]:
     lines = []
     for event in events:
-        at = moment_at(event, "lastTimestamp")
-        ago = "" if at is None else f"{span_text(time.time() - at)} ago, "
-        message = " ".join(text_at(event, "message").split())
-        lines.append(f"- {ago}{text_at(event, 'reason')}: {message}")
+        at = event.get("lastTimestamp")
+        ago = f"{span_text(time.time() - parse_time(at))} ago, " if at else ""
+        message = " ".join((event.get("message") or "").split())
+        lines.append(f"- {ago}{event.get('reason') or ''}: {message}")
     return ["What happened to it last:", *lines] if lines else []
 
 

@@ -10,44 +10,45 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from makeway.cli.reading import (
-    Document,
-    at,
+from makeway.api.batch import Job, Pod
+from makeway.api.queueing import Workload
+from makeway.cli.job_state import (
+    ENDED,
+    JOB_NAME,
     condition,
-    count_at,
-    is_so,
-    items_at,
-    name_of,
-    namespace_of,
-    text_at,
-    uid_of,
+    is_of,
+    is_true,
+    job_text,
+    owners_of,
+    state_of,
 )
-from makeway.cli.standing import ENDED, JOB_NAME, is_of, job_text, standing_of
+from makeway.cli.references import age_key
+from makeway.cli.views import fetch, fetch_all, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.resources import JOBS, PODS, WORKLOADS
 from makeway.client.transport import Unreachable
 
-EXIT_GONE = 1  # deleted before its end
-EXIT_UNKNOWN = 1  # failed, and no container says with what
-EXIT_TIMED_OUT = 124  # as `timeout` has it
+EXIT_GONE = 1  # the job was deleted before its end
+EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
+EXIT_TIMED_OUT = 124  # the exit code of `timeout`
 _AGAIN_S = 0.3
 _LAST_WORDS_S = 5.0  # how long the output of an ended job may still come
 
 
-class Ended(NamedTuple):
+class JobEnd(NamedTuple):
     code: int
     text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
 
 
-class Failure(NamedTuple):
+class ContainerFailure(NamedTuple):
     """How a container failed; the earliest sorts first."""
 
     finished_at: str
     code: int
-    message: str  # why it could not be started, say; most often empty
+    message: str  # why the container could not be started, say; most often empty
 
     @property
     def text(self) -> str:
@@ -58,68 +59,72 @@ class Failure(NamedTuple):
 # --- the end of a job ---
 
 
-async def wait_for_end(client: Client, job: Document) -> Ended:
+async def wait_for_end(client: Client, job: Job) -> JobEnd:
     """Return when the Job has succeeded, failed or gone; an eviction is not the end."""
-    selector = f"metadata.name={name_of(job)}"
-    reflector = Reflector(client, JOBS, namespace_of(job), field_selector=selector)
+    selector = f"metadata.name={job.metadata.name}"
+    reflector = Reflector(client, JOBS, job.metadata.namespace, field_selector=selector)
     async for change in reflector.changes():
         if isinstance(change, Synced):
             current = change.items[0] if change.items else None
         else:
             current = None if change.type == "DELETED" else change.object
-        if current is None or uid_of(current) != uid_of(job):
-            return Ended(EXIT_GONE, "was deleted")
-        if is_so(current, "Complete") or is_so(current, "Failed"):
-            return end_of(current, await pods_of(client, current))
+        if current is None or current["metadata"]["uid"] != job.metadata.uid:
+            return JobEnd(EXIT_GONE, "was deleted")
+        job = view_of(Job, current)
+        if is_true(job, "Complete") or is_true(job, "Failed"):
+            return end_of(job, await pods_of(client, job))
     raise AssertionError("a reflector never ends")
 
 
-def end_of(job: Document, pods: Iterable[Document]) -> Ended:
+def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
     """What became of a job that has ended."""
-    if is_so(job, "Complete"):
-        return Ended(0, "succeeded")
     failed = condition(job, "Failed")
-    why = text_at(failed, "message") or text_at(failed, "reason")
-    if text_at(failed, "reason") == "DeadlineExceeded":
-        return Ended(EXIT_TIMED_OUT, f"ran out of time ({why})")
+    if failed is None or is_true(job, "Complete"):
+        return JobEnd(0, "succeeded")
+    why = failed.message or failed.reason
+    if failed.reason == "DeadlineExceeded":
+        return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
     failure = first_failure(pods)
     if failure is None:
-        return Ended(EXIT_UNKNOWN, f"failed ({why})")
-    return Ended(failure.code, f"failed with {failure.text} ({why})")
+        return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
+    return JobEnd(failure.code, f"failed with {failure.text} ({why})")
 
 
-def first_failure(pods: Iterable[Document]) -> Failure | None:
-    """That of the container that failed first; None if none did."""
-    failures: list[Failure] = []
-    for pod in pods:
-        for part in ("initContainerStatuses", "containerStatuses"):
-            for status in items_at(pod, "status", part):
-                for state in ("state", "lastState"):
-                    ended = at(status, state, "terminated")
-                    if count_at(ended, "exitCode"):
-                        when, code = text_at(ended, "finishedAt"), ended["exitCode"]
-                        failures.append(Failure(when, code, text_at(ended, "message")))
-    return min(failures) if failures else None
+def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
+    """The failure of the container that failed first; None if none did."""
+    failures: list[ContainerFailure] = []
+    for status in (status for pod in pods for status in _container_statuses(pod)):
+        for state in (status.get("state"), status.get("lastState")):
+            ended = (state or {}).get("terminated") or {}
+            if ended.get("exitCode"):
+                when, message = ended.get("finishedAt") or "", ended.get("message") or ""
+                failures.append(ContainerFailure(when, ended["exitCode"], message))
+    return min(failures, default=None)
 
 
-async def pods_of(client: Client, job: Document) -> list[Document]:
-    """Those that are of this very Job and not of an earlier one of its name; oldest first."""
-    selector = f"{JOB_NAME}={name_of(job)}"
-    found = (await client.list(PODS, namespace_of(job), label_selector=selector)).items
-    own = [pod for pod in found if is_pod_of(pod, job)]
-    return sorted(own, key=lambda p: (text_at(p, "metadata", "creationTimestamp"), name_of(p)))
+def _container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
+    document: Mapping[str, Any] = pod.status.document or {}
+    for part in ("initContainerStatuses", "containerStatuses"):
+        yield from document.get(part) or ()
 
 
-def is_pod_of(pod: Document, job: Document) -> bool:
-    owners = [text_at(owner, "uid") for owner in items_at(pod, "metadata", "ownerReferences")]
-    return not owners or uid_of(job) in owners
+async def pods_of(client: Client, job: Job) -> list[Pod]:
+    """The pods of this very Job and not of an earlier Job of its name; oldest first."""
+    selector = f"{JOB_NAME}={job.metadata.name}"
+    found = await fetch_all(client, Pod, job.metadata.namespace, label_selector=selector)
+    return sorted((pod for pod in found if _is_pod_of(pod, job)), key=age_key)
 
 
-# --- what it prints ---
+def _is_pod_of(pod: Pod, job: Job) -> bool:
+    owners = owners_of(pod.metadata)
+    return not owners or job.metadata.uid in owners
+
+
+# --- what a job prints ---
 
 
 class Printer:
-    """Writes the output of several streams to one place, whole lines where they are named."""
+    """Writes the output of several streams to one place, in whole lines if streams are named."""
 
     def __init__(self, *, names_streams: bool) -> None:
         self._names_streams = names_streams
@@ -144,31 +149,30 @@ class Printer:
             sys.stdout.buffer.flush()
 
 
-def containers_of(pod: Document) -> list[str]:
-    return [text_at(container, "name") for container in items_at(pod, "spec", "containers")]
-
-
-def is_over(pod: Document | None) -> bool:
-    return pod is None or text_at(pod, "status", "phase") in ("Succeeded", "Failed")
+def streams_of(pod: Pod, container: str = "") -> Iterator[tuple[str, str]]:
+    """The containers of a pod, or the named one, each with the name of its output."""
+    several = len(pod.spec.containers) > 1
+    for name in [container] if container else [found.name for found in pod.spec.containers]:
+        yield name, f"{pod.metadata.name}/{name}" if several else pod.metadata.name
 
 
 class Follower:
     """Prints what the pods of a job print, as it comes, until the job has ended."""
 
-    def __init__(self, client: Client, job: Document, query: Mapping[str, str]) -> None:
+    def __init__(self, client: Client, job: Job, query: Mapping[str, str]) -> None:
         self._client, self._job = client, job
-        self._query = dict(query)  # of the log: container, tailLines …
+        self._query = dict(query)  # what is asked of the log: container, tailLines …
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by uid of the pod and container
-        self._pod = ""  # only this one; empty: all
-        pods = max(count_at(job, "spec", "parallelism"), count_at(job, "spec", "completions"))
-        containers = items_at(job, "spec", "template", "spec", "containers")
-        self._printer = Printer(names_streams=pods > 1 or len(containers) > 1)
+        self._pod = ""  # the only pod to follow; empty: all
+        pods = max(job.spec.parallelism, job.spec.completions or 0)
+        containers = len(job.spec.template.spec.containers)
+        self._printer = Printer(names_streams=pods > 1 or containers > 1)
 
-    async def run(self, *, pod: str = "", tells_standing: bool = False) -> Ended:
+    async def run(self, *, pod: str = "", tells_state: bool = False) -> JobEnd:
         self._pod = pod
         watching = [asyncio.create_task(self._watch_pods())]
-        if tells_standing:
-            watching.append(asyncio.create_task(tell_standing(self._client, self._job)))
+        if tells_state:
+            watching.append(asyncio.create_task(tell_state(self._client, self._job)))
         try:
             ended = await wait_for_end(self._client, self._job)
             for found in await pods_of(self._client, self._job):
@@ -184,38 +188,37 @@ class Follower:
         return ended
 
     async def _watch_pods(self) -> None:
-        selector = f"{JOB_NAME}={name_of(self._job)}"
-        where = namespace_of(self._job)
+        selector = f"{JOB_NAME}={self._job.metadata.name}"
+        where = self._job.metadata.namespace
         async for change in Reflector(self._client, PODS, where, label_selector=selector).changes():
             if isinstance(change, Synced):
                 for pod in change.items:
-                    self._see(pod)
+                    self._see(view_of(Pod, pod))
             elif change.type != "DELETED":
-                self._see(change.object)
+                self._see(view_of(Pod, change.object))
 
-    def _see(self, pod: Document) -> None:
-        if not is_pod_of(pod, self._job) or (self._pod and name_of(pod) != self._pod):
+    def _see(self, pod: Pod) -> None:
+        if not _is_pod_of(pod, self._job) or self._pod not in ("", pod.metadata.name):
             return
-        wanted = self._query.get("container")
-        for container in [wanted] if wanted else containers_of(pod):
-            stream = f"{uid_of(pod)}/{container}"
-            if stream not in self._tasks:
-                self._tasks[stream] = asyncio.create_task(self._print_all(pod, container))
+        for container, stream in streams_of(pod, self._query.get("container", "")):
+            key = f"{pod.metadata.uid}/{container}"
+            if key not in self._tasks:
+                printing = self._print_all(pod, container, stream)
+                self._tasks[key] = asyncio.create_task(printing)
 
-    async def _print_all(self, pod: Document, container: str) -> None:
+    async def _print_all(self, pod: Pod, container: str, stream: str) -> None:
         """Print a container's output from its beginning, over restarts of it and of the server."""
-        several = len(containers_of(pod)) > 1
-        stream = f"{name_of(pod)}/{container}" if several else name_of(pod)
+        name, namespace = pod.metadata.name, pod.metadata.namespace
         printed, restarts = 0, 0
         query = {**self._query, "container": container, "follow": "true"}
         while True:
             current = await self._current(pod)
             if (started := _restarts(current, container)) > restarts:
                 printed, restarts = 0, started
-            was_over = is_over(current)
+            was_over = current is None or current.status.phase in ("Succeeded", "Failed")
             skipped = 0 if "tailLines" in query else printed
             with contextlib.suppress(ApiError, Unreachable):  # not begun, gone, or a restart
-                async for piece in self._client.logs(name_of(pod), namespace_of(pod), query):
+                async for piece in self._client.logs(name, namespace, query):
                     fresh = piece[skipped:]
                     skipped = max(0, skipped - len(piece))
                     printed += len(fresh)
@@ -228,38 +231,38 @@ class Follower:
                 return
             await asyncio.sleep(_AGAIN_S)
 
-    async def _current(self, pod: Document) -> Document | None:
+    async def _current(self, pod: Pod) -> Pod | None:
         try:
-            found = await self._client.get(PODS, name_of(pod), namespace_of(pod))
+            found = await fetch(self._client, Pod, pod.metadata.name, pod.metadata.namespace)
         except NotFound:
             return None
         except (ApiError, Unavailable):
             return pod
-        return found if uid_of(found) == uid_of(pod) else None
+        return found if found.metadata.uid == pod.metadata.uid else None
 
 
-def _restarts(pod: Document | None, container: str) -> int:
-    for status in items_at(pod, "status", "containerStatuses"):
+def _restarts(pod: Pod | None, container: str) -> int:
+    for status in () if pod is None else _container_statuses(pod):
         if status.get("name") == container:
-            return count_at(status, "restartCount")
+            return int(status.get("restartCount") or 0)
     return 0
 
 
-async def tell_standing(client: Client, job: Document) -> None:
-    """Say on standard error whenever the job stands differently: it waits, runs, is evicted."""
-    told = ""
-    async for change in Reflector(client, WORKLOADS, namespace_of(job)).changes():
+async def tell_state(client: Client, job: Job) -> None:
+    """Say on standard error whenever the job's state changes: it waits, runs, is evicted."""
+    told, name, namespace = "", job.metadata.name, job.metadata.namespace
+    async for change in Reflector(client, WORKLOADS, namespace).changes():
         found = change.items if isinstance(change, Synced) else [change.object]
-        for workload in found:
+        for workload in (view_of(Workload, document) for document in found):
             if not is_of(workload, job):
                 continue
             try:
-                current = await client.get(JOBS, name_of(job), namespace_of(job))
+                current = await fetch(client, Job, name, namespace)
             except (ApiError, Unavailable):
                 continue
-            standing = standing_of(current, workload, time.time())
-            why = f": {standing.reason}" if standing.reason else ""
-            text = f"{job_text(job)} is {standing.status}{why}"
-            if text != told and standing.status not in ENDED:
+            state = state_of(current, workload, time.time())
+            why = f": {state.reason}" if state.reason else ""
+            text = f"{job_text(job.metadata)} is {state.status}{why}"
+            if text != told and state.status not in ENDED:
                 told = text
                 print(f"makeway: {text}", file=sys.stderr, flush=True)

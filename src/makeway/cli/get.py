@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
-from makeway.api.manifests import write_yaml
 from makeway.cli import connect
 from makeway.cli.command import Command
+from makeway.cli.tables import add_output, aligned, print_document
 from makeway.client import Client, Resource
 
 Document = dict[str, Any]
@@ -21,13 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
     parser.add_argument("-l", "--selector", default="", help="only objects with these labels")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "wide", "json", "yaml", "name"),
-        default="table",
-        help="how to print (default: table)",
-    )
+    add_output(parser)
     connect.add_arguments(parser)
 
 
@@ -62,33 +55,26 @@ async def _print_tables(
         if arguments.output == "wide" or not column["priority"]
     ]
     has_namespace = arguments.all_namespaces and resource.is_namespaced
-    lines = [
+    rows = [
         (["NAMESPACE"] if has_namespace else []) + [head[index]["name"].upper() for index in shown]
     ]
     for table in tables:
         for row in table.get("rows") or ():
             cells = [_cell(row["cells"][index]) for index in shown]
             where = row["object"]["metadata"].get("namespace", "")
-            lines.append(([where] if has_namespace else []) + cells)
-    if len(lines) == 1:
+            rows.append(([where] if has_namespace else []) + cells)
+    if len(rows) == 1:
         place = f" in namespace {namespace}" if resource.is_namespaced and namespace else ""
         print(f"no {resource.plural}{place}", file=sys.stderr)
         return
-    print(aligned(lines))
+    for line in aligned(rows):
+        print(line)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def aligned(lines: list[list[str]]) -> str:
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
 
 
 async def _print_documents(
@@ -114,10 +100,7 @@ async def _print_documents(
         if len(names) == 1
         else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
     )
-    print(
-        write_yaml(shown) if arguments.output == "yaml" else json.dumps(shown, indent=2) + "\n",
-        end="",
-    )
+    print_document(arguments.output, shown)
 
 
 COMMAND = Command(

@@ -8,28 +8,29 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from makeway.api.batch import Job, Pod
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure, is_pod_of
-from makeway.cli.reading import Document, label, name_of, namespace_of
-from makeway.cli.spans import span_of, span_text
-from makeway.cli.standing import (
+from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure
+from makeway.cli.job_state import (
     ENDED,
     FAILED,
     JOB,
     JOB_NAME,
     STYLES,
     SUCCEEDED,
-    Standing,
+    JobState,
     id_of,
+    pods_by_job,
 )
-from makeway.cli.status import add_filters, cut, listing, reference_of, standings, with_namespaces
+from makeway.cli.spans import span_of, span_text
+from makeway.cli.status import add_filters, cut, job_states, listing, reference_of, with_namespaces
 from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.client.resources import PODS
 
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS", "REASON")
-Pods = dict[tuple[str, str], list[Document]]  # by namespace and name of the job
+Pods = dict[str, list[Pod]]  # by uid of the Job
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,37 +46,31 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         now = time.time()
         ended = [
-            (at, standing)
-            for standing in await standings(client, namespace, arguments)
-            if standing.status in ENDED and (at := standing.ended_at) is not None
+            (at, state)
+            for state in await job_states(client, namespace, arguments)
+            if state.status in ENDED and (at := state.ended_at) is not None
             if since_s is None or at >= now - since_s
         ]
-        shown = [standing for _, standing in sorted(ended, key=lambda pair: pair[0])]
+        shown = [state for _, state in sorted(ended, key=lambda pair: pair[0])]
         where = "" if arguments.all_namespaces else namespace
-        _print(shown, await _pods(client, where), now, arguments)
+        pods = pods_by_job(await fetch_all(client, Pod, where, label_selector=JOB_NAME))
+        _print(shown, pods, now, arguments)
         return 0
 
     return connect.converse(arguments, story)
 
 
-async def _pods(client: Client, namespace: str) -> Pods:
-    pods: Pods = {}
-    for pod in (await client.list(PODS, namespace, label_selector=JOB_NAME)).items:
-        pods.setdefault((namespace_of(pod), label(pod, JOB_NAME)), []).append(pod)
-    return pods
-
-
-def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
-    shown = [_with_message(standing, pods) for standing in shown]
-    codes = [exit_code(standing, pods) for standing in shown]
+def _print(shown: list[JobState], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
+    shown = [_with_message(state, pods) for state in shown]
+    codes = [exit_code(state, pods) for state in shown]
     if arguments.output in ("json", "yaml"):
         document = listing(shown)
         for item, code in zip(document["items"], codes, strict=True):
             item["exitCode"] = code
         print_document(arguments.output, document)
     elif arguments.output == "name":
-        for standing in shown:
-            print(reference_of(standing))
+        for state in shown:
+            print(reference_of(state))
     elif shown:
         is_wide = arguments.output == "wide"
         rows = [_row(s, code, now, is_wide) for s, code in zip(shown, codes, strict=True)]
@@ -84,46 +79,42 @@ def _print(shown: list[Standing], pods: Pods, now: float, arguments: argparse.Na
         print("no job has ended", file=sys.stderr)
 
 
-def exit_code(standing: Standing, pods: Pods) -> int:
-    own = _pods_of(standing, pods)
-    if standing.kind == JOB:
-        return end_of(standing.job, own).code
-    if standing.status == SUCCEEDED:
+def exit_code(state: JobState, pods: Pods) -> int:
+    own = _pods_of(state, pods)
+    if isinstance(state.lead, Job):
+        return end_of(state.lead, own).code
+    if state.status == SUCCEEDED:
         return 0
     failure = first_failure(own)
     return EXIT_UNKNOWN if failure is None else failure.code
 
 
-def _pods_of(standing: Standing, pods: Pods) -> Sequence[Document]:
-    job = standing.job
-    if standing.kind != JOB:
-        return standing.pods
-    own = pods.get((namespace_of(job), name_of(job)), [])
-    return [pod for pod in own if is_pod_of(pod, job)]
+def _pods_of(state: JobState, pods: Pods) -> Sequence[Pod]:
+    return pods.get(state.metadata.uid, []) if state.kind == JOB else state.pods
 
 
-def _with_message(standing: Standing, pods: Pods) -> Standing:
+def _with_message(state: JobState, pods: Pods) -> JobState:
     """What the container that failed says goes before what the Job says of its pods."""
-    failure = first_failure(_pods_of(standing, pods)) if standing.status == FAILED else None
+    failure = first_failure(_pods_of(state, pods)) if state.status == FAILED else None
     if failure is None or not failure.message:
-        return standing
-    return replace(standing, reason=" ".join(failure.message.split()))
+        return state
+    return replace(state, reason=" ".join(failure.message.split()))
 
 
-def _row(standing: Standing, code: int, now: float, is_wide: bool) -> list[Cell]:
-    number, ended = id_of(standing.job), standing.ended_at
+def _row(state: JobState, code: int, now: float, is_wide: bool) -> list[Cell]:
+    number, ended = id_of(state.metadata), state.ended_at
     cells = [
         Cell("-" if number is None else str(number)),
-        Cell(standing.name),
-        Cell(standing.queue or "-"),
-        Cell(standing.status, STYLES[standing.status]),
+        Cell(state.name),
+        Cell(state.queue or "-"),
+        Cell(state.status, STYLES[state.status]),
         Cell(str(code), "red" if code else ""),
         Cell("-" if ended is None else f"{span_text(now - ended)} ago"),
-        Cell(span_text(standing.wait_s) or "-"),
-        Cell(span_text(standing.run_s) or "-"),
-        Cell(str(standing.evictions)),
+        Cell(span_text(state.wait_s) or "-"),
+        Cell(span_text(state.run_s) or "-"),
+        Cell(str(state.evictions)),
     ]
-    return [*cells, Cell(standing.reason if is_wide else cut(standing.reason))]
+    return [*cells, Cell(state.reason if is_wide else cut(state.reason))]
 
 
 COMMAND = Command(

@@ -6,10 +6,11 @@ import argparse
 import sys
 
 from makeway.api.labels import HOLD
+from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
-from makeway.cli.reading import Document, annotation, is_so, name_of
-from makeway.cli.references import HELP, Target, find_target
+from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.job_state import is_true
+from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.client import ApiError, Client, Resource
 from makeway.client.resources import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     queues = queues_meant(arguments.words)
     if arguments.drain and queues is None:
-        raise Trouble("--drain is for queues; a job that is held stops at once")
+        raise UsageError("--drain is for queues; a job that is held stops at once")
 
     async def story(client: Client, namespace: str) -> int:
         if queues is not None:
@@ -55,7 +56,7 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
     names = [name, *words[1:]] if slash else words[1:]
     names = [word.rpartition("/")[2] for word in names]
     if not names or not all(map(connect.is_name, names)):
-        raise Trouble(f"name a queue: makeway hold {kind} NAME")
+        raise UsageError(f"name a queue: makeway hold {kind} NAME")
     return resource, names
 
 
@@ -84,22 +85,22 @@ async def set_active(
             target = await find_target(client, namespace, name)
             workload = _workload_in(target)
             where, patch = target.namespace, {"spec": {"active": is_active}}
-            await client.patch(WORKLOADS, name_of(workload), where, patch=patch)
-            if is_active and target.job is not None and annotation(target.job, HOLD):
+            await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
+            if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
                 lifted = {"metadata": {"annotations": {HOLD: None}}}
-                await client.patch(JOBS, name_of(target.job), where, patch=lifted)
+                await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
             print(f"{target.text} {word}", flush=True)
-        except (ApiError, Refusal) as error:
+        except (ApiError, RequestRefused) as error:
             print(f"makeway: {error}", file=sys.stderr)
             code = connect.EXIT_REFUSED
     return code
 
 
-def _workload_in(target: Target) -> Document:
-    if target.job is not None and (is_so(target.job, "Complete") or is_so(target.job, "Failed")):
-        raise Refusal(f"{target.text} has ended")
+def _workload_in(target: JobTarget) -> Workload:
+    if is_true(target.job, "Complete") or is_true(target.job, "Failed"):
+        raise RequestRefused(f"{target.text} has ended")
     if target.workload is None:
-        raise Refusal(f"{target.text} has no Workload, so it is in no queue (yet)")
+        raise RequestRefused(f"{target.text} has no Workload, so it is in no queue (yet)")
     return target.workload
 
 

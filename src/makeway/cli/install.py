@@ -14,12 +14,12 @@ from typing import Any
 
 from makeway.api.manifests import write_yaml
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.up import read_configuration
 from makeway.client import Client
-from makeway.deploy import moving_in
-from makeway.deploy.applying import Stuck, apply_all, policies_known, put_definitions
-from makeway.deploy.objects import Site, controller, crds, installation, namespace, policies
+from makeway.deploy.applying import InstallFailed, apply_all, policies_known, put_definitions
+from makeway.deploy.installation import Site, controller, crds, installation, namespace, policies
+from makeway.deploy.kueue_replacement import find_kueue, replace_kueue
 from makeway.deploy.policies import MUTATING_SINCE, VALIDATING_SINCE, KubeVersion
 
 Document = dict[str, Any]
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def site_of(arguments: argparse.Namespace) -> Site:
     if not connect.is_name(arguments.namespace):
-        raise Trouble(f"{arguments.namespace!r} can't be the name of a namespace")
+        raise UsageError(f"{arguments.namespace!r} can't be the name of a namespace")
     return Site(namespace=arguments.namespace, kube=arguments.kube_version or MUTATING_SINCE)
 
 
@@ -106,7 +106,7 @@ def _configuration(arguments: argparse.Namespace) -> str:
     path: Path | None = arguments.config
     if path is None:
         return ""
-    read_configuration(path.parent, path)  # Trouble if there is any with it
+    read_configuration(path.parent, path)  # UsageError if the file has errors
     return path.read_text(encoding="utf-8")
 
 
@@ -154,8 +154,10 @@ def converse(arguments: argparse.Namespace, site: Site, part: Part) -> int:
         seen = arguments.kube_version or await policies_known(client)
         try:
             await part(client, replace(site, kube=seen), arguments)
-        except Stuck as stuck:
-            raise Refusal(f"{stuck}; what was done so far stays, and it can be repeated") from None
+        except InstallFailed as stuck:
+            raise RequestRefused(
+                f"{stuck}; what was done so far stays, and it can be repeated"
+            ) from None
         connect.show_warnings(client)
         return 0
 
@@ -163,8 +165,8 @@ def converse(arguments: argparse.Namespace, site: Site, part: Part) -> int:
 
 
 async def _install(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    if (await moving_in.look(client)).is_at_home:
-        raise Refusal(
+    if (await find_kueue(client)).is_installed:
+        raise RequestRefused(
             "this cluster has Kueue in it;\n"
             "  `makeway install --replace-kueue` says how Makeway would take its place"
         )
@@ -175,19 +177,19 @@ async def _install(client: Client, site: Site, arguments: argparse.Namespace) ->
 
 
 async def _replace(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    findings = await moving_in.look(client)
-    if not findings.definitions:
-        raise Refusal("there is nothing of Kueue's here; leave --replace-kueue out")
+    kueue = await find_kueue(client)
+    if not kueue.definitions:
+        raise RequestRefused("there is nothing of Kueue's here; leave --replace-kueue out")
     _warn(site)
-    for number, words in enumerate(findings.words(), start=1):
-        tell(f"{number:2}. {words}")
-    for warning in findings.warnings():
+    for number, step in enumerate(kueue.steps(), start=1):
+        tell(f"{number:2}. {step}")
+    for warning in kueue.warnings():
         say(warning)
     if not arguments.apply:
         tell("Nothing was done. With --apply it is done, in this order; what runs goes on.")
         return
-    for afterword in await moving_in.move_in(client, findings, site, tell):
-        say(afterword)
+    for note in await replace_kueue(client, kueue, site, tell):
+        say(note)
 
 
 COMMAND = Command(

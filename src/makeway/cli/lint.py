@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 
 from makeway.cli import advice, prospects
-from makeway.cli.advice import Advice, Files
+from makeway.cli.advice import Advice, ManifestSet
 from makeway.cli.check import (
     Report,
     check_texts,
@@ -15,9 +15,9 @@ from makeway.cli.check import (
     read_texts,
 )
 from makeway.cli.check import add_arguments as add_arguments_of_check
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 
-Rule = Callable[[Files], Iterator[Advice]]
+Rule = Callable[[ManifestSet], Iterator[Advice]]
 
 RULES: tuple[Rule, ...] = (
     advice.duplicates,
@@ -50,13 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     add_advice(report)
     print_report(report, arguments.output, troubles)
     if troubles:
-        raise Trouble("\nmakeway: ".join(troubles))
+        raise UsageError("\nmakeway: ".join(troubles))
     return 1 if report.errors or (arguments.strict and report.warnings) else 0
 
 
 def add_advice(report: Report) -> None:
     """Go on where `check` ends: with what could be read, the objects together."""
-    files = Files([view for _, view in report.readable])
+    files = ManifestSet([view for _, view in report.readable])
     rules = RULES if any(advice.duplicates(files)) else (*RULES, *RULES_OF_UNIQUE)
     found = [piece for rule in rules for piece in rule(files)]
     for piece in sorted(found, key=lambda piece: piece.place):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 
+from makeway.api.batch import Pod
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
-from makeway.cli.following import Follower, Printer, containers_of, pods_of
-from makeway.cli.reading import Document, items_at, name_of, namespace_of
+from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.following import Follower, Printer, pods_of, streams_of
+from makeway.cli.job_state import state_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_of
-from makeway.cli.standing import standing_of, standing_without_job
 from makeway.client import Client
 
 
@@ -34,53 +34,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     query = query_of(arguments)
     if arguments.follow and arguments.previous:
-        raise Trouble("--previous has ended and can't be followed")
+        raise UsageError("--previous has ended and can't be followed")
 
     async def story(client: Client, namespace: str) -> int:
         target = await find_target(client, namespace, arguments.job)
         if target.job is None and not target.pods:
-            raise Refusal(f"{target.text} belongs to no Job, and has no pods")
+            raise RequestRefused(f"{target.text} belongs to no Job, and has no pods")
         if arguments.follow and target.job is not None:
-            await Follower(client, target.job, query).run(pod=arguments.pod, tells_standing=True)
+            await Follower(client, target.job, query).run(pod=arguments.pod, tells_state=True)
             return 0
         if arguments.follow:
-            raise Trouble("only a Job is followed; leave -f out, or use `kubectl logs -f`")
+            raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
         pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
-        chosen = [pod for pod in pods if arguments.pod in ("", name_of(pod))]
+        chosen = [pod for pod in pods if arguments.pod in ("", pod.metadata.name)]
         if pods and not chosen:
-            names = ", ".join(map(name_of, pods))
-            raise Refusal(f"{target.text} has no pod {arguments.pod}; it has {names}")
+            names = ", ".join(pod.metadata.name for pod in pods)
+            raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
         if not any(map(_has_begun, pods)):
-            now = time.time()
-            if target.job is not None:
-                standing = standing_of(target.job, target.workload, now)
-            else:
-                standing = standing_without_job(target.pods, target.workload, now)
-            why = f": {standing.reason}" if standing.reason else ""
+            state = state_of(target.job, target.workload, time.time(), target.pods)
+            why = f": {state.reason}" if state.reason else ""
             what = "has printed nothing" if pods else "has no pods"
-            raise Refusal(f"{target.text} {what}, it is {standing.status}{why}")
+            raise RequestRefused(f"{target.text} {what}, it is {state.status}{why}")
         await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
         return 0
 
     return connect.converse(arguments, story, stays=arguments.follow)
 
 
-def _has_begun(pod: Document) -> bool:
-    return not items_at(pod, "spec", "schedulingGates")
+def _has_begun(pod: Pod) -> bool:
+    return not pod.spec.scheduling_gates
 
 
-async def _print(client: Client, pods: list[Document], query: dict[str, str]) -> None:
-    streams = [
-        (pod, container)
-        for pod in pods
-        for container in ([query["container"]] if "container" in query else containers_of(pod))
-    ]
+async def _print(client: Client, pods: list[Pod], query: dict[str, str]) -> None:
+    named = query.get("container", "")
+    streams = [(pod.metadata, *stream) for pod in pods for stream in streams_of(pod, named)]
     printer = Printer(names_streams=len(streams) > 1)
-    for pod, container in streams:
-        several = len(containers_of(pod)) > 1
-        stream = f"{name_of(pod)}/{container}" if several else name_of(pod)
+    for pod, container, stream in streams:
         wanted = {**query, "container": container}
-        async for piece in client.logs(name_of(pod), namespace_of(pod), wanted):
+        async for piece in client.logs(pod.name, pod.namespace, wanted):
             printer.write(stream, piece)
         printer.finish(stream)
 
@@ -92,7 +83,7 @@ def query_of(arguments: argparse.Namespace) -> dict[str, str]:
         query["container"] = arguments.container
     if arguments.tail is not None:
         if arguments.tail < 0:
-            raise Trouble(f"--tail {arguments.tail}: write 0 or more")
+            raise UsageError(f"--tail {arguments.tail}: write 0 or more")
         query["tailLines"] = str(arguments.tail)
     if arguments.previous:
         query["previous"] = "true"

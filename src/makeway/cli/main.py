@@ -1,4 +1,4 @@
-"""The `makeway` command: finds the subcommand, runs it, and turns trouble into a line and a code.
+"""The `makeway` command: finds the subcommand, runs it, turns errors into a line and a code.
 
 Exit codes: 0 all is well, 1 the answer is no (there are errors), 2 the command was used wrongly
 or a file can't be read, 70 a bug of ours, 130 interrupted, 141 nobody reads the output any more.
@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 
-# Each is a module; only the one that is asked for is loaded, which is most of the time it takes.
+# Each command is a module; only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "controller", "kubeconfig"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
@@ -52,7 +52,7 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-_OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # what writing to it may meet
+_OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writing to the output
 
 
 def load(name: str) -> Command:
@@ -99,15 +99,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except Refusal as refusal:
-        _say(str(refusal))
+    except RequestRefused as error:
+        _say(str(error))
         return EXIT_REFUSED
-    except Trouble as trouble:
-        _say(str(trouble))
+    except UsageError as error:
+        _say(str(error))
         return EXIT_USAGE
     except OSError as error:
         _drop_output()
-        _say(_trouble_text(error))
+        _say(_error_text(error))
         return EXIT_REFUSED
     except Exception as error:
         if os.environ.get("MAKEWAY_TRACEBACK"):
@@ -131,7 +131,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _trouble_text(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     from makeway.api.errors import in_words  # a command loads only what it needs
 
     why = in_words(error)
@@ -152,7 +152,7 @@ def _run(arguments: list[str]) -> int:
     names = (arguments[0],) if arguments[0] in NAMES else NAMES
     parsed = build_parser(names).parse_args(arguments)
     if parsed.command is None:
-        raise Trouble("name a command; `makeway --help` lists them")
+        raise UsageError("name a command; `makeway --help` lists them")
     code: int = parsed.run(parsed)
     return code
 
@@ -163,8 +163,8 @@ def _run_bare() -> int:
     try:
         code: int = parsed.run(parsed)
         return code
-    except Trouble as trouble:
-        raise Trouble(f"{trouble}\n{HINT}") from None
+    except UsageError as error:
+        raise UsageError(f"{error}\n{HINT}") from None
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Short numbers for jobs: small, per server, none given twice.
 
 The last number given is an annotation of the namespace `default`, which every server has and
-nobody can delete. A number is taken by writing the next one there; whoever is second gets a
-conflict and tries again. A number whose job was never created is lost, which hurts nobody.
+cannot be deleted. A number is taken by writing the next number there; a second writer gets a
+conflict and tries again. A number whose job was never created is lost, which does no harm.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import random
 
-from makeway.cli.reading import Document, annotation
-from makeway.cli.standing import ID, id_of
+from makeway.api.batch import Job
+from makeway.cli.job_state import ID, id_of
+from makeway.cli.views import fetch_all
 from makeway.client import ApiError, Client, Conflict
-from makeway.client.resources import JOBS, NAMESPACES
+from makeway.client.client import Document
+from makeway.client.resources import NAMESPACES
 
 LAST_ID = "makeway.dev/last-id"
 KEEPER = "default"
@@ -39,15 +41,15 @@ async def take_number(client: Client) -> int | None:
 async def _take(client: Client) -> int:
     before = await client.get(NAMESPACES, KEEPER)
     least = 0
-    if not annotation(before, LAST_ID).isdecimal():
-        # Nobody has counted yet, or somebody has removed the count: go on after what there is.
-        jobs = (await client.list(JOBS, label_selector=ID)).items
-        least = max((id_of(job) or 0 for job in jobs), default=0)
+    if not _last_id(before).isdecimal():
+        # There is no count yet, or a user has removed it: go on after the jobs that are there.
+        jobs = await fetch_all(client, Job, label_selector=ID)
+        least = max((id_of(job.metadata) or 0 for job in jobs), default=0)
     taken = 0
 
     def count_up(document: Document) -> Document:
         nonlocal taken
-        written = annotation(document, LAST_ID)
+        written = _last_id(document)
         taken = max(int(written) if written.isdecimal() else 0, least) + 1
         annotations = document["metadata"].get("annotations") or {}
         document["metadata"]["annotations"] = {**annotations, LAST_ID: str(taken)}
@@ -55,3 +57,7 @@ async def _take(client: Client) -> int:
 
     await client.update(NAMESPACES, KEEPER, edit=count_up)
     return taken
+
+
+def _last_id(namespace: Document) -> str:
+    return str((namespace["metadata"].get("annotations") or {}).get(LAST_ID, ""))

@@ -6,10 +6,9 @@ import argparse
 
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
-from makeway.cli.reading import Document, name_of, namespace_of
+from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.job_state import ended_at, job_text
 from makeway.cli.references import HELP, find_job
-from makeway.cli.standing import ended_at, job_text
 from makeway.client import Client
 from makeway.client.resources import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 
@@ -27,13 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.name is None and arguments.preemption is None:
-        raise Trouble("name a class, or one with --preemption")
+        raise UsageError("name a class, or one with --preemption")
 
     async def story(client: Client, namespace: str) -> int:
         job = await find_job(client, namespace, arguments.job)
         if ended_at(job) is not None:
-            raise Refusal(f"{job_text(job)} has ended; its priority no longer matters")
-        metadata: Document = {}
+            text = f"{job_text(job.metadata)} has ended; its priority no longer matters"
+            raise RequestRefused(text)
+        metadata: dict[str, dict[str, str]] = {}
         said = []
         if arguments.name is not None:
             await look_up_class(client, arguments.name)
@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             metadata["annotations"] = {PREEMPTION_PRIORITY_CLASS: arguments.preemption}
             said.append(f"preemption priority class {arguments.preemption}")
         patch = {"metadata": metadata}
-        await client.patch(JOBS, name_of(job), namespace_of(job), patch=patch)
-        print(f"{job_text(job)} has {' and '.join(said)}")
+        await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
+        print(f"{job_text(job.metadata)} has {' and '.join(said)}")
         return 0
 
     return connect.converse(arguments, story)
@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 async def look_up_class(client: Client, name: str, *, may_be_of_pods: bool = False) -> None:
     """Refuse a class that is not there: a job with one would never be admitted."""
     kinds = (WORKLOAD_CLASSES, PRIORITY_CLASSES) if may_be_of_pods else (WORKLOAD_CLASSES,)
-    known = [name_of(item) for kind in kinds for item in (await client.list(kind)).items]
+    known = [item["metadata"]["name"] for kind in kinds for item in (await client.list(kind)).items]
     if name not in known:
         choice = f"there are: {', '.join(known)}" if known else "there is none"
-        raise Refusal(f"no {' or '.join(kind.kind for kind in kinds)} {name}; {choice}")
+        raise RequestRefused(f"no {' or '.join(kind.kind for kind in kinds)} {name}; {choice}")
 
 
 COMMAND = Command(

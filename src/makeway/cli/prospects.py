@@ -23,7 +23,7 @@ from makeway.api.queueing import (
     Workload,
     WorkloadSpec,
 )
-from makeway.cli.advice import Advice, Files, advice, cells_of, labels_of, namespace_in
+from makeway.cli.advice import Advice, ManifestSet, advice, cells_of, labels_of, namespace_in
 from makeway.engine import events as ev
 from makeway.engine.decisions import NamespaceNotAdmitted
 from makeway.engine.engine import Engine
@@ -47,7 +47,7 @@ NOW = 0.0
 N = TypeVar("N", LocalQueue, Workload)
 
 
-def flavors_without_quota(files: Files) -> Iterator[Advice]:
+def flavors_without_quota(files: ManifestSet) -> Iterator[Advice]:
     """A flavor of a queue that has nothing in it, not even to borrow."""
     capacity = {queue.spec.name: queue.capacity for queue in engine_of(files).view.queues()}
     for index, queue in files.of(ClusterQueue):
@@ -60,7 +60,7 @@ def flavors_without_quota(files: Files) -> Iterator[Advice]:
                 yield advice(index, f"{path}.nominalQuota", value, problem, hint)
 
 
-def quota_out_of_reach(files: Files) -> Iterator[Advice]:
+def quota_out_of_reach(files: ManifestSet) -> Iterator[Advice]:
     """Quota of a cohort in a flavor that no queue below lists."""
     reached: set[tuple[str, str, str]] = set()  # cohort, flavor, resource
     above_queue = {queue.spec.name: queue.cohorts for queue in engine_of(files).view.queues()}
@@ -83,7 +83,7 @@ def quota_out_of_reach(files: Files) -> Iterator[Advice]:
 # --- jobs that never run ---
 
 
-def engine_of(files: Files) -> Engine:
+def engine_of(files: ManifestSet) -> Engine:
     """An engine that knows the queues of the files, and nobody who waits."""
     configuration = files.configuration
     engine = Engine(None if configuration is None else translate.config_of(configuration))
@@ -113,7 +113,7 @@ def _in_a_namespace(view: N) -> N:
     return replace(view, metadata=replace(view.metadata, namespace=namespace))
 
 
-def jobs_that_never_run(files: Files) -> Iterator[Advice]:
+def jobs_that_never_run(files: ManifestSet) -> Iterator[Advice]:
     """Jobs that even an empty cluster would not admit; one try of the engine for each."""
     engine = engine_of(files)
     configuration = files.configuration

@@ -8,30 +8,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from makeway.api.quantity import QuantityError, amount, format_amount
+from makeway.api.quantity import format_amount
+from makeway.api.queueing import (
+    ClusterQueue,
+    ClusterQueueStatus,
+    Cohort,
+    LocalQueue,
+    LocalQueueStatus,
+    ResourceQuota,
+)
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.reading import (
-    Document,
-    at,
-    condition,
-    count_at,
-    is_so,
-    items_at,
-    name_of,
-    namespace_of,
-    text_at,
-)
-from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely
+from makeway.cli.job_state import condition
+from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
 from makeway.cli.terminal import Pen
+from makeway.cli.views import view_of
 from makeway.client import Client
+from makeway.client.client import Document
 from makeway.client.resources import COHORTS, LOCAL_QUEUES, QUEUES
 
 BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on top
 BORROWED_MAX = 20
+HELD = {"None": "", "Hold": "  held", "HoldAndDrain": "  held and drained"}
 
 
-class Tree(NamedTuple):
+class TreeLines(NamedTuple):
     """The lines that draw it: before a child, before the last child, and below each."""
 
     child: str
@@ -40,22 +41,32 @@ class Tree(NamedTuple):
     below_last: str = "   "
 
 
-LINES, ASCII_LINES = Tree("├─ ", "└─ ", "│  "), Tree("|- ", "`- ", "|  ")
+LINES, ASCII_LINES = TreeLines("├─ ", "└─ ", "│  "), TreeLines("|- ", "`- ", "|  ")
 
 
 @dataclass(slots=True)
 class Branch:
-    """A cohort, with what is below it. The one without a name holds queues of no cohort."""
+    """A cohort, with what is below it. The branch without a name holds queues of no cohort."""
 
     name: str
-    document: Document | None = None  # None: queues name it, and there is no object
-    cohorts: list[Branch] = field(default_factory=list)
-    queues: list[Document] = field(default_factory=list)
+    cohort: Cohort | None = None  # None: queues name the cohort, and there is no object
+    branches: list[Branch] = field(default_factory=list)
+    queues: list[ClusterQueue] = field(default_factory=list)
 
-    def all_queues(self) -> Iterator[Document]:
+    @property
+    def parent(self) -> str:
+        return "" if self.cohort is None else self.cohort.spec.parent_name
+
+    def all_queues(self) -> Iterator[ClusterQueue]:
         yield from self.queues
-        for cohort in self.cohorts:
-            yield from cohort.all_queues()
+        for branch in self.branches:
+            yield from branch.all_queues()
+
+    def all_cohorts(self) -> Iterator[Cohort]:
+        if self.cohort is not None:
+            yield self.cohort
+        for branch in self.branches:
+            yield from branch.all_cohorts()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,11 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
         queues = [
             queue
             for queue in (await client.list(QUEUES)).items
-            if not arguments.names or name_of(queue) in arguments.names
+            if not arguments.names or _name_of(queue) in arguments.names
         ]
         cohorts = (await client.list(COHORTS)).items
         local_queues = (await client.list(LOCAL_QUEUES)).items
-        missing = set(arguments.names) - set(map(name_of, queues))
+        missing = set(arguments.names) - set(map(_name_of, queues))
         for name in sorted(missing):
             print(f"makeway: there is no ClusterQueue {name}", file=sys.stderr)
         if queues or not missing:
@@ -96,37 +107,46 @@ def _print(
         print_document(arguments.output, {"apiVersion": "v1", "kind": "List", "items": shown})
     elif arguments.output == "name":
         for queue in queues:
-            print(f"clusterqueue.kueue.x-k8s.io/{name_of(queue)}")
+            print(f"clusterqueue.kueue.x-k8s.io/{_name_of(queue)}")
     elif queues or cohorts:
-        drawing = Drawing(local_queues, pen_of_output(), is_wide=arguments.output == "wide")
-        for line in drawing.lines(forest_of(queues, [] if arguments.names else cohorts)):
+        forest = forest_of(
+            [view_of(ClusterQueue, queue) for queue in queues],
+            [] if arguments.names else [view_of(Cohort, cohort) for cohort in cohorts],
+        )
+        local = [view_of(LocalQueue, queue) for queue in local_queues]
+        drawing = Drawing(local, pen_of_output(), is_wide=arguments.output == "wide")
+        for line in drawing.lines(forest):
             print_safely(line)
     else:
         hint = "`makeway apply -f FILE` makes some, `makeway simulate init` proposes some"
         print(f"there are no queues; {hint}", file=sys.stderr)
 
 
-def forest_of(queues: Sequence[Document], cohorts: Sequence[Document]) -> list[Branch]:
+def _name_of(document: Document) -> str:
+    return str(document["metadata"]["name"])
+
+
+def forest_of(queues: Sequence[ClusterQueue], cohorts: Sequence[Cohort]) -> list[Branch]:
     """Trees of cohorts in order of name, and last the queues that belong to none."""
-    branches = {name_of(cohort): Branch(name_of(cohort), cohort) for cohort in cohorts}
-    loose = Branch("")
-    for queue in sorted(queues, key=name_of):
-        name = text_at(queue, "spec", "cohortName")
-        branch = branches.setdefault(name, Branch(name)) if name else loose
+    branches = {cohort.metadata.name: Branch(cohort.metadata.name, cohort) for cohort in cohorts}
+    unrelated = Branch("")
+    for queue in sorted(queues, key=lambda queue: queue.metadata.name):
+        name = queue.spec.cohort_name
+        branch = branches.setdefault(name, Branch(name)) if name else unrelated
         branch.queues.append(queue)
     roots = []
     for name in sorted(branches):
-        parent = text_at(branches[name].document, "spec", "parentName")
+        parent = branches[name].parent
         if not parent or _is_own_ancestor(name, branches):
             roots.append(branches[name])
         else:
             above = branches.get(parent)
             if above is None:
-                # Nobody has written the parent; it is shown all the same.
+                # There is no object of the parent; it is shown all the same.
                 above = branches[parent] = Branch(parent)
                 roots.append(above)
-            above.cohorts.append(branches[name])
-    return [*roots, *([loose] if loose.queues else [])]
+            above.branches.append(branches[name])
+    return [*roots, *([unrelated] if unrelated.queues else [])]
 
 
 def _is_own_ancestor(name: str, branches: dict[str, Branch]) -> bool:
@@ -134,8 +154,7 @@ def _is_own_ancestor(name: str, branches: dict[str, Branch]) -> bool:
     seen: set[str] = set()
     while name and name not in seen:
         seen.add(name)
-        branch = branches.get(name)
-        name = text_at(branch.document, "spec", "parentName") if branch is not None else ""
+        name = branches[name].parent if name in branches else ""
     return bool(name)
 
 
@@ -153,47 +172,46 @@ class Row(NamedTuple):
     limits: str = ""  # of borrowing and lending, where there are any
 
     @property
+    def title(self) -> str:
+        return f"{self.flavor} {self.resource}"
+
+    @property
     def text(self) -> str:
         own, used = (format_amount(self.resource, n) for n in (self.nominal, self.used))
         borrowed = format_amount(self.resource, self.borrowed)
         return f"{used} of {own}" + (f", {borrowed} borrowed" if self.borrowed else "")
 
 
-def rows_of(document: Document | None) -> list[Row]:
+def rows_of(owner: ClusterQueue | Cohort) -> list[Row]:
     """What a queue or cohort owns; and, of a queue, what is reserved of it."""
-    used: dict[tuple[str, str], tuple[int, int]] = {}
-    for flavor in items_at(document, "status", "flavorsReservation"):
-        for entry in items_at(flavor, "resources"):
-            resource = text_at(entry, "name")
-            totals = (_amount(resource, entry.get(part)) for part in ("total", "borrowed"))
-            used[(text_at(flavor, "name"), resource)] = (next(totals), next(totals))
+    usages = owner.status.flavors_reservation if isinstance(owner, ClusterQueue) else ()
+    used = {
+        (usage.name, entry.name): (entry.total, entry.borrowed)
+        for usage in usages
+        for entry in usage.resources
+    }
     rows = []
-    for group in items_at(document, "spec", "resourceGroups"):
-        for flavor in items_at(group, "flavors"):
-            for quota in items_at(flavor, "resources"):
-                cell = (text_at(flavor, "name"), text_at(quota, "name"))
-                nominal = _amount(cell[1], quota.get("nominalQuota"))
-                rows.append(Row(*cell, nominal, *used.get(cell, (0, 0)), _limits(quota)))
+    for flavor in (flavor for group in owner.spec.resource_groups for flavor in group.flavors):
+        for quota in flavor.resources:
+            cell = (flavor.name, quota.name)
+            rows.append(Row(*cell, quota.nominal_quota, *used.get(cell, (0, 0)), _limits(quota)))
     return rows
 
 
-def _limits(quota: Document) -> str:
-    limits = (("borrows at most", "borrowingLimit"), ("lends at most", "lendingLimit"))
-    return ", ".join(f"{word} {quota[key]}" for word, key in limits if quota.get(key) is not None)
-
-
-def _amount(resource: str, value: object) -> int:
-    try:
-        return amount(resource, value)
-    except QuantityError:
-        return 0
+def _limits(quota: ResourceQuota) -> str:
+    limits = (("borrows", quota.borrowing_limit), ("lends", quota.lending_limit))
+    return ", ".join(
+        f"{word} at most {format_amount(quota.name, limit)}"
+        for word, limit in limits
+        if limit is not None
+    )
 
 
 def totals_of(branch: Branch) -> list[Row]:
     """Of a cohort: all quota below and at it, all use, and what of that use is borrowed."""
     totals: dict[tuple[str, str], Row] = {}
-    documents = [*branch.all_queues(), *_cohort_documents(branch)]
-    for row in (row for document in documents for row in rows_of(document)):
+    owners: list[ClusterQueue | Cohort] = [*branch.all_queues(), *branch.all_cohorts()]
+    for row in (row for owner in owners for row in rows_of(owner)):
         cell = (row.flavor, row.resource)
         so_far = totals.get(cell, Row(*cell, 0, 0, 0))
         totals[cell] = so_far._replace(
@@ -204,23 +222,16 @@ def totals_of(branch: Branch) -> list[Row]:
     return list(totals.values())
 
 
-def _cohort_documents(branch: Branch) -> Iterator[Document]:
-    if branch.document is not None:
-        yield branch.document
-    for cohort in branch.cohorts:
-        yield from _cohort_documents(cohort)
-
-
 # --- the picture ---
 
 
 class Drawing:
-    def __init__(self, local_queues: Sequence[Document], pen: Pen, *, is_wide: bool) -> None:
+    def __init__(self, local_queues: Sequence[LocalQueue], pen: Pen, *, is_wide: bool) -> None:
         self._pen, self._is_wide = pen, is_wide
         self._tree = LINES if pen.has_blocks else ASCII_LINES
-        self._local: dict[str, list[Document]] = {}
+        self._local: dict[str, list[LocalQueue]] = {}
         for queue in local_queues:
-            self._local.setdefault(text_at(queue, "spec", "clusterQueue"), []).append(queue)
+            self._local.setdefault(queue.spec.cluster_queue, []).append(queue)
 
     def lines(self, forest: Sequence[Branch]) -> Iterator[str]:
         for index, branch in enumerate(forest):
@@ -234,13 +245,13 @@ class Drawing:
 
     def _cohort(self, branch: Branch, before: str, below: str) -> Iterator[str]:
         yield f"{before}cohort {self._pen.paint(branch.name, 'bold')}"
-        children: list[Document | Branch] = [*branch.queues, *branch.cohorts]
+        children: list[ClusterQueue | Branch] = [*branch.queues, *branch.branches]
         inner = below + (self._tree.below if children else "   ")
         for row in totals_of(branch):
             text = f"{row._replace(borrowed=0).text} used"
             if row.borrowed:
                 text += f", {format_amount(row.resource, row.borrowed)} of it lent"
-            yield f"{inner}{row.flavor} {row.resource}: {text}"
+            yield f"{inner}{row.title}: {text}"
         for index, child in enumerate(children):
             is_last = index == len(children) - 1
             start = below + (self._tree.last if is_last else self._tree.child)
@@ -250,45 +261,31 @@ class Drawing:
             else:
                 yield from self._queue(child, start, rest)
 
-    def _queue(self, queue: Document, before: str, below: str) -> Iterator[str]:
-        counts = [
-            f"{count_at(queue, 'status', 'pendingWorkloads')} pending",
-            f"{count_at(queue, 'status', 'admittedWorkloads')} admitted",
-        ]
-        waiting = count_at(queue, "status", "reservingWorkloads") - count_at(
-            queue, "status", "admittedWorkloads"
-        )
-        if waiting > 0:
-            counts.append(f"{waiting} reserved")
-        yield f"{before}{self._pen.paint(name_of(queue), 'bold')}  {', '.join(counts)}" + (
-            self._state(queue)
-        )
+    def _queue(self, queue: ClusterQueue, before: str, below: str) -> Iterator[str]:
+        name, status = queue.metadata.name, queue.status
+        counts = _counts(status)
+        if status.reserving_workloads > status.admitted_workloads:
+            counts += f", {status.reserving_workloads - status.admitted_workloads} reserved"
+        yield f"{before}{self._pen.paint(name, 'bold')}  {counts}{self._state(queue)}"
         rows = rows_of(queue)
-        width = max((len(f"{row.flavor} {row.resource}") for row in rows), default=0)
+        width = max((width_of(row.title) for row in rows), default=0)
         bars = [self._bar(row) for row in rows]
         longest = max((length for _, length in bars), default=0)
         for row, (bar, length) in zip(rows, bars, strict=True):
-            title = f"{row.flavor} {row.resource}".ljust(width)
+            title = row.title + " " * (width - width_of(row.title))
             limits = f" ({row.limits})" if self._is_wide and row.limits else ""
             yield f"{below}   {title}  {bar}{' ' * (longest - length)}  {row.text}{limits}"
         if self._is_wide:
             yield f"{below}   {_policy(queue)}"
-        for local in self._local.get(name_of(queue), ()):
-            pending = count_at(local, "status", "pendingWorkloads")
-            admitted = count_at(local, "status", "admittedWorkloads")
-            held = _held(local)
-            yield (
-                f"{below}   queue {namespace_of(local)}/{name_of(local)}"
-                f"  {pending} pending, {admitted} admitted{held}"
-            )
+        for local in self._local.get(name, ()):
+            title = f"queue {local.metadata.namespace}/{local.metadata.name}"
+            yield f"{below}   {title}  {_counts(local.status)}{HELD[local.spec.stop_policy]}"
 
-    def _state(self, queue: Document) -> str:
-        held = _held(queue)
-        active = condition(queue, "Active")
-        if active is not None and not is_so(queue, "Active"):
-            why = text_at(active, "message") or text_at(active, "reason")
-            return held + self._pen.paint(f"  inactive: {why}", "red")
-        return held
+    def _state(self, queue: ClusterQueue) -> str:
+        held, active = HELD[queue.spec.stop_policy], condition(queue, "Active")
+        if active is None or active.status == "True":
+            return held
+        return held + self._pen.paint(f"  inactive: {active.message or active.reason}", "red")
 
     def _bar(self, row: Row) -> tuple[str, int]:
         """The bar and how many characters it takes; colours count for none."""
@@ -301,17 +298,17 @@ class Drawing:
         return self._pen.bar(own, borrowed, BAR_WIDTH - own), BAR_WIDTH + borrowed
 
 
-def _held(queue: Document) -> str:
-    policy = text_at(queue, "spec", "stopPolicy")
-    return {"Hold": "  held", "HoldAndDrain": "  held and drained"}.get(policy, "")
+def _counts(status: ClusterQueueStatus | LocalQueueStatus) -> str:
+    return f"{status.pending_workloads} pending, {status.admitted_workloads} admitted"
 
 
-def _policy(queue: Document) -> str:
-    strategy = text_at(queue, "spec", "queueingStrategy") or "BestEffortFIFO"
-    within = at(queue, "spec", "preemption", "withinClusterQueue") or "Never"
-    reclaim = at(queue, "spec", "preemption", "reclaimWithinCohort") or "Never"
-    borrow = at(queue, "spec", "preemption", "borrowWithinCohort", "policy") or "Never"
-    return f"{strategy}; preempts within: {within}, reclaims: {reclaim}, to borrow: {borrow}"
+def _policy(queue: ClusterQueue) -> str:
+    preemption = queue.spec.preemption
+    return (
+        f"{queue.spec.queueing_strategy}; preempts within: {preemption.within_cluster_queue},"
+        f" reclaims: {preemption.reclaim_within_cohort},"
+        f" to borrow: {preemption.borrow_within_cohort.policy}"
+    )
 
 
 COMMAND = Command(

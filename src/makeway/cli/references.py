@@ -1,6 +1,6 @@
 """Which job a user means: `12`, `train`, `vision/train`, `job/train`, a Workload's name, `@`.
 
-Or what stands in a queue without a Job: `pod/train`, the name of a pod or of a group of pods.
+Or what is in a queue without a Job: `pod/train`, the name of a pod or of a group of pods.
 """
 
 from __future__ import annotations
@@ -9,21 +9,14 @@ import getpass
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from makeway.api.batch import Job, Pod
+from makeway.api.codec import KindT
 from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
-from makeway.api.meta import controller_of
-from makeway.cli.command import Refusal
+from makeway.api.meta import ObjectMeta
+from makeway.api.queueing import Workload
+from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
-from makeway.cli.reading import (
-    Document,
-    annotation,
-    items_at,
-    label,
-    name_of,
-    namespace_of,
-    text_at,
-    uid_of,
-)
-from makeway.cli.standing import (
+from makeway.cli.job_state import (
     ID,
     SUBMITTED_BY,
     group_of,
@@ -33,8 +26,8 @@ from makeway.cli.standing import (
     job_text,
     workloads_by_job,
 )
+from makeway.cli.views import fetch, fetch_all
 from makeway.client import Client, NotFound
-from makeway.client.resources import JOBS, PODS, WORKLOADS
 
 HELP = (
     "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "
@@ -47,124 +40,127 @@ _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
 
 
-class Target(NamedTuple):
-    """A Job, its Workload, or both; or pods without a Job. Never nothing of it."""
+class JobTarget(NamedTuple):
+    """A Job, its Workload, or both; or pods without a Job. At least one of them is there."""
 
-    job: Document | None
-    workload: Document | None
-    pods: tuple[Document, ...] = ()  # without a Job, the first come first
+    job: Job | None
+    workload: Workload | None
+    pods: tuple[Pod, ...] = ()  # pods without a Job, the oldest first
     part: str = ""  # the pod that was named, where its whole group is meant
 
     @property
+    def metadata(self) -> ObjectMeta:
+        return (self.job or self.workload or self.pods[0]).metadata
+
+    @property
     def group(self) -> str:
-        """The name of a group of pods; empty: it is none."""
+        """The name of a group of pods; empty: a group is not meant."""
         if not is_group(self.pods, self.workload):
             return ""
-        return group_of(self.pods[0]) if self.pods else name_of(self.workload or {})
+        return group_of(self.pods[0].metadata) if self.pods else self.metadata.name
 
     @property
     def text(self) -> str:
         if self.job is not None:
-            return job_text(self.job)
+            return job_text(self.job.metadata)
         if self.group:
             return f"group {self.group}"
         if self.pods:
-            return f"pod {name_of(self.pods[0])}"
-        return f"workload {name_of(self.workload or {})}"
+            return f"pod {self.pods[0].metadata.name}"
+        return f"workload {self.metadata.name}"
 
     @property
     def namespace(self) -> str:
-        return namespace_of(self.job or self.workload or self.pods[0])
+        return self.metadata.namespace
 
 
 def user_name() -> str:
-    """Who sits here; empty where nobody can say."""
+    """The user of this terminal; empty where the system does not know."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
 
 
-async def find_job(client: Client, namespace: str, word: str) -> Document:
-    """The Job that is meant; Refusal if there is none."""
+async def find_job(client: Client, namespace: str, word: str) -> Job:
+    """The Job that is meant; RequestRefused if there is none."""
     target = await _find(client, namespace, word)
     if target.job is None:
-        raise Refusal(f"{target.text} belongs to no Job")
+        raise RequestRefused(f"{target.text} belongs to no Job")
     return target.job
 
 
-async def find_target(client: Client, namespace: str, word: str) -> Target:
+async def find_target(client: Client, namespace: str, word: str) -> JobTarget:
     """The Job and the Workload, as far as there are both."""
     target = await _find(client, namespace, word)
     if target.workload is None and target.job is not None:
-        return Target(target.job, await workload_of(client, target.job))
+        return JobTarget(target.job, await workload_of(client, target.job))
     return target
 
 
-async def workload_of(client: Client, job: Document) -> Document | None:
-    namespace = namespace_of(job)
-    labelled = await client.list(WORKLOADS, namespace, label_selector=f"{JOB_UID}={uid_of(job)}")
-    found = labelled.items or (await client.list(WORKLOADS, namespace)).items
-    return workloads_by_job(w for w in found if is_of(w, job)).get(uid_of(job))
+async def workload_of(client: Client, job: Job) -> Workload | None:
+    namespace, uid = job.metadata.namespace, job.metadata.uid
+    labelled = await fetch_all(client, Workload, namespace, label_selector=f"{JOB_UID}={uid}")
+    found = labelled or await fetch_all(client, Workload, namespace)
+    return workloads_by_job(w for w in found if is_of(w, job)).get(uid)
 
 
 # --- pods without a Job ---
 
 
-async def managed_pods(client: Client, namespace: str) -> list[Document]:
-    """Pods that stand in queues for themselves."""
-    return (await client.list(PODS, namespace, label_selector=f"{MANAGED}=true")).items
+async def managed_pods(client: Client, namespace: str) -> list[Pod]:
+    """Pods that are in queues for themselves."""
+    return await fetch_all(client, Pod, namespace, label_selector=f"{MANAGED}=true")
 
 
-def units_of(pods: Iterable[Document], workloads: Iterable[Document]) -> list[Target]:
-    """What stands in queues without a Job: pods, groups of pods, and Workloads for themselves."""
-    members: dict[tuple[str, str], list[Document]] = {}
-    for pod in sorted(pods, key=_when):
-        members.setdefault((namespace_of(pod), group_of(pod) or uid_of(pod)), []).append(pod)
-    found: list[Target] = []
+def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarget]:
+    """What is in queues without a Job: pods, groups of pods, and Workloads for themselves."""
+    members: dict[tuple[str, str], list[Pod]] = {}
+    for pod in sorted(pods, key=age_key):
+        metadata = pod.metadata
+        key = group_of(metadata) or metadata.uid
+        members.setdefault((metadata.namespace, key), []).append(pod)
+    found: list[JobTarget] = []
     for workload in workloads:
-        owner = controller_of(workload)
+        metadata = workload.metadata
+        owner = metadata.controller
         key = "" if owner is None else owner.uid
-        if annotation(workload, IS_GROUP) == "true":
-            key = name_of(workload)
+        if metadata.annotations.get(IS_GROUP) == "true":
+            key = metadata.name
         elif owner is not None and owner.kind != "Pod":
             continue
-        own = members.pop((namespace_of(workload), key), [])
-        found.append(Target(None, workload, tuple(own)))
-    return [*found, *(Target(None, None, tuple(own)) for own in members.values())]
+        own = members.pop((metadata.namespace, key), [])
+        found.append(JobTarget(None, workload, tuple(own)))
+    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
 
 
-def _when(document: Document) -> tuple[str, str]:
-    return text_at(document, "metadata", "creationTimestamp"), name_of(document)
+def age_key(pod: Pod) -> tuple[float, str]:
+    """Sorts the oldest pod first."""
+    return pod.metadata.creation_timestamp or 0.0, pod.metadata.name
 
 
-async def _by_pod(client: Client, namespace: str, name: str, word: str) -> Target:
-    """What a pod stands in a queue with: its Job, its group, or itself."""
-    if not is_name(name) or not is_name(namespace):
-        raise _missing(word, namespace)
-    try:
-        pod = await client.get(PODS, name, namespace)
-    except NotFound:
-        raise _missing(word, namespace) from None
-    owner = controller_of(pod)
+async def _by_pod(client: Client, namespace: str, name: str, word: str) -> JobTarget:
+    """What a pod is in a queue with: its Job, its group, or itself."""
+    pod = await _named_object(client, Pod, namespace, name, word)
+    owner = pod.metadata.controller
     if owner is not None and owner.kind == "Job":
-        return Target(await _by_name(client, namespace, owner.name, word), None)
-    if not label(pod, MANAGED) and not label(pod, QUEUE_NAME):
-        raise Refusal(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
-    if group_of(pod):
-        group = await _by_group(client, namespace, group_of(pod), word)
+        return await _by_name(client, namespace, owner.name, word)
+    if not pod.metadata.labels.get(MANAGED) and not pod.metadata.labels.get(QUEUE_NAME):
+        raise RequestRefused(f"pod {name} is in no queue: it has no label {QUEUE_NAME}")
+    if group_of(pod.metadata):
+        group = await _by_group(client, namespace, group_of(pod.metadata), word)
         return group._replace(part=name)
-    workloads = (await client.list(WORKLOADS, namespace)).items
+    workloads = await fetch_all(client, Workload, namespace)
     (found,) = [unit for unit in units_of([pod], workloads) if unit.pods]
     return found
 
 
-async def _by_group(client: Client, namespace: str, group: str, word: str) -> Target:
+async def _by_group(client: Client, namespace: str, group: str, word: str) -> JobTarget:
     if not is_name(group) or not is_name(namespace):
         raise _missing(word, namespace)
-    pods = [p for p in await managed_pods(client, namespace) if group_of(p) == group]
+    pods = [p for p in await managed_pods(client, namespace) if group_of(p.metadata) == group]
     try:
-        workloads = [await client.get(WORKLOADS, group, namespace)]
+        workloads = [await fetch(client, Workload, group, namespace)]
     except NotFound:
         workloads = []
     for unit in units_of(pods, workloads):
@@ -176,75 +172,74 @@ async def _by_group(client: Client, namespace: str, group: str, word: str) -> Ta
 # --- words ---
 
 
-async def _find(client: Client, namespace: str, word: str) -> Target:
+async def _find(client: Client, namespace: str, word: str) -> JobTarget:
     if word in LATEST:
-        return Target(await _latest(client), None)
+        return JobTarget(await _latest(client), None)
     kind, slash, rest = word.partition("/")
     if slash and kind in _WORKLOAD_WORDS:
         return await _by_workload(client, namespace, rest, word)
     if slash and kind in _JOB_WORDS:
-        return Target(await _by_name(client, namespace, rest, word), None)
+        return await _by_name(client, namespace, rest, word)
     if slash and kind in _POD_WORDS:
         return await _by_pod(client, namespace, rest, word)
     if slash:
         return await _named(client, kind, rest, word)
     if word.isdecimal() and word.isascii() and len(word) <= DIGITS_MAX:
-        numbered = await client.list(JOBS, label_selector=f"{ID}={int(word)}")
-        if numbered.items:
-            return Target(numbered.items[0], None)
+        numbered = await fetch_all(client, Job, label_selector=f"{ID}={int(word)}")
+        if numbered:
+            return JobTarget(numbered[0], None)
     return await _named(client, namespace, word, word)
 
 
-async def _named(client: Client, namespace: str, name: str, word: str) -> Target:
+async def _named(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     """A Job of that name goes before a Workload, a group, or a pod of that name."""
-    try:
-        return Target(await _by_name(client, namespace, name, word), None)
-    except Refusal:
-        pass
-    for way in (_by_workload, _by_group):
+    for way in (_by_name, _by_workload, _by_group):
         try:
             return await way(client, namespace, name, word)
-        except Refusal:
+        except RequestRefused:
             continue
     return await _by_pod(client, namespace, name, word)
 
 
-async def _by_name(client: Client, namespace: str, name: str, word: str) -> Document:
-    if not is_name(name) or not is_name(namespace):
-        raise _missing(word, namespace)
-    try:
-        return await client.get(JOBS, name, namespace)
-    except NotFound:
-        raise _missing(word, namespace) from None
+async def _by_name(client: Client, namespace: str, name: str, word: str) -> JobTarget:
+    return JobTarget(await _named_object(client, Job, namespace, name, word), None)
 
 
-async def _by_workload(client: Client, namespace: str, name: str, word: str) -> Target:
-    if not is_name(name) or not is_name(namespace):
-        raise _missing(word, namespace)
-    try:
-        workload = await client.get(WORKLOADS, name, namespace)
-    except NotFound:
-        raise _missing(word, namespace) from None
-    for owner in items_at(workload, "metadata", "ownerReferences"):
-        if owner.get("kind") == "Job":
+async def _by_workload(client: Client, namespace: str, name: str, word: str) -> JobTarget:
+    workload = await _named_object(client, Workload, namespace, name, word)
+    for owner in workload.metadata.owner_references:
+        if owner.kind == "Job":
             try:
-                return Target(await client.get(JOBS, text_at(owner, "name"), namespace), workload)
+                return JobTarget(await fetch(client, Job, owner.name, namespace), workload)
             except NotFound:
                 break
     pods = await managed_pods(client, namespace)
     units = units_of(pods, [workload])
-    return next((u for u in units if u.workload is workload), Target(None, workload))
+    return next((u for u in units if u.workload is workload), JobTarget(None, workload))
 
 
-def _missing(word: str, namespace: str) -> Refusal:
-    return Refusal(f"there is no job {word!r} in namespace {namespace}; see `makeway status --all`")
+async def _named_object(
+    client: Client, kind: type[KindT], namespace: str, name: str, word: str
+) -> KindT:
+    if not is_name(name) or not is_name(namespace):
+        raise _missing(word, namespace)
+    try:
+        return await fetch(client, kind, name, namespace)
+    except NotFound:
+        raise _missing(word, namespace) from None
 
 
-async def _latest(client: Client) -> Document:
+def _missing(word: str, namespace: str) -> RequestRefused:
+    return RequestRefused(
+        f"there is no job {word!r} in namespace {namespace}; see `makeway status --all`"
+    )
+
+
+async def _latest(client: Client) -> Job:
     """Of this user: on a shared machine, somebody else's would be a nasty surprise."""
     user = user_name()
-    listing = await client.list(JOBS, label_selector=ID)
-    mine = [job for job in listing.items if annotation(job, SUBMITTED_BY) == user]
+    jobs = await fetch_all(client, Job, label_selector=ID)
+    mine = [job for job in jobs if job.metadata.annotations.get(SUBMITTED_BY, "") == user]
     if not mine:
-        raise Refusal(f"{user or 'nobody'} has not submitted a job yet")
-    return max(mine, key=lambda job: id_of(job) or 0)
+        raise RequestRefused(f"{user or 'nobody'} has not submitted a job yet")
+    return max(mine, key=lambda job: id_of(job.metadata) or 0)

@@ -11,22 +11,24 @@ from pathlib import Path
 from textwrap import wrap
 from types import FrameType
 
+from makeway.api.errors import in_words
 from makeway.api.times import DurationError, format_span, format_time, parse_duration
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
+from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
-from makeway.sim import Result, jobs, simulate
-from makeway.sim.cluster import Cluster
+from makeway.sim import Result, SimulationError, simulate
+from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.comparison import comparison_json, comparison_tables
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
-from makeway.sim.jobs import Trace
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
-from makeway.sim.record import Fate, Incident, Life
+from makeway.sim.record import Incident, JobOutcome, JobRun
 from makeway.sim.report import as_json, short_span, tables
 from makeway.sim.simulate import compare
+from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
 from makeway.translate.explanation import explanation_lines
@@ -86,21 +88,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.95,
         help="init: the share of the time for which the quota is to suffice (default: 0.95)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json"),
-        default="table",
-        help="how to print the results (default: table)",
-    )
+    add_output(parser, ("table", "json"))
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
-    except jobs.Trouble as trouble:
-        raise Trouble(str(trouble)) from None
+    except SimulationError as error:
+        raise UsageError(str(error)) from None
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -154,22 +150,22 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
         )
 
 
-def _inputs(arguments: argparse.Namespace) -> tuple[Cluster | None, Trace]:
+def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Trace]:
     if arguments.example is not None:
         cluster, trace = load_example(arguments.example)
         if arguments.files or arguments.trace:
-            raise Trouble("--example brings its own queues and jobs: leave out -f and --trace")
+            raise UsageError("--example brings its own queues and jobs: leave out -f and --trace")
         return cluster, _first(trace, arguments)
     trace = _trace_of(arguments)
     if not arguments.files and not trace.manifests:
-        raise Trouble(
+        raise UsageError(
             "which queues? give them with -f queues.yaml, or let"
             f" `makeway simulate init --trace {arguments.trace}` propose some"
         )
     return None, trace
 
 
-def _other_queues(arguments: argparse.Namespace) -> Cluster | str:
+def _other_queues(arguments: argparse.Namespace) -> SimulatedCluster | str:
     name: str = arguments.compare
     if name in VARIANTS and not Path(name).exists():
         return load_variant(name)
@@ -178,7 +174,7 @@ def _other_queues(arguments: argparse.Namespace) -> Cluster | str:
 
 def _trace_of(arguments: argparse.Namespace) -> Trace:
     if not arguments.trace:
-        raise Trouble("which jobs? give a trace with --trace FILE, or try --example borrow")
+        raise UsageError("which jobs? give a trace with --trace FILE, or try --example borrow")
     return _first(read_trace(arguments.trace, parse_mapping(arguments.map)), arguments)
 
 
@@ -186,7 +182,7 @@ def _first(trace: Trace, arguments: argparse.Namespace) -> Trace:
     if arguments.first is None:
         return trace
     if arguments.first < 1:
-        raise Trouble(f"--first {arguments.first}: write how many jobs, one at least")
+        raise UsageError(f"--first {arguments.first}: write how many jobs, one at least")
     return trace.first(arguments.first)
 
 
@@ -198,14 +194,14 @@ def _until(text: str | None) -> float | None:
             return float(text[:-1]) * 86_400
         return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
     except (ValueError, DurationError):
-        raise Trouble(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
+        raise UsageError(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
 def _write(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Trouble(f"{name}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{name}: {in_words(error)}") from None
 
 
 def _list_examples() -> None:
@@ -224,7 +220,9 @@ def _print_tables(first: Result, second: Result | None) -> None:
     found = tables(first) if second is None else comparison_tables(first, second)
     for table in found:
         print()
-        print("\n".join(table.lines()))
+        print(table.title)
+        for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
+            print(f"  {line}".rstrip())
     for result in filter(None, (first, second)):
         _print_longest(result, is_labelled=second is not None)
         _print_never_fits(result)
@@ -233,7 +231,7 @@ def _print_tables(first: Result, second: Result | None) -> None:
 def _print_head(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    print(f"{trace.source}: {len(result.demand.lives)} of {trace.rows} jobs{since}")
+    print(f"{trace.source}: {len(result.demand.runs)} of {trace.rows} jobs{since}")
     print(f"  read as {trace.layout}")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"
@@ -242,7 +240,7 @@ def _print_head(result: Result) -> None:
             print(f"    {example}")
     for note in result.cluster.notes:
         print(f"  noted: {note}")
-    ended = ", ".join(f"{n} {fate.value}" for fate, n in result.fates.items() if n)
+    ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
     print(f"{ended}; {result.preemptions} preemptions")
     if not result.is_complete:
         print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
@@ -265,25 +263,25 @@ def _print_longest(result: Result, *, is_labelled: bool) -> None:
         return
     label = f" ({result.label})" if is_labelled else ""
     print(f"\nlongest waits{label}")
-    for life in longest:
-        waited = short_span(result.wait_of(life))
-        print(f"  {life.key} in {life.queue}: {waited}, {_end_of(result, life)}")
-        if life.reasons:
-            _print_wrapped(waiting_message(life.reasons), "    ")
+    for run in longest:
+        waited = short_span(result.wait_of(run))
+        print(f"  {run.key} in {run.queue}: {waited}, {_end_of(result, run)}")
+        if run.reasons:
+            _print_wrapped(waiting_message(run.reasons), "    ")
 
 
-def _end_of(result: Result, life: Life) -> str:
-    evicted = (f"evicted {n} x {cause}" for cause, n in result.evictions_of(life).items())
-    return ", ".join((life.fate.value, *evicted))
+def _end_of(result: Result, run: JobRun) -> str:
+    evicted = (f"evicted {n} x {cause}" for cause, n in result.evictions_of(run).items())
+    return ", ".join((run.outcome.value, *evicted))
 
 
 def _print_never_fits(result: Result) -> None:
-    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     if found:
         print(f"\n{len(found)} jobs can never fit")
-    for life in found[:LONGEST_SHOWN]:
-        print(f"  {life.key} in {life.queue}")
-        _print_wrapped(waiting_message(life.reasons), "    ")
+    for run in found[:LONGEST_SHOWN]:
+        print(f"  {run.key} in {run.queue}")
+        _print_wrapped(waiting_message(run.reasons), "    ")
 
 
 def _print_wrapped(text: str, indent: str) -> None:
@@ -292,21 +290,21 @@ def _print_wrapped(text: str, indent: str) -> None:
 
 
 def _print_story(result: Result, name: str, *, is_labelled: bool) -> None:
-    life = next((life for life in result.lives if life.story and name in _names(life)), None)
+    run = next((run for run in result.runs if run.story and name in _names(run)), None)
     label = f" ({result.label})" if is_labelled else ""
-    if life is None or life.story is None:
+    if run is None or run.story is None:
         print(f"\n{name}{label}: not submitted by the end")
         return
-    print(f"\nthe life of {life.key}{label}")
-    for at, what in life.story:
-        verb, details = _story_text(result, life, what)
+    print(f"\nthe life of {run.key}{label}")
+    for at, what in run.story:
+        verb, details = _story_text(result, run, what)
         print(f"  {_clock(result, at)}  {verb}")
         for detail in details:
             _print_wrapped(detail, " " * 24)
 
 
-def _names(life: Life) -> tuple[str, str]:
-    return life.job.name, life.key
+def _names(run: JobRun) -> tuple[str, str]:
+    return run.job.name, run.key
 
 
 def _clock(result: Result, at: float) -> str:
@@ -316,20 +314,20 @@ def _clock(result: Result, at: float) -> str:
 
 
 def _story_text(
-    result: Result, life: Life, what: Decision | Incident | Explanation
+    result: Result, run: JobRun, what: Decision | Incident | Explanation
 ) -> tuple[str, Sequence[str]]:
     if isinstance(what, Incident):
         return what.what, [what.detail] if what.detail else []
     if isinstance(what, Explanation):
         return "at the end", list(map(str, explanation_lines(what, result.end)))
-    if isinstance(what, Preempt) and what.preemptor != life.key:
-        victims = [victim for victim in what.victims if victim.workload == life.key]
+    if isinstance(what, Preempt) and what.preemptor != run.key:
+        victims = [victim for victim in what.victims if victim.workload == run.key]
         return "preempted", [victim_line(victim, what.preemptor) for victim in victims]
     text = decision_text(what)
     return text.verb, text.details
 
 
-# --- how far it is ---
+# --- progress ---
 
 
 class Bar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from makeway.api.times import DurationError, format_span, parse_duration
-from makeway.cli.command import Trouble
+from makeway.cli.command import UsageError
 
 
 def span_of(option: str, text: str) -> float:
@@ -13,9 +13,9 @@ def span_of(option: str, text: str) -> float:
             return int(text[:-1]) * 86400.0
         seconds = parse_duration(f"{text}s" if text.isdecimal() else text)
     except DurationError:
-        raise Trouble(f"{option} {text}: write for example 90s, 10m, 1h30m or 2d") from None
+        raise UsageError(f"{option} {text}: write for example 90s, 10m, 1h30m or 2d") from None
     if seconds < 0:
-        raise Trouble(f"{option} {text}: is negative")
+        raise UsageError(f"{option} {text}: is negative")
     return seconds
 
 

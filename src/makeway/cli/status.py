@@ -7,30 +7,30 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterable
+from typing import Any
 
+from makeway.api.batch import Job, Pod
+from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import Command
-from makeway.cli.reading import Document, annotation, name_of, namespace_of, uid_of
-from makeway.cli.references import managed_pods, units_of, user_name
-from makeway.cli.spans import span_text
-from makeway.cli.standing import (
+from makeway.cli.job_state import (
     ADMITTED,
     ENDED,
     JOB,
     POD,
     STYLES,
-    SUBMITTED_BY,
-    Standing,
+    JobState,
     id_of,
     pods_by_job,
-    standing_of,
-    standing_without_job,
+    state_of,
     with_pods,
     workloads_by_job,
 )
+from makeway.cli.references import managed_pods, units_of, user_name
+from makeway.cli.spans import span_text
 from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.client.resources import JOBS, PODS, WORKLOADS
 
 REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide
@@ -56,7 +56,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         while True:
-            found = await standings(client, namespace, arguments)
+            found = await job_states(client, namespace, arguments)
             shown = [s for s in found if arguments.all or s.status not in ENDED]
             if arguments.watch and sys.stdout.isatty():
                 print(_CLEAR, end="")
@@ -69,45 +69,45 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story)
 
 
-async def standings(
+async def job_states(
     client: Client, namespace: str, arguments: argparse.Namespace
-) -> list[Standing]:
+) -> list[JobState]:
     """All that pass the filters, in the order in which they came."""
     where = "" if arguments.all_namespaces else namespace
-    jobs = (await client.list(JOBS, where)).items
-    workloads = (await client.list(WORKLOADS, where)).items
+    jobs = await fetch_all(client, Job, where)
+    workloads = await fetch_all(client, Workload, where)
     by_job = workloads_by_job(workloads)
     now = time.time()
-    found = [standing_of(job, by_job.get(uid_of(job)), now) for job in jobs]
-    if any(standing.status == ADMITTED for standing in found):
-        pods = pods_by_job((await client.list(PODS, where)).items)
-        found = [with_pods(one, pods.get(uid_of(one.job), ())) for one in found]
-    taken = {uid_of(one.workload) for one in found if one.workload is not None}
-    free = [workload for workload in workloads if uid_of(workload) not in taken]
+    found = [state_of(job, by_job.get(job.metadata.uid), now) for job in jobs]
+    if any(state.status == ADMITTED for state in found):
+        pods = pods_by_job(await fetch_all(client, Pod, where))
+        found = [with_pods(state, pods.get(state.metadata.uid, ())) for state in found]
+    taken = {state.workload.metadata.uid for state in found if state.workload is not None}
+    free = [workload for workload in workloads if workload.metadata.uid not in taken]
     units = units_of(await managed_pods(client, where), free)
-    alone = [standing_without_job(unit.pods, unit.workload, now) for unit in units]
-    found += [with_pods(one, one.pods) for one in alone]
+    alone = [state_of(None, unit.workload, now, unit.pods) for unit in units]
+    found += [with_pods(state, state.pods) for state in alone]
     return sorted(
-        (standing for standing in found if _passes(standing, arguments)),
-        key=lambda s: (s.created_at, id_of(s.job) or 0, s.name),
+        (state for state in found if _passes(state, arguments)),
+        key=lambda s: (s.created_at, id_of(s.metadata) or 0, s.name),
     )
 
 
-def _passes(standing: Standing, arguments: argparse.Namespace) -> bool:
-    if arguments.queue and standing.queue != arguments.queue:
+def _passes(state: JobState, arguments: argparse.Namespace) -> bool:
+    if arguments.queue and state.queue != arguments.queue:
         return False
-    return not arguments.me or annotation(standing.job, SUBMITTED_BY) == user_name()
+    return not arguments.me or state.submitted_by == user_name()
 
 
-def _print(shown: list[Standing], namespace: str, arguments: argparse.Namespace) -> None:
+def _print(shown: list[JobState], namespace: str, arguments: argparse.Namespace) -> None:
     if arguments.output in ("json", "yaml"):
         print_document(arguments.output, listing(shown))
     elif arguments.output == "name":
-        for standing in shown:
-            print(reference_of(standing))
+        for state in shown:
+            print(reference_of(state))
     elif shown:
         head = [*HEAD, *(WIDE if arguments.output == "wide" else ())]
-        rows = [_row(standing, is_wide=arguments.output == "wide") for standing in shown]
+        rows = [_row(state, is_wide=arguments.output == "wide") for state in shown]
         print_table(*with_namespaces(head, rows, shown, arguments))
     else:
         place = "" if arguments.all_namespaces else f" in namespace {namespace}"
@@ -115,25 +115,25 @@ def _print(shown: list[Standing], namespace: str, arguments: argparse.Namespace)
         print(f"there is no job{place}{more}", file=sys.stderr)
 
 
-def reference_of(standing: Standing) -> str:
+def reference_of(state: JobState) -> str:
     """As kubectl takes it."""
     kinds = {JOB: "job.batch", POD: "pod"}
-    return f"{kinds.get(standing.kind, 'workload.kueue.x-k8s.io')}/{standing.name}"
+    return f"{kinds.get(state.kind, 'workload.kueue.x-k8s.io')}/{state.name}"
 
 
-def listing(shown: Iterable[Standing]) -> Document:
-    return {"kind": "JobStandingList", "items": [standing.as_row() for standing in shown]}
+def listing(shown: Iterable[JobState]) -> dict[str, Any]:
+    return {"kind": "JobList", "items": [state.as_row() for state in shown]}
 
 
 def with_namespaces(
     head: list[str],
     rows: list[list[Cell]],
-    shown: list[Standing],
+    shown: list[JobState],
     arguments: argparse.Namespace,
 ) -> tuple[list[str], list[list[Cell]]]:
     if not arguments.all_namespaces:
         return head, rows
-    namespaces = [Cell(namespace_of(standing.job)) for standing in shown]
+    namespaces = [Cell(state.metadata.namespace) for state in shown]
     return ["NAMESPACE", *head], [[n, *row] for n, row in zip(namespaces, rows, strict=True)]
 
 
@@ -141,23 +141,23 @@ def cut(reason: str) -> str:
     return reason if len(reason) <= REASON_MAX else reason[: REASON_MAX - 1] + "…"
 
 
-def _row(standing: Standing, *, is_wide: bool) -> list[Cell]:
-    number, priority = id_of(standing.job), standing.priority
+def _row(state: JobState, *, is_wide: bool) -> list[Cell]:
+    number, priority = id_of(state.metadata), state.priority
     cells = [
         Cell("-" if number is None else str(number)),
-        Cell(standing.name),
-        Cell(standing.queue or "-"),
-        Cell(standing.status, STYLES.get(standing.status, "")),
+        Cell(state.name),
+        Cell(state.queue or "-"),
+        Cell(state.status, STYLES.get(state.status, "")),
         Cell("-" if priority is None else str(priority)),
-        Cell(span_text(time.time() - standing.created_at)),
-        Cell(span_text(standing.wait_s) or "-"),
-        Cell(span_text(standing.run_s) or "-"),
-        Cell(standing.reason if is_wide else cut(standing.reason)),
+        Cell(span_text(time.time() - state.created_at)),
+        Cell(span_text(state.wait_s) or "-"),
+        Cell(span_text(state.run_s) or "-"),
+        Cell(state.reason if is_wide else cut(state.reason)),
     ]
     if is_wide:
-        workload = standing.workload
-        cells.append(Cell(annotation(standing.job, SUBMITTED_BY) or "-"))
-        cells.append(Cell("-" if workload is None else name_of(workload)))
+        workload = state.workload
+        cells.append(Cell(state.submitted_by or "-"))
+        cells.append(Cell("-" if workload is None else workload.metadata.name))
     return cells
 
 

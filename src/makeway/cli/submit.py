@@ -13,17 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from makeway.api.batch import Job
 from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
+from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
-from makeway.cli.command import Command, Refusal, Trouble
+from makeway.cli.command import Command, RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
-from makeway.cli.numbers import take_number
-from makeway.cli.priority import look_up_class
-from makeway.cli.reading import Document, name_of
-from makeway.cli.references import user_name
-from makeway.cli.spans import span_of
-from makeway.cli.standing import (
+from makeway.cli.job_state import (
     GIT_REVISION,
     ID,
     SUBMITTED_BY,
@@ -31,17 +28,23 @@ from makeway.cli.standing import (
     job_text,
     short_text,
 )
+from makeway.cli.numbers import take_number
+from makeway.cli.priority import look_up_class
+from makeway.cli.references import user_name
+from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
 from makeway.cli.tables import print_document
+from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client
-from makeway.client.resources import JOBS, LOCAL_QUEUES
+from makeway.client.client import Document
+from makeway.client.resources import JOBS
 
 GPU = "nvidia.com/gpu"
-IMAGE = "makeway.dev/local"  # a name only: on one machine there is nothing to pull
+IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
-NAME_MAX = 40  # of what is made from a command; a suffix, and the pods' own, come behind it
+NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _ARRAY = re.compile(r"0-([0-9]{1,6})(?:%([0-9]{1,6}))?", re.ASCII)
 # `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
@@ -91,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
         print_document(arguments.output or "yaml", job)
         return 0
-    submitted: list[Document] = []
+    submitted: list[Job] = []
 
     async def story(client: Client, namespace: str) -> int:
         job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
@@ -105,20 +108,22 @@ def run(arguments: argparse.Namespace) -> int:
         if number is not None:
             job["metadata"]["labels"][ID] = str(number)
         made = await client.create(JOBS, job, namespace=namespace)
-        submitted.append(made)
-        _tell(made, arguments.output)
+        created = view_of(Job, made)
+        submitted.append(created)
+        _tell(made, created, arguments.output)
         connect.show_warnings(client)
         _warn_of_command(job)
-        return await _stay(client, made, arguments)
+        return await _stay(client, created, arguments)
 
     try:
         return connect.converse(arguments, story, stays=_stays(arguments))
     except KeyboardInterrupt:
         if not submitted:
             raise
-        word = short_text(submitted[0])
+        metadata = submitted[0].metadata
+        word = short_text(metadata)
         print(
-            f"\nmakeway: {job_text(submitted[0])} goes on without you; `makeway logs -f {word}`"
+            f"\nmakeway: {job_text(metadata)} goes on without you; `makeway logs -f {word}`"
             f" follows it, `makeway cancel {word}` ends it",
             file=sys.stderr,
         )
@@ -129,13 +134,13 @@ def _stays(arguments: argparse.Namespace) -> bool:
     return bool(arguments.wait or arguments.follow)
 
 
-def _tell(job: Document, output: str | None) -> None:
+def _tell(document: Document, job: Job, output: str | None) -> None:
     if output == "name":
-        print(f"job.batch/{name_of(job)}", flush=True)
+        print(f"job.batch/{job.metadata.name}", flush=True)
     elif output in ("json", "yaml"):
-        print_document(output, job)
+        print_document(output, document)
     else:
-        print(f"Submitted {job_text(job)}", flush=True)
+        print(f"Submitted {job_text(job.metadata)}", flush=True)
 
 
 def _warn_of_command(job: Document) -> None:
@@ -148,27 +153,28 @@ def _warn_of_command(job: Document) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-async def _stay(client: Client, job: Document, arguments: argparse.Namespace) -> int:
+async def _stay(client: Client, job: Job, arguments: argparse.Namespace) -> int:
     if not _stays(arguments):
         return 0
     if arguments.follow:
-        ended = await Follower(client, job, {}).run(tells_standing=True)
+        ended = await Follower(client, job, {}).run(tells_state=True)
     else:
         ended = await wait_for_end(client, job)
-    print(f"makeway: {job_text(job)} {ended.text}", file=sys.stderr)
+    print(f"makeway: {job_text(job.metadata)} {ended.text}", file=sys.stderr)
     return ended.code
 
 
 async def _queue(client: Client, namespace: str, named: str | None) -> str:
     """The queue that was named, or the only one there is."""
-    found = sorted(map(name_of, (await client.list(LOCAL_QUEUES, namespace)).items))
+    queues = await fetch_all(client, LocalQueue, namespace)
+    found = sorted(queue.metadata.name for queue in queues)
     choice = f"there are: {', '.join(found)}" if found else "there is none; see `makeway apply`"
     if named:
         if named not in found:
-            raise Refusal(f"no LocalQueue {named} in namespace {namespace}; {choice}")
+            raise RequestRefused(f"no LocalQueue {named} in namespace {namespace}; {choice}")
         return named
     if len(found) != 1:
-        raise Refusal(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
+        raise RequestRefused(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
     return found[0]
 
 
@@ -181,7 +187,7 @@ class _DirectiveParser(argparse.ArgumentParser):
     where = ""
 
     def error(self, message: str) -> NoReturn:
-        raise Trouble(f"{self.where}: {message}")
+        raise UsageError(f"{self.where}: {message}")
 
 
 def _complete(arguments: argparse.Namespace) -> list[str]:
@@ -192,7 +198,7 @@ def _complete(arguments: argparse.Namespace) -> list[str]:
     else:
         command = _script(words, arguments)
     if not command:
-        raise Trouble("say what to run: makeway submit -q QUEUE -- COMMAND")
+        raise UsageError("say what to run: makeway submit -q QUEUE -- COMMAND")
     return command
 
 
@@ -205,7 +211,7 @@ def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise Trouble(f"{path} can't be read: {error.strerror}") from None
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             break
@@ -222,7 +228,7 @@ def _refuse_missing_script(words: Sequence[str], arguments: argparse.Namespace) 
     """What looks like a script was meant as one that lies here; after `--` it is a command."""
     is_script = any("/" in word or Path(word).suffix in SCRIPTS for word in words[:1])
     if is_script and not arguments.image and shutil.which(words[0]) is None:
-        raise Trouble(f"there is no script {words[0]} here; for a command, write -- before it")
+        raise UsageError(f"there is no script {words[0]} here; for a command, write -- before it")
 
 
 def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> None:
@@ -233,9 +239,9 @@ def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> Non
     try:
         found = parser.parse_args(shlex.split(text, comments=True))
     except ValueError as error:
-        raise Trouble(f"{where}: {error}") from None
+        raise UsageError(f"{where}: {error}") from None
     if found.words:
-        raise Trouble(f"{where}: {found.words[0]!r} is no option")
+        raise UsageError(f"{where}: {found.words[0]!r} is no option")
     for name, value in vars(found).items():
         written = getattr(arguments, name)
         if written is None:
@@ -248,7 +254,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
     except FileNotFoundError:
-        raise Trouble("the current directory is gone; name another with --workdir") from None
+        raise UsageError("the current directory is gone; name another with --workdir") from None
     return Surroundings(
         directory=str(here),
         user=user_name(),
@@ -263,7 +269,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
 def job_of(
     arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
 ) -> Document:
-    """Build the Job; Trouble names the option that is wrong."""
+    """Build the Job; UsageError names the option that is wrong."""
     name = arguments.name or f"{_base_name(command)}-{_suffix()}"
     annotations = {
         SUBMITTED_FROM: surroundings.directory,
@@ -280,7 +286,7 @@ def job_of(
             "annotations": {key: value for key, value in annotations.items() if value},
         },
         "spec": {
-            "suspend": True,  # whoever admits it starts it
+            "suspend": True,  # the controller starts the job when its Workload is admitted
             "backoffLimit": _at_least("--retries", arguments.retries, 0) or 0,
             **_counts(arguments),
             **_times(arguments),
@@ -317,7 +323,7 @@ def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str
     """Where it runs; one that was named has to be there, but for a container's own."""
     found = os.path.join(surroundings.directory, arguments.workdir or "")
     if arguments.workdir and not arguments.image and not os.path.isdir(found):
-        raise Trouble(f"--workdir {arguments.workdir}: there is no such directory")
+        raise UsageError(f"--workdir {arguments.workdir}: there is no such directory")
     return str(Path(found))
 
 
@@ -326,7 +332,7 @@ def _plain(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Trouble(f"{text!r} is not text in UTF-8") from None
+        raise UsageError(f"{text!r} is not text in UTF-8") from None
     return _EXPANDED.sub("$$", text)
 
 
@@ -347,9 +353,9 @@ def _requests(arguments: argparse.Namespace) -> dict[str, str]:
         except QuantityError:
             is_positive = False
         if not is_positive:
-            raise Trouble(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
+            raise UsageError(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
         if is_extended(resource) and parse_nanos(text) % NANOS_PER_UNIT:
-            raise Trouble(f"{option} {text}: {resource} comes in whole numbers")
+            raise UsageError(f"{option} {text}: {resource} comes in whole numbers")
         requests[resource] = text
     return requests
 
@@ -359,7 +365,7 @@ def _pairs(option: str, texts: Sequence[str] | None) -> Mapping[str, str]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Trouble(f"{option} {text}: write NAME=VALUE")
+            raise UsageError(f"{option} {text}: write NAME=VALUE")
         pairs[name] = value
     return pairs
 
@@ -369,10 +375,10 @@ def _counts(arguments: argparse.Namespace) -> Document:
     completions = _at_least("--completions", arguments.completions, 1)
     if arguments.array is not None:
         if completions is not None:
-            raise Trouble("--array says how many there are; leave out --completions")
+            raise UsageError("--array says how many there are; leave out --completions")
         found = _ARRAY.fullmatch(arguments.array)
         if found is None or found[2] == "0":
-            raise Trouble(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
+            raise UsageError(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
         count = int(found[1]) + 1
         at_once = parallelism or (int(found[2]) if found[2] else count)
         return {"completionMode": "Indexed", "completions": count, "parallelism": at_once}
@@ -383,7 +389,7 @@ def _counts(arguments: argparse.Namespace) -> Document:
 
 def _at_least(option: str, number: int | None, least: int) -> int | None:
     if number is not None and number < least:
-        raise Trouble(f"{option} {number}: write {least} or more")
+        raise UsageError(f"{option} {number}: write {least} or more")
     return number
 
 
@@ -392,7 +398,7 @@ def _times(arguments: argparse.Namespace) -> Document:
     if arguments.time_limit is not None:
         times["activeDeadlineSeconds"] = int(span_of("--time-limit", arguments.time_limit))
         if not times["activeDeadlineSeconds"]:
-            raise Trouble(f"--time-limit {arguments.time_limit}: write at least 1s")
+            raise UsageError(f"--time-limit {arguments.time_limit}: write at least 1s")
     if arguments.ttl is not None:
         times["ttlSecondsAfterFinished"] = int(span_of("--ttl", arguments.ttl))
     return times

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GIT_TIMEOUT_S = 2.0
-# What belongs to this terminal or session, or is given to the job by whoever runs it.
+# Variables of this terminal or session, and variables that the runner gives to the job.
 _LEFT_BEHIND = re.compile(
     r"_|SHLVL|PWD|OLDPWD|TERM|TERM_.*|COLUMNS|LINES|PS\d|TMUX.*|STY|WINDOW|WINDOWID"
     r"|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|SSH_.*|DBUS_.*|XDG_SESSION_.*|GPG_TTY|TTY"
@@ -21,8 +21,8 @@ _VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     directory: str
-    user: str = ""  # empty: nobody can say
-    revision: str = ""  # of the git checkout; empty: none
+    user: str = ""  # empty: the system does not know
+    revision: str = ""  # the commit of the git checkout; empty: there is none
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

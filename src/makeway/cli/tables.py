@@ -6,13 +6,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from unicodedata import combining, east_asian_width
 
 from makeway.cli.terminal import Pen, pen_for
 
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "
+PLAIN = Pen()
 
 
 class Cell(NamedTuple):
@@ -35,17 +37,34 @@ def pen_of_output() -> Pen:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Columns side by side; the last one is as wide as it likes."""
-    pen = pen_of_output()
-    lines = [[Cell(title) for title in head], *rows]
-    widths = [max(len(line[column].text) for line in lines) for column in range(len(head))]
-    for line in lines:
-        cells = zip(line, widths, strict=True)
-        painted = [
-            (pen.paint(text, style) if style else text) + " " * (width - len(text))
-            for (text, style), width in cells
-        ]
-        print_safely(GAP.join(painted).rstrip())
+    for line in aligned([head, *rows], pen=pen_of_output()):
+        print_safely(line)
+
+
+def aligned(
+    rows: Sequence[Sequence[Cell | str]],
+    *,
+    gap: str = GAP,
+    are_numbers: bool = False,
+    pen: Pen = PLAIN,
+) -> Iterator[str]:
+    """Rows as lines with columns side by side; numbers are flush right but for the first column."""
+    table = [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(width_of(cell.text) for cell in column) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = []
+        for index, ((text, style), width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - width_of(text))
+            painted = pen.paint(text, style) if style else text
+            cells.append(space + painted if are_numbers and index else painted + space)
+        yield gap.join(cells).rstrip()
+
+
+def width_of(text: str) -> int:
+    """How many columns of a terminal a text takes: East Asian characters two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in ("W", "F") else 1 for c in text)
 
 
 def print_document(output: str, document: Mapping[str, Any]) -> None:

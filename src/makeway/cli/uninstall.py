@@ -7,8 +7,8 @@ import argparse
 from makeway.cli.command import Command
 from makeway.cli.install import add_cluster, add_place, converse, say, show, site_of, tell
 from makeway.client import Client
-from makeway.deploy.moving_out import move_out, removal
-from makeway.deploy.objects import Site
+from makeway.deploy.installation import Site
+from makeway.deploy.uninstallation import removal, uninstall
 
 LET_GO = """\
 Queues, flavors, Workloads and queued pods carry a finalizer that nobody takes away any more;
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _move_out(client: Client, site: Site, arguments: argparse.Namespace) -> None:
-    await move_out(client, site, tell, has_crds=arguments.crds)
+    await uninstall(client, site, tell, has_crds=arguments.crds)
     say(f"the namespace {site.namespace} stays; Jobs that wait stay suspended, pods gated")
 
 

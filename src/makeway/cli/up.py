@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.errors import in_words
-from makeway.cli.command import Command, Trouble, add_log_options
+from makeway.cli.command import Command, UsageError, add_log_options
 from makeway.client.kubeconfig import default_folder
 
-DEFAULT_PORT = 7475  # clients keep what they know of a server by its port, so it stays the same
+DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
 # Requests leave little garbage in cycles; the default of 700 walks young objects far too often.
 GC_THRESHOLDS = (20_000, 20, 50)
 CONFIG_NAME = "config.yaml"  # in the data folder, used when --config names no other
@@ -66,11 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port <= 65535:
-        raise Trouble(f"--port {arguments.port}: not a port; write 0 to 65535")
+        raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
     folder = arguments.data_dir or default_folder()
     if arguments.detach:
         return detach(folder, arguments)
-    # The server takes a third of a second to import; no other command should pay for it.
+    # Importing the server takes a third of a second; no other command should pay for that.
     from makeway.embedded import CannotServe, Settings
     from makeway.logs import set_up
 
@@ -82,16 +82,16 @@ def run(arguments: argparse.Namespace) -> int:
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
     )
     gc.set_threshold(*GC_THRESHOLDS)
-    # A watch is an open file; most systems allow more of them than they give at first.
+    # A watch is an open file; most systems allow more open files than they give at first.
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     try:
         asyncio.run(_serve(folder, settings))
     except CannotServe as error:
-        raise Trouble(str(error)) from None
+        raise UsageError(str(error)) from None
     except OSError as error:
         why = in_words(error)
-        raise Trouble(f"can't serve {folder} on port {arguments.port}: {why}") from None
+        raise UsageError(f"can't serve {folder} on port {arguments.port}: {why}") from None
     return 0
 
 
@@ -108,7 +108,7 @@ async def _serve(folder: Path, settings: Any) -> None:
         stopped = loop.create_task(stop.wait())
         await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
         if running.ended.done():
-            running.ended.result()  # a bug of ours; whoever keeps us running starts us again
+            running.ended.result()  # raises a bug of ours; a service manager starts us again
     print("makeway has stopped; jobs that run go on", flush=True)
 
 
@@ -122,7 +122,7 @@ def read_configuration(folder: Path, named: Path | None) -> Any:
     views = [view for _, view in _read(path)]
     found = [view for view in views if isinstance(view, Configuration)]
     if len(found) != 1 or len(views) != 1:
-        raise Trouble(f"{path}: write one object of kind Configuration")
+        raise UsageError(f"{path}: write one object of kind Configuration")
     return found[0]
 
 
@@ -132,23 +132,23 @@ def read_nodes(path: Path) -> tuple[dict[str, Any], ...]:
     found = _read(path)
     for document, view in found:
         if not isinstance(view, Node):
-            raise Trouble(f"{path}: {document.get('kind')} is no Node; write nodes only")
+            raise UsageError(f"{path}: {document.get('kind')} is no Node; write nodes only")
     if not found:
-        raise Trouble(f"{path}: there is no node in it")
+        raise UsageError(f"{path}: there is no node in it")
     return tuple(document for document, _ in found)
 
 
 def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
-    """The objects of a file; Trouble with all that is wrong with them."""
+    """The objects of a file; UsageError with all that is wrong with them."""
     from makeway.cli.check import check_texts
 
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Trouble(f"{path} can't be read: {in_words(error)}") from None
+        raise UsageError(f"{path} can't be read: {in_words(error)}") from None
     report = check_texts(((str(path), text),))
     if report.errors:
-        raise Trouble("\n".join(map(str, report.errors)))
+        raise UsageError("\n".join(map(str, report.errors)))
     return [(dict(manifest.document), view) for manifest, view in report.readable]
 
 
@@ -190,11 +190,11 @@ def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: i
             if line.startswith("makeway is ready") and len(lines) > number + 1:
                 return lines[number : number + 2]
         if process.poll() is not None:
-            raise Trouble("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
+            raise UsageError("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
         if time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
-            raise Trouble(f"it was not ready within {READY_MAX_S:.0f} s; see {path}")
+            raise UsageError(f"it was not ready within {READY_MAX_S:.0f} s; see {path}")
         time.sleep(0.05)
 
 

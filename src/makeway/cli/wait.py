@@ -10,16 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 from makeway.cli import connect
-from makeway.cli.command import Command, Trouble
+from makeway.cli.command import Command, UsageError
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
-from makeway.cli.reading import items_at
+from makeway.cli.job_state import job_text
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
-from makeway.cli.standing import job_text
 from makeway.client import Client, NotFound, Reflector, Resource, Synced
 
 Document = dict[str, Any]
-TIMEOUT_S = 30.0  # for conditions, as kubectl has it
+TIMEOUT_S = 30.0  # kubectl's default for conditions
 Test = Callable[[Document | None], bool]  # None: there is no such object
 
 
@@ -56,7 +55,7 @@ def _wait_for_jobs(arguments: argparse.Namespace, timeout_s: float | None) -> in
             async with asyncio.timeout(timeout_s):
                 for job in jobs:
                     ended = await wait_for_end(client, job)
-                    print(f"{job_text(job)} {ended.text}", flush=True)
+                    print(f"{job_text(job.metadata)} {ended.text}", flush=True)
                     codes.append(ended.code)
         except TimeoutError:
             print("makeway: timed out; the jobs go on", file=sys.stderr)
@@ -72,7 +71,7 @@ def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
     async def story(client: Client, namespace: str) -> int:
         resource, names = await connect.find_target(client, arguments.words)
         if not names:
-            raise Trouble("name an object")
+            raise UsageError("name an object")
         # Only what is waited for to come may be missing at first.
         if arguments.condition not in ("create", "delete"):
             for name in names:
@@ -118,7 +117,7 @@ def test_of(text: str) -> Test:
         return lambda document: _condition(document, name) == (value or "True").lower()
     found = re.fullmatch(r"\{?\.?([\w.\[\]-]+)\}?(?:=(.*))?", rest) if kind == "jsonpath" else None
     if found is None:
-        raise Trouble(
+        raise UsageError(
             f"--for {text}: write create, delete, condition=NAME or jsonpath={{.path}}=VALUE"
         )
     path, wanted = found[1], found[2]
@@ -126,7 +125,7 @@ def test_of(text: str) -> Test:
 
 
 def _condition(document: Document | None, name: str) -> str:
-    for condition in items_at(document, "status", "conditions"):
+    for condition in _at(document, "status.conditions") or ():
         if condition.get("type", "").lower() == name.lower():
             return str(condition.get("status", "")).lower()
     return ""

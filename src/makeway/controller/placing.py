@@ -308,17 +308,17 @@ class Placing:
         for key in self._pods.keys(True):
             self._read_pod(self._picture.find(PODS, key))
 
-    def _carry_out(self, decision: dec.Decision, now: float) -> Iterable[Say]:
+    def _carry_out(self, decision: dec.PlacementDecision, now: float) -> Iterable[Say]:
         match decision:
-            case dec.Bind():
+            case dec.BindPods():
                 for place in decision.placement:
                     key = Key.parse(place.pod)
                     errand = ToBind(uid=self._uid_of(key), node=place.node)
                     self._errands.assign(key, errand, now)
                 return ()
-            case dec.Preempt():
+            case dec.PreemptUnits():
                 return self._preempt(decision, now)
-            case dec.Wait():
+            case dec.WaitForNodes():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
                 self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
@@ -329,7 +329,7 @@ class Placing:
             case _:
                 assert_never(decision)
 
-    def _preempt(self, plan: dec.Preempt, now: float) -> Iterable[Say]:
+    def _preempt(self, plan: dec.PreemptUnits, now: float) -> Iterable[Say]:
         workloads = tuple(Key.parse(workload) for workload in plan.workloads)
         pods = tuple(map(Key.parse, plan.pods))
         for workload in workloads:

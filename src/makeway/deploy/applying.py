@@ -29,8 +29,8 @@ _POLL_S = 0.2
 Tell = Callable[[str], None]
 
 
-class Stuck(Exception):
-    """It can't go on, and what there is so far stays; the text is for the user."""
+class InstallFailed(Exception):
+    """The installation can't go on, and what was done stays; the text is for the user."""
 
 
 async def apply_all(client: Client, documents: Iterable[Document], tell: Tell) -> None:
@@ -38,7 +38,7 @@ async def apply_all(client: Client, documents: Iterable[Document], tell: Tell) -
     for document in documents:
         resource = await client.resource(document["apiVersion"], document["kind"])
         await client.apply(resource, document, force=True)
-        tell(f"{named(document)} applied")
+        tell(f"{short_name(document)} applied")
 
 
 async def put_definitions(client: Client, definitions: Sequence[Document], tell: Tell) -> None:
@@ -52,7 +52,7 @@ async def put_definitions(client: Client, definitions: Sequence[Document], tell:
             await client.update(CRDS, name, edit=partial(_as_wanted, wanted))
         except NotFound:
             await client.create(CRDS, wanted)
-        tell(f"{named(wanted)} applied")
+        tell(f"{short_name(wanted)} applied")
     for wanted in definitions:
         await _until_established(client, wanted["metadata"]["name"])
 
@@ -62,7 +62,7 @@ def _as_wanted(wanted: Document, definition: Document) -> Document:
 
 
 def with_spec(definition: Document, spec: Document) -> Document:
-    """And without the word to cert-manager, which would go on caring for a conversion."""
+    """A CRD with another spec, and without the annotation for cert-manager's conversion webhook."""
     metadata = dict(definition["metadata"])
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {
@@ -80,20 +80,20 @@ async def delete_all(client: Client, documents: Iterable[Document], tell: Tell) 
             await client.delete(resource, metadata["name"], metadata.get("namespace", ""))
         except NotFound:
             continue
-        tell(f"{named(document)} deleted")
+        tell(f"{short_name(document)} deleted")
 
 
-def named(document: Document) -> str:
+def short_name(document: Document) -> str:
     """As people point at an object: deployment/makeway-controller"""
     return f"{document['kind'].lower()}/{document['metadata']['name']}"
 
 
 async def until(what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait; Stuck after a while."""
+    """Wait; InstallFailed after a while."""
     deadline = time.monotonic() + WAIT_MAX_S
     while not await is_so():
         if time.monotonic() > deadline:
-            raise Stuck(f"after {WAIT_MAX_S:.0f} s it still was not so that {what}")
+            raise InstallFailed(f"after {WAIT_MAX_S:.0f} s it still was not so that {what}")
         await asyncio.sleep(_POLL_S)
 
 
@@ -125,11 +125,13 @@ async def until_stopped(client: Client, deployment: Document) -> None:
     async def is_gone() -> bool:
         return not (await client.list(PODS, namespace, label_selector=selector)).items
 
-    await until(f"the pods of {named(deployment)} are gone", is_gone)
+    await until(f"the pods of {short_name(deployment)} are gone", is_gone)
 
 
-async def each(items: Iterable[Document], work: Callable[[Document], Awaitable[object]]) -> None:
-    """Do it for all, several at once."""
+async def for_each(
+    items: Iterable[Document], work: Callable[[Document], Awaitable[object]]
+) -> None:
+    """Do the work for all items, several at once."""
     slots = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def one(item: Document) -> None:
@@ -172,5 +174,5 @@ async def without_finalizer(
         with contextlib.suppress(NotFound):  # gone by itself
             await client.update(resource, metadata["name"], where, edit=edit)
 
-    await each(held, release)
+    await for_each(held, release)
     return len(held)

@@ -28,7 +28,7 @@ VALIDATING_SINCE = KubeVersion(1, 30)
 
 _NAMED = "{}.metadata.?labels[?'" + QUEUE_NAME + "'].orValue('') != ''"
 _OWNER = "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false){})"
-# The Job of a Job that is queued waits with it. A CronJob's is its own.
+# A Job owned by a queued Job waits with that. A Job of a CronJob waits for itself.
 _NO_PART_OF_A_JOB = "!" + _OWNER.format(" && o.kind == 'Job' && o.apiVersion.startsWith('batch/')")
 _OF_KUBERNETES = "object.spec.?managedBy.orValue('{0}') == '{0}'".format(
     "kubernetes.io/job-controller"
@@ -99,7 +99,7 @@ def _rules(group: str, resource: str, operation: str, label: str) -> Document:
     }
     return {
         "resourceRules": [rule],
-        # On an update, the object before counts as well as the one after.
+        # On an update, the old object counts as well as the new object.
         "objectSelector": {"matchExpressions": [{"key": label, "operator": "Exists"}]},
     }
 

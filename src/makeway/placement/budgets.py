@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: who may go without breaking a promise."""
+"""PodDisruptionBudgets: which pods may go without breaking a promise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from makeway.placement.model import Budget, BudgetKey, Pod, PodKey
 class Budgets:
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[BudgetKey, Budget]] = {}
-        # Pods that leave by our decision, and of which the budget as we saw it knows nothing yet.
+        # Pods that leave by our decision, and that the budget as we saw it does not count yet.
         self._charged: dict[BudgetKey, set[PodKey]] = {}
-        # Until a budget changes: those of a pod, and those that match labels of a namespace.
+        # Until a budget changes: the budgets of a pod, and the budgets that match labels.
         self._of_pod: dict[PodKey, tuple[Pod, tuple[Budget, ...]]] = {}
         self._matching: dict[tuple[str, frozenset[tuple[str, str]]], tuple[Budget, ...]] = {}
 

@@ -28,7 +28,7 @@ class Cause(Enum):
     TOPOLOGY = "OutsideTopology"
     RESOURCE = "Insufficient"
     APART = "MembersApart"
-    FITS = "Fits"  # it takes some; the gang as a whole needs more
+    FITS = "Fits"  # the node takes members; the gang as a whole needs more
 
 
 class Blocked(NamedTuple):
@@ -44,16 +44,16 @@ class DomainLack(NamedTuple):
     """How many members one value of the topology key has room for."""
 
     domain: str
-    fitting: int  # each kind of members counted by itself
-    fitting_after_preemption: int  # with every candidate gone
+    fitting: int  # members, each shape counted by itself
+    fitting_after_preemption: int  # members with every candidate gone
 
 
 class WaitReason(Enum):
-    GANG_MISSING = "GangMissing"  # its pods name a gang that we have not seen
+    GANG_MISSING = "GangMissing"  # pods name a gang that we have not seen
     MEMBERS_MISSING = "MembersMissing"  # fewer pods exist than the gang needs
-    NOT_ENOUGH_ROOM = "NotEnoughRoom"  # also with every candidate gone
+    NOT_ENOUGH_ROOM = "NotEnoughRoom"  # the nodes lack room even with every candidate gone
     MAY_NOT_PREEMPT = "MayNotPreempt"  # preemptionPolicy: Never
-    NO_CANDIDATES = "NoCandidates"  # nobody of lower preemption priority is in the way
+    NO_CANDIDATES = "NoCandidates"  # no pod of lower preemption priority is in the way
     VICTIMS_LEAVING = "VictimsLeaving"  # the nominated placement is valid, its room not yet free
 
 
@@ -61,14 +61,14 @@ NO_ROOM = (WaitReason.NOT_ENOUGH_ROOM, WaitReason.NO_CANDIDATES)
 
 
 class VictimReason(Enum):
-    IN_THE_WAY = "InTheWay"  # with it in place, the preemptor has too little room
-    UNIT = "PreemptedWithItsGang"  # elsewhere, but of a gang that goes as a whole
+    IN_THE_WAY = "InTheWay"  # with the pod in place, the preemptor has too little room
+    UNIT = "PreemptedWithItsGang"  # the pod stands elsewhere, but its gang goes as a whole
 
 
-class Victim(NamedTuple):
+class VictimUnit(NamedTuple):
     unit: Unit
-    pods: tuple[PodKey, ...]  # all of the unit that are not leaving already, sorted
-    in_the_way: tuple[PodKey, ...]  # those on nodes that the preemptor gets; never empty
+    pods: tuple[PodKey, ...]  # pods of the unit that are not leaving already, sorted
+    in_the_way: tuple[PodKey, ...]  # pods on nodes that the preemptor gets; never empty
     priority: int  # preemption priority; below the preemptor's, at most the plan's level
     violations: int  # pods beyond what a budget allows
 
@@ -78,9 +78,11 @@ class Victim(NamedTuple):
 
 class SpareReason(Enum):
     ABOVE_LEVEL = "AboveLevel"  # victims of lower priority are enough
-    BUDGET = "DisruptionBudget"  # goes only if nothing else helps
-    FITS = "FitsBeside"  # the preemptor has room with it in place
-    ELSEWHERE = "Elsewhere"  # on no node of the chosen domain that the preemptor can use
+    BUDGET = "DisruptionBudget"  # the unit goes only if nothing else helps
+    FITS = "FitsBeside"  # the preemptor has room with the unit in place
+    ELSEWHERE = (
+        "Elsewhere"  # the unit stands on no node of the chosen domain that the preemptor can use
+    )
 
 
 class Spared(NamedTuple):
@@ -119,21 +121,21 @@ NOBODY_SPARED = SparedUnits((), (), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bind:
-    """Bind these pods now: all that have to run together, and further ones that fit."""
+class BindPods:
+    """Bind these pods now: all that have to run together, and more that fit."""
 
     preemptor: Unit
     placement: Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preempt:
+class PreemptUnits:
     """Evict all of the victims and nominate all of the placement, or do nothing at all."""
 
     preemptor: Unit
     placement: Placement  # nominated; at least as many members as have to run together
-    victims: tuple[Victim, ...]  # empty when those that leave already make enough room
-    level: int | None  # no victim has a preemption priority above it; None without victims
+    victims: tuple[VictimUnit, ...]  # empty when pods that leave already make enough room
+    level: int | None  # no preemption priority of a victim is higher; None without victims
     violations: int  # victim pods beyond what budgets allow
     spared: SparedUnits
     domain: str  # the node, the value of the topology key, or "" for the whole cluster
@@ -146,22 +148,22 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class WaitForNodes:
     preemptor: Unit
     reason: WaitReason
-    nominated: Placement  # what is still nominated; empty unless VICTIMS_LEAVING
-    blocked: tuple[Blocked, ...]  # the most frequent first
+    nominated: Placement  # the nominations that stand; empty unless VICTIMS_LEAVING
+    blocked: tuple[Blocked, ...]  # the most frequent cause first
     needed: int  # members still to be placed together
-    fitting: int  # how many have room without victims, in the best domain
-    domains: tuple[DomainLack, ...] = ()  # the best first; empty without a topology key
+    fitting: int  # members that have room without victims, in the best domain
+    domains: tuple[DomainLack, ...] = ()  # the best domain first; empty without a topology key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwind:
-    """A bind stopped short of what has to run together: evict those that were bound with it."""
+    """A bind stopped short of what has to run together: evict the pods bound with it."""
 
     gang: GangKey
     pods: tuple[PodKey, ...]
 
 
-Decision = Bind | Preempt | Wait | Unwind
+PlacementDecision = BindPods | PreemptUnits | WaitForNodes | Unwind

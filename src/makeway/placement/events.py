@@ -8,7 +8,7 @@ from makeway.placement.model import Budget, BudgetKey, Gang, GangKey, Node, Node
 
 
 class NodeSeen(NamedTuple):
-    """A node as it now is: new, changed, or as we knew it."""
+    """A node as it now is: new, changed, or unchanged."""
 
     node: Node
 
@@ -22,7 +22,7 @@ class PodSeen(NamedTuple):
 
 
 class PodGone(NamedTuple):
-    """It has ended or been deleted, and takes no room any more.
+    """The pod has ended or been deleted, and takes no room any more.
 
     Also told when another pod of the same name has taken its place: names are all we know.
     """
@@ -58,7 +58,7 @@ class EvictionFailed(NamedTuple):
     key: PodKey
 
 
-Event = (
+PlacementEvent = (
     NodeSeen
     | NodeGone
     | PodSeen

@@ -17,14 +17,16 @@ from makeway.selectors import Requirement, all_hold
 
 NodeName = NewType("NodeName", str)
 PodKey = NewType("PodKey", str)  # namespace/name
-GangKey = NewType("GangKey", str)  # namespace/name of the group, with its replica if it has several
+GangKey = NewType(
+    "GangKey", str
+)  # namespace/name of the group, and the replica if there are several
 BudgetKey = NewType("BudgetKey", str)  # namespace/name
 
-HOSTNAME = "kubernetes.io/hostname"  # the topology key that every node has by its own name
-NAME_FIELD = "field:metadata.name"  # in a requirement: the node's name; no label is called so
+HOSTNAME = "kubernetes.io/hostname"  # the topology key whose value defaults to the name of the node
+NAME_FIELD = "field:metadata.name"  # in a requirement: the name of the node; no label is called so
 
 
-class Mode(Enum):
+class DisruptionMode(Enum):
     """What is preempted together."""
 
     POD = "Pod"
@@ -63,8 +65,8 @@ class Spread(NamedTuple):
     min_domains: int = 1  # with fewer values, no value has more than `max_skew` members
 
 
-class Shape(NamedTuple):
-    """What makes two pods alike to placement."""
+class PodShape(NamedTuple):
+    """What placement needs to know of a pod; pods of one shape are interchangeable."""
 
     requests: tuple[tuple[ResourceName, int], ...]  # sorted by resource, positive, without `pods`
     constraints: Constraints = UNCONSTRAINED
@@ -76,29 +78,29 @@ class Shape(NamedTuple):
 class Pod:
     key: PodKey
     namespace: str
-    shape: Shape
-    priority: int = 0  # of the pod itself; the gang's counts where it has one
-    preemption_priority: int | None = None  # as a victim; None: its priority
+    shape: PodShape
+    priority: int = 0  # of the pod itself; in a gang, the priority of the gang counts
+    preemption_priority: int | None = None  # priority as a victim; None: `priority`
     may_preempt: bool = True
     gang: GangKey | None = None
     node: NodeName | None = None  # None: not bound
-    nominated: NodeName | None = None  # None: waits for no place in particular
-    terminating: bool = False  # is being deleted; still takes its room
+    nominated: NodeName | None = None  # None: no node is kept for the pod
+    terminating: bool = False  # the pod is being deleted and still takes its room
     labels: Mapping[str, str] = field(default_factory=dict)
     created_at: float = 0.0
-    started_at: float | None = None  # None: has not started
-    workload: WorkloadKey | None = None  # the queue Workload it belongs to
+    started_at: float | None = None  # None: the pod has not started
+    workload: WorkloadKey | None = None  # the queue Workload of the pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
     key: GangKey
-    min_count: int = 1  # 0: a group without gang policy, whose pods are placed one by one
-    mode: Mode = Mode.POD
+    min_count: int = 1  # 0: no gang policy, pods are placed one by one
+    mode: DisruptionMode = DisruptionMode.POD
     priority: int = 0
-    preemption_priority: int | None = None  # as a victim; None: its priority
+    preemption_priority: int | None = None  # priority as a victim; None: `priority`
     may_preempt: bool = True
-    topology_key: str | None = None  # all members within one value of it; None: anywhere
+    topology_key: str | None = None  # all members go within one value; None: anywhere
     created_at: float = 0.0
 
 
@@ -129,7 +131,7 @@ def gang_unit(key: GangKey) -> Unit:
 
 
 def victim_priority(owner: Pod | Gang) -> int:
-    """The preemption priority; one below the scheduling priority would let preemptions go round."""
+    """The preemption priority; below the scheduling priority, preemptions would go round."""
     if owner.preemption_priority is None:
         return owner.priority
     return max(owner.priority, owner.preemption_priority)

@@ -1,7 +1,7 @@
 """The nodes' capacity and what is used of it, as arrays with a row per node.
 
 Rows are handed out once and reused when a node goes; columns are resources, the first is `pods`.
-Whoever looks at several nodes takes their rows in the order of names, so that ties go by name.
+Code that looks at several nodes takes their rows in the order of names, so that ties go by name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from makeway.engine.matching import Constraints, Taint, matches, untolerated_taint
 from makeway.engine.model import PODS, ResourceName
 from makeway.placement.decisions import Cause
-from makeway.placement.model import HOSTNAME, NAME_FIELD, Node, NodeName, Shape
+from makeway.placement.model import HOSTNAME, NAME_FIELD, Node, NodeName, PodShape
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
 
-UNLIMITED = 2**62  # of pods, on a node that states no limit
-ASKED_MAX = 2**56  # nobody has so much: more counts as this, so that sums stay within 64 bits
+UNLIMITED = 2**62  # the pods of a node that states no limit
+ASKED_MAX = 2**56  # larger amounts count as this, so that sums stay within 64 bits
 _MASKS_KEPT = 256
 _NOWHERE = -1
 _CORDON = Taint("node.kubernetes.io/unschedulable")  # what `unschedulable` amounts to
@@ -36,10 +36,10 @@ def grown(array: npt.NDArray[np.generic], rows: int, columns: int | None = None)
 
 
 class Room(NamedTuple):
-    """What is free on some nodes: a line per node, in the order of their names."""
+    """What is free on some nodes: a room row per node, in the order of their names."""
 
-    rows: Rows  # of the node table
-    free: Ints  # line by column; negative where more is used than there is
+    node_rows: Rows  # by room row: the row of the node table
+    free: Ints  # by room row and column; negative where more is used than there is
 
 
 class Columns:
@@ -48,7 +48,7 @@ class Columns:
     def __init__(self) -> None:
         self.of: dict[ResourceName, int] = {PODS: 0}
         self.names: list[ResourceName] = [PODS]
-        self._amounts: dict[Shape, Ints] = {}
+        self._amounts: dict[PodShape, Ints] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -59,7 +59,7 @@ class Columns:
             self.names.append(resource)
         return self.of[resource]
 
-    def amounts(self, shape: Shape) -> Ints:
+    def amounts(self, shape: PodShape) -> Ints:
         """What one pod of this shape takes, by column."""
         known = self._amounts.get(shape)
         if known is not None and len(known) == len(self):
@@ -78,7 +78,7 @@ class Columns:
 class NodeTable:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.facts: list[Node | None] = []  # by row; None: free for the next node
+        self.facts: list[Node | None] = []  # by row; None: the row is free for the next node
         self.row_of: dict[NodeName, int] = {}
         self.capacity: Ints = np.zeros((16, len(columns)), dtype=np.int64)
         self.used: Ints = np.zeros((16, len(columns)), dtype=np.int64)
@@ -105,7 +105,7 @@ class NodeTable:
         if node.capacity.get(PODS) is None:
             self.capacity[row, 0] = UNLIMITED
         for constraints, suited in self._suited.items():
-            suited[row] = refusal(node, constraints) is None
+            suited[row] = why_unsuitable(node, constraints) is None
         if before is None or before.labels != node.labels:
             self._values.clear()
         return row, is_new
@@ -169,12 +169,12 @@ class NodeTable:
                 self._suited.clear()
             suited = np.zeros(len(self.capacity), dtype=np.bool_)
             for row, node in enumerate(self.facts):
-                suited[row] = node is not None and refusal(node, constraints) is None
+                suited[row] = node is not None and why_unsuitable(node, constraints) is None
             self._suited[constraints] = suited
         return suited
 
     def topology(self, key: str) -> tuple[list[str], Rows]:
-        """Return the values of a topology key, sorted, and by row the index of its own.
+        """Return the values of a topology key, sorted, and by row the index of the value.
 
         Nodes without the label have index -1.
         """
@@ -197,7 +197,7 @@ def _topology_value(node: Node, key: str) -> str | None:
     return node.labels.get(key, str(node.name) if key == HOSTNAME else None)
 
 
-def refusal(node: Node, constraints: Constraints) -> Cause | None:
+def why_unsuitable(node: Node, constraints: Constraints) -> Cause | None:
     """Why a node takes no pod of these constraints, however empty it is; None if it does."""
     labels = node.labels
     if any(requirement.key == NAME_FIELD for term in constraints.affinity for requirement in term):

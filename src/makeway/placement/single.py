@@ -15,33 +15,33 @@ import numpy as np
 from makeway.placement.budgets import Budgets
 from makeway.placement.candidates import Candidates
 from makeway.placement.decisions import SpareReason
-from makeway.placement.gangs import Alike, Share
 from makeway.placement.model import Pod
 from makeway.placement.nodes import Flags, Ints, Rows
-from makeway.placement.preempt import Choice, weights
+from makeway.placement.packing import PodsOnNode, SameShapePods
+from makeway.placement.preempt import VictimChoice, weights
 from makeway.placement.units import UnitTable
 
 
-class Options(NamedTuple):
-    """The lines where the pod fits with all candidates gone, and who stands there."""
+class NodeOptions(NamedTuple):
+    """The nodes where the pod fits with all candidates gone, and the units there."""
 
-    lines: Rows
-    first: Rows  # by option: its first entry; and at last the number of entries
+    room_rows: Rows
+    first: Rows  # by option: the first entry; at last the number of entries
     unit: Rows  # by entry: index of a candidate; of each option the most important first
     taken: Ints  # by entry: what the unit takes there of the columns asked for
-    slack: Ints  # by option: what is left of them beside the pod with all candidates gone
+    slack: Ints  # by option: what is left of those beside the pod with all candidates gone
 
     @property
     def of_entry(self) -> Rows:
-        return np.repeat(np.arange(len(self.lines)), np.diff(self.first))
+        return np.repeat(np.arange(len(self.room_rows)), np.diff(self.first))
 
 
 def choose_on_nodes(
-    kind: Alike, free: Ints, candidates: Candidates, table: UnitTable, budgets: Budgets
-) -> tuple[int, Choice] | None:
-    """Return the line where one pod costs least, and who has to go from there."""
-    options = _options(kind, free, candidates)
-    if not len(options.lines):
+    shape: SameShapePods, free: Ints, candidates: Candidates, table: UnitTable, budgets: Budgets
+) -> tuple[int, VictimChoice] | None:
+    """Return the room row where one pod costs least, and the units that have to go from there."""
+    options = _options(shape, free, candidates)
+    if not len(options.room_rows):
         return None
     guarded = _guarded(candidates, table, budgets)
     violating = _violating(options, guarded, budgets)
@@ -49,22 +49,22 @@ def choose_on_nodes(
     option = _cheapest(options, is_victim, candidates, table, guarded, budgets)
     here = slice(options.first[option], options.first[option + 1])
     spared = _why_spared(options.unit[here], is_victim[here], violating[here], candidates)
-    line = int(options.lines[option])
+    room_row = int(options.room_rows[option])
     victims = options.unit[here][is_victim[here]]
-    return line, Choice((Share(0, line, 1),), victims, spared)
+    return room_row, VictimChoice((PodsOnNode(0, room_row, 1),), victims, spared)
 
 
-def _options(kind: Alike, free: Ints, candidates: Candidates) -> Options:
-    asked = np.flatnonzero(kind.need)
-    order = np.argsort(candidates.line, kind="stable")  # candidates come by importance
-    line, taken = candidates.line[order], candidates.taken[order][:, asked]
-    starts = np.flatnonzero(np.r_[True, line[1:] != line[:-1]])
-    slack = free[line[starts]][:, asked] + np.add.reduceat(taken, starts) - kind.need[asked]
-    enough = (slack >= 0).all(axis=1) & kind.suits[line[starts]]
-    lengths = np.diff(np.r_[starts, len(line)])
+def _options(shape: SameShapePods, free: Ints, candidates: Candidates) -> NodeOptions:
+    asked = np.flatnonzero(shape.need)
+    order = np.argsort(candidates.room_row, kind="stable")  # candidates come by importance
+    room_row, taken = candidates.room_row[order], candidates.taken[order][:, asked]
+    starts = np.flatnonzero(np.r_[True, room_row[1:] != room_row[:-1]])
+    slack = free[room_row[starts]][:, asked] + np.add.reduceat(taken, starts) - shape.need[asked]
+    enough = (slack >= 0).all(axis=1) & shape.suits[room_row[starts]]
+    lengths = np.diff(np.r_[starts, len(room_row)])
     inside = np.repeat(enough, lengths)
-    return Options(
-        lines=line[starts[enough]],
+    return NodeOptions(
+        room_rows=room_row[starts[enough]],
         first=np.r_[0, np.cumsum(lengths[enough])],
         unit=candidates.owner[order][inside],
         taken=taken[inside],
@@ -82,8 +82,8 @@ def _guarded(candidates: Candidates, table: UnitTable, budgets: Budgets) -> dict
     return found
 
 
-def _violating(options: Options, guarded: dict[int, list[Pod]], budgets: Budgets) -> Flags:
-    """By entry: would the loss go beyond a budget, if all candidates of that line went?"""
+def _violating(options: NodeOptions, guarded: dict[int, list[Pod]], budgets: Budgets) -> Flags:
+    """By entry: would the loss go beyond a budget, if all candidates of that node went?"""
     violating = np.zeros(len(options.unit), dtype=np.bool_)
     for first, units in _entries_under_budget(options, guarded):
         beyond = budgets.violations(guarded.get(unit, ()) for unit in units)
@@ -92,7 +92,7 @@ def _violating(options: Options, guarded: dict[int, list[Pod]], budgets: Budgets
 
 
 def _entries_under_budget(
-    options: Options, guarded: dict[int, list[Pod]]
+    options: NodeOptions, guarded: dict[int, list[Pod]]
 ) -> list[tuple[int, list[int]]]:
     """Of the options where a budget matters: the first entry, and the units."""
     if not guarded:
@@ -102,8 +102,8 @@ def _entries_under_budget(
     return [part for part in parts if any(unit in guarded for unit in part[1])]
 
 
-def _put_back(options: Options, violating: Flags) -> Flags:
-    """By entry: who can't come back. Those beyond a budget come first, then the most important."""
+def _put_back(options: NodeOptions, violating: Flags) -> Flags:
+    """By entry: must the unit go? Units beyond a budget come back first, then by importance."""
     slack = options.slack.copy()
     is_victim = np.ones(len(options.unit), dtype=np.bool_)
     lengths = np.diff(options.first)
@@ -118,7 +118,7 @@ def _put_back(options: Options, violating: Flags) -> Flags:
 
 
 def _cheapest(
-    options: Options,
+    options: NodeOptions,
     is_victim: Flags,
     candidates: Candidates,
     table: UnitTable,
@@ -128,7 +128,7 @@ def _cheapest(
     """The option of the best score; the columns are those of `preempt.Score`."""
     option, unit = options.of_entry[is_victim], options.unit[is_victim]
     starts = np.flatnonzero(np.r_[True, option[1:] != option[:-1]])
-    assert len(starts) == len(options.lines), "it fits somewhere without victims"
+    assert len(starts) == len(options.room_rows), "it fits somewhere without victims"
     slots, priority = candidates.units[unit], candidates.priority[unit]
     highest = priority[starts]
     started = np.where(priority == highest[option], table.started[slots], np.inf)
@@ -144,7 +144,7 @@ def _cheapest(
         np.add.reduceat(weights(slots, table), starts),
         np.add.reduceat(table.size[slots], starts),
         -np.minimum.reduceat(started, starts),
-        options.lines,
+        options.room_rows,
     )
     return int(np.lexsort(by_score[::-1])[0])
 

@@ -1,4 +1,4 @@
-"""Our picture of the nodes and of who runs or waits; changes only in `apply` and by own decisions.
+"""Our picture of nodes and pods; it changes only in `apply` and by own decisions.
 
 A decision is counted at once (the pods stand on their nodes, the victims are leaving, the
 nominations hold), before the driver has written it. What the driver then sees confirms it;
@@ -12,19 +12,26 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.engine.model import WorkloadKey
-from makeway.placement.asks import Ask, Cluster, is_loose
+from makeway.placement.asks import Ask, ClusterView, is_unnominated_pod
 from makeway.placement.budgets import Budgets
-from makeway.placement.decisions import NO_ROOM, Bind, Decision, Preempt, Unwind, Wait
+from makeway.placement.decisions import (
+    NO_ROOM,
+    BindPods,
+    PlacementDecision,
+    PreemptUnits,
+    Unwind,
+    WaitForNodes,
+)
 from makeway.placement.events import (
     BindFailed,
     BudgetGone,
     BudgetSeen,
-    Event,
     EvictionFailed,
     GangGone,
     GangSeen,
     NodeGone,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -36,7 +43,7 @@ from makeway.placement.model import (
     NodeName,
     Pod,
     PodKey,
-    Shape,
+    PodShape,
     Unit,
     gang_unit,
     pod_unit,
@@ -50,7 +57,7 @@ _K = TypeVar("_K")
 
 class _Bound(NamedTuple):
     node: NodeName
-    together: tuple[PodKey, ...]  # who was bound by the same decision
+    together: tuple[PodKey, ...]  # the pods that the same decision bound
 
 
 class PlacementState:
@@ -62,24 +69,26 @@ class PlacementState:
         self._gangs: dict[GangKey, Gang] = {}
         self._pods: dict[PodKey, Pod] = {}  # as we count them: decisions included
         self._members: dict[GangKey, set[PodKey]] = {}
-        self._on_node: dict[NodeName, set[PodKey]] = {}  # bound, whether we know the node or not
-        self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound
+        self._on_node: dict[NodeName, set[PodKey]] = {}  # bound pods, also of unknown nodes
+        self._of_workload: dict[WorkloadKey, set[PodKey]] = {}  # bound pods
         self._waiting: set[PodKey] = set()  # exactly the pods without a node that aren't leaving
-        self._nominated: set[PodKey] = set()  # those of them with a nomination
-        self._assumed: dict[PodKey, _Bound] = {}  # bound by us, not confirmed yet
-        self._assumed_leaving: set[PodKey] = set()  # evicted by us, not gone yet
-        self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before those seen
-        # Who was bound together with one whose bind failed.
+        self._nominated: set[PodKey] = set()  # the waiting pods with a nomination
+        self._assumed: dict[PodKey, _Bound] = {}  # pods bound by us, not confirmed yet
+        self._assumed_leaving: set[PodKey] = set()  # pods evicted by us, not gone yet
+        self._nominations: dict[
+            PodKey, NodeName | None
+        ] = {}  # our nominations count before seen ones
+        # By gang: the pods that were bound together with a pod whose bind failed.
         self._short: dict[GangKey, set[PodKey]] = {}
-        self._given_up = 0  # nominations so far
-        self._changes = 0  # that could give a place to somebody who waits
-        self._parked: dict[Unit, int] = {}  # how many changes there had been when it had to wait
-        self._due: set[Unit] = set()  # something of their own changed since the last cycle
-        self._changes_seen = -1  # by the last cycle
+        self._given_up = 0  # nominations given up so far
+        self._changes = 0  # changes so far that could give a place to a waiting pod
+        self._parked: dict[Unit, int] = {}  # `_changes` when the unit had to wait
+        self._due: set[Unit] = set()  # units that changed themselves since the last cycle
+        self._changes_seen = -1  # `_changes` at the last cycle
 
     # What happens.
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: PlacementEvent) -> None:
         match event:
             case NodeSeen(node):
                 self._see_node(node)
@@ -132,7 +141,7 @@ class PlacementState:
         self._nodes.charge(row, self._nodes.columns.amounts(self._pods[key].shape))
 
     def _see_pod(self, pod: Pod) -> None:
-        """Count a pod as it is seen, but for what we have decided and nobody has confirmed yet."""
+        """Count a pod as it is seen, but for our decisions that are not confirmed yet."""
         key = pod.key
         if pod.node is not None:
             self._assumed.pop(key, None)
@@ -183,7 +192,7 @@ class PlacementState:
         if key in self._pods:
             self._take_out(key)
         self._pods[key] = pod
-        self._nodes.columns.amounts(pod.shape)  # from now on there is a column for all it asks for
+        self._nodes.columns.amounts(pod.shape)  # from now on every resource of the pod has a column
         if pod.gang is not None:
             self._members.setdefault(pod.gang, set()).add(key)
         if pod.node is None:
@@ -213,7 +222,7 @@ class PlacementState:
         if pod.node is None:
             if key in self._nominated:
                 self._nominated.discard(key)
-                self._changes += 1  # its room is nobody's now
+                self._changes += 1  # the nominated room is free again
             return
         self._units.remove(key)
         _discard(self._on_node, pod.node, key)
@@ -229,7 +238,7 @@ class PlacementState:
         self._due.add(unit)
 
     def _unit_of(self, pod: Pod) -> Unit:
-        """What the pod is placed with: its gang, or nobody."""
+        """What the pod is placed with: its gang, or itself alone."""
         gang = None if pod.gang is None else self._gangs.get(pod.gang)
         if pod.gang is None or (gang is not None and gang.min_count == 0):
             return pod_unit(pod.key)
@@ -237,22 +246,22 @@ class PlacementState:
 
     # What we answer.
 
-    def place(self, now: float) -> list[Decision]:
-        """Decide about everybody who waits and for whom something may have changed.
+    def place(self, now: float) -> list[PlacementDecision]:
+        """Decide about every waiting unit for which something may have changed.
 
-        Whoever gives up a nomination may leave room for somebody who had his turn already: then
-        there is another round. So a driver need not call again before something happens.
+        A unit that gives up a nomination may leave room for a unit whose turn is over: then there
+        is another round. So a driver need not call again before something happens.
         """
-        decisions: list[Decision] = list(self._unwind())
+        decisions: list[PlacementDecision] = list(self._unwind())
         while True:
             given_up = self._given_up
             decisions.extend(self._decide_in_turn(now))
             if self._given_up == given_up:
                 return decisions
 
-    def _decide_in_turn(self, now: float) -> list[Decision]:
-        """The first are those of the highest priority, then those created first."""
-        decisions: list[Decision] = []
+    def _decide_in_turn(self, now: float) -> list[PlacementDecision]:
+        """Units of higher priority go first, then units created earlier."""
+        decisions: list[PlacementDecision] = []
         asks: list[Ask] = []
         for unit in self._units_to_look_at():
             ask = self._ask(unit)
@@ -262,28 +271,32 @@ class PlacementState:
                 self._parked[unit] = self._changes
                 decisions.append(without_gang(unit))
         asks.sort(key=lambda ask: (-ask.priority, ask.created_at, ask.unit))
-        refused: dict[Shape, tuple[int, Wait]] = {}
+        refused: dict[PodShape, tuple[int, WaitForNodes]] = {}
         changes_asked = self._changes
         for first_ask in asks:
-            # Somebody before it may have taken members of its own from it.
+            # A unit before this may have taken members from it.
             is_stale = self._changes != changes_asked
             ask = self._ask(first_ask.unit) if is_stale else first_ask
-            assert ask is not None, first_ask  # who waits goes on waiting until its own turn
+            assert ask is not None, first_ask  # a waiting unit waits until its turn
             shape = ask.members[0].shape
-            changes, refusal = refused.get(shape, (None, None))
-            if refusal is not None and changes == self._changes and is_loose(ask):
-                # Nobody of the same shape and higher priority found a place, so neither does this.
-                decisions.append(replace(refusal, preemptor=ask.unit))
+            changes, earlier = refused.get(shape, (None, None))
+            if earlier is not None and changes == self._changes and is_unnominated_pod(ask):
+                # A pod of the same shape and higher priority found no place, so neither does this.
+                decisions.append(replace(earlier, preemptor=ask.unit))
                 self._parked[ask.unit] = self._changes
                 continue
             decision = self._settle(ask, now)
             decisions.append(decision)
-            if isinstance(decision, Wait) and is_loose(ask) and decision.reason in NO_ROOM:
+            if (
+                isinstance(decision, WaitForNodes)
+                and is_unnominated_pod(ask)
+                and decision.reason in NO_ROOM
+            ):
                 refused[shape] = self._changes, decision
         return decisions
 
     def _units_to_look_at(self) -> list[Unit]:
-        """Those for whom something changed since the last cycle, for itself or for everybody."""
+        """Units for which something changed since the last cycle: of their own, or for all."""
         if self._changes == self._changes_seen:
             units = sorted(self._due)
         else:
@@ -292,13 +305,13 @@ class PlacementState:
         self._changes_seen = self._changes
         return [unit for unit in units if self._parked.get(unit) != self._changes]
 
-    def place_one(self, unit: Unit, now: float) -> Bind | Preempt | Wait | None:
+    def place_one(self, unit: Unit, now: float) -> BindPods | PreemptUnits | WaitForNodes | None:
         """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
         ask = self._ask(unit)
         return None if ask is None else self._settle(ask, now)
 
     def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
-        """The pods of a unit that have no node, by key; also where we don't know their gang."""
+        """The pods of a unit that have no node, by key; also of an unknown gang."""
         members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]
         return tuple(key for key in sorted(members) if key in self._waiting)
 
@@ -306,11 +319,11 @@ class PlacementState:
         """A pod as we count it."""
         return self._pods.get(key)
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> ClusterView:
         self._nodes.fit_columns()
         self._units.fit_columns()
         nominated = tuple(self._pods[key] for key in sorted(self._nominated))
-        return Cluster(self._nodes, self._units, self._budgets, self._gangs, nominated)
+        return ClusterView(self._nodes, self._units, self._budgets, self._gangs, nominated)
 
     def _ask(self, unit: Unit) -> Ask | None:
         if not unit.is_gang:
@@ -347,11 +360,11 @@ class PlacementState:
             created_at=gang.created_at,
         )
 
-    def _settle(self, ask: Ask, now: float) -> Bind | Preempt | Wait:
+    def _settle(self, ask: Ask, now: float) -> BindPods | PreemptUnits | WaitForNodes:
         decision = decide(ask, self._cluster())
         match decision:
-            case Bind():
-                for member in ask.members:  # those left over wait for no place in particular
+            case BindPods():
+                for member in ask.members:  # members left over lose their nomination
                     self._nominate(member.key, None)
                 together = tuple(place.pod for place in decision.placement)
                 for place in decision.placement:
@@ -359,14 +372,14 @@ class PlacementState:
                     pod = self._pods[place.pod]
                     started_at = now if pod.started_at is None else pod.started_at
                     self._put(replace(pod, node=place.node, started_at=started_at))
-            case Preempt():
+            case PreemptUnits():
                 decision = replace(decision, workloads=self._workloads_lost(decision.pods))
                 self._count_as_leaving(decision.pods)
                 places = dict(decision.placement)
                 for member in ask.members:
                     self._nominate(member.key, places.get(member.key))
                 self._parked[ask.unit] = self._changes
-            case Wait():
+            case WaitForNodes():
                 kept = dict(decision.nominated)
                 for member in ask.members:
                     self._nominate(member.key, kept.get(member.key))
@@ -407,7 +420,7 @@ class PlacementState:
         )
 
     def _unwind(self) -> Iterable[Unwind]:
-        """Gangs of which a bind failed and that now run with too few.
+        """Gangs of which a bind failed and that now run with too few members.
 
         Members that ran before go on: that others ended, or that more are asked for by now, is no
         reason to stop them.

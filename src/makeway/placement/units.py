@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from makeway.placement.model import (
+    DisruptionMode,
     Gang,
-    Mode,
     Pod,
     PodKey,
     Unit,
@@ -33,26 +33,30 @@ class UnitTable:
         # By slot of a pod.
         self.pods: list[Pod | None] = []
         self.slot_of: dict[PodKey, int] = {}
-        self.row: Rows = np.full(16, NOWHERE, dtype=np.intp)  # of its node; -1: node unknown
+        self.row: Rows = np.full(
+            16, NOWHERE, dtype=np.intp
+        )  # row of the node; -1: the node is unknown
         self.unit: Rows = np.zeros(16, dtype=np.intp)
         self.taken: Ints = np.zeros((16, len(columns)), dtype=np.int64)
-        self.stays: Flags = np.zeros(16, dtype=np.bool_)  # runs and is not leaving already
+        self.stays: Flags = np.zeros(16, dtype=np.bool_)  # the pod runs and is not leaving already
         # By slot of a unit.
         self.keys: list[Unit | None] = []
         self.unit_of: dict[Unit, int] = {}
-        self.members: list[set[int]] = []  # slots of pods, leaving ones included
+        self.members: list[set[int]] = []  # slots of pods, leaving pods included
         self.priority: Ints = np.zeros(16, dtype=np.int64)
         self.in_gang: Flags = np.zeros(16, dtype=np.bool_)
         self.size: Ints = np.zeros(16, dtype=np.int64)  # pods that are not leaving
-        self.started: Floats = np.zeros(16, dtype=np.float64)  # the earliest; inf: not yet
+        self.started: Floats = np.zeros(
+            16, dtype=np.float64
+        )  # the earliest start of a pod; inf: none has started
         self._vacant_slots: list[int] = []
         self._vacant_units: list[int] = []
-        self._by_key: list[Unit] = []  # sorted, but for those that came or went since
+        self._by_key: list[Unit] = []  # sorted, but for units that came or went since
         self._unsorted: list[Unit] = []
-        self._rank: Ints | None = None  # of units by key; None: units came or went since
+        self._rank: Ints | None = None  # rank of units by key; None: units came or went since
 
     def add(self, pod: Pod, row: int, gang: Gang | None) -> None:
-        """File a bound pod under its unit; `gang` is None for a loose pod."""
+        """File a bound pod under its unit; `gang` is None for a pod without one."""
         slot = self._new_slot()
         unit = self._unit_for(pod, gang)
         self.pods[slot] = pod
@@ -94,7 +98,7 @@ class UnitTable:
             self._rank = None
 
     def leave(self, pod: Pod) -> None:
-        """Note that a pod is leaving: it takes its room, but can be nobody's victim any more."""
+        """Note that a pod is leaving: it takes its room, but is no candidate any more."""
         slot = self.slot_of[pod.key]
         before, unit = self.pods[slot], int(self.unit[slot])
         assert before is not None, pod
@@ -121,7 +125,7 @@ class UnitTable:
         return earliest
 
     def _unit_for(self, pod: Pod, gang: Gang | None) -> int:
-        if gang is not None and gang.mode is Mode.GANG:
+        if gang is not None and gang.mode is DisruptionMode.GANG:
             key = gang_unit(gang.key)
         else:
             key = pod_unit(pod.key)

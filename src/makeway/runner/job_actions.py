@@ -41,7 +41,7 @@ from makeway.runner.job_tally import (
     true_condition,
 )
 
-CREATED_MAX = 500  # pods at once; the others when these are there
+CREATED_MAX = 500  # pods per look; the remaining pods follow when these are there
 BACKOFF_MAX_S = 360.0
 _TERMINAL = {SUCCESS: "Complete", FAILURE: "Failed"}
 
@@ -53,11 +53,11 @@ class JobFacts:
     job: Job
     pods: Sequence[JobPod]
     now: float
-    backoff_s: float = 10.0  # after the first failure; twice that after the next, and so on
+    backoff_s: float = 10.0  # the wait after the first failure; it doubles with each further one
     # Names under which pods may have been created without our having seen them, and their indexes.
     unseen: Mapping[str, int | None] = field(default_factory=dict)
-    is_taken: Callable[[str], bool] = lambda _: False  # whether a pod has this name
-    was_refused: bool = False  # the server would not have the last pod
+    is_taken: Callable[[str], bool] = lambda _: False  # tells whether a pod has this name
+    was_refused: bool = False  # the server refused the last pod
 
     @property
     def tracked(self) -> tuple[JobPod, ...]:
@@ -68,7 +68,7 @@ class JobFacts:
 class JobActions:
     status: Mapping[str, Any] = field(default_factory=dict)  # a merge patch; empty: it is right
     create: tuple[NewPod, ...] = ()
-    release: tuple[JobPod, ...] = ()  # take the tracking finalizer off; active ones are let go
+    release: tuple[JobPod, ...] = ()  # pods to lose the tracking finalizer
     delete: tuple[JobPod, ...] = ()
     delete_job: bool = False
     next_at: float | None = None

@@ -35,8 +35,8 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
-from makeway.sim.jobs import Place, Trouble
 from makeway.sim.settings import Simulation, SimulationSpec, read_settings
+from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
 
 NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
@@ -49,7 +49,7 @@ def as_name(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Cluster:
+class SimulatedCluster:
     """What the files say. Everything else about the world is in `settings`."""
 
     source: str
@@ -164,7 +164,7 @@ def nominal_of(queue: Queue) -> dict[FlavorResource, int]:
 
 def read_cluster(
     files: Sequence[str | Path], extra: Iterable[Mapping[str, object]] = ()
-) -> Cluster:
+) -> SimulatedCluster:
     """Read queue objects and settings; the first error ends it, with its place."""
     manifests: list[Manifest] = []
     for file in files:
@@ -175,19 +175,19 @@ def read_cluster(
     return build_cluster(manifests, source)
 
 
-def parse_cluster(text: str, source: str) -> Cluster:
+def parse_cluster(text: str, source: str) -> SimulatedCluster:
     return build_cluster(_manifests_of(text, source), source)
 
 
 def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
     found = read_manifests(text, source)
     for trouble in found.troubles:
-        raise Trouble(f"{_place(trouble.position)}: {trouble.error}")
+        raise SimulationError(f"{position_of(trouble.position)}: {trouble.error}")
     return found.manifests
 
 
-def build_cluster(manifests: Sequence[Manifest], source: str) -> Cluster:
-    cluster = Cluster(source)
+def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluster:
+    cluster = SimulatedCluster(source)
     views = [(manifest, view) for manifest, view in _views(manifests, cluster)]
     for between in validate_set([view for _, view in views]):
         _refuse(views[between.index][0], between.error)
@@ -195,18 +195,20 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> Cluster:
         _add(cluster, view, manifest)
     if not cluster.queues:
         hint = "write one, or let `makeway simulate init --trace FILE` propose some"
-        raise Trouble(f"{source}: no ClusterQueue in it; {hint}")
+        raise SimulationError(f"{source}: no ClusterQueue in it; {hint}")
     for key, local_queue in cluster.local_queues.items():
         if local_queue.queue not in cluster.queues:
             known = ", ".join(cluster.queues)
-            raise Trouble(
+            raise SimulationError(
                 f"{source}: LocalQueue {key} names ClusterQueue {local_queue.queue},"
                 f" which is not there (there are {known})"
             )
     return cluster
 
 
-def _views(manifests: Iterable[Manifest], cluster: Cluster) -> Iterator[tuple[Manifest, View]]:
+def _views(
+    manifests: Iterable[Manifest], cluster: SimulatedCluster
+) -> Iterator[tuple[Manifest, View]]:
     for manifest in manifests:
         if manifest.document.get("kind") == Simulation.KIND:
             cluster.settings = _settings_of(manifest)
@@ -216,7 +218,7 @@ def _views(manifests: Iterable[Manifest], cluster: Cluster) -> Iterator[tuple[Ma
             _refuse(manifest, error)
         assert taken.object is not None
         for part in taken.unsupported:
-            cluster.notes.append(f"{_place(manifest.locate(part.path))}: {part}")
+            cluster.notes.append(f"{position_of(manifest.locate(part.path))}: {part}")
         yield manifest, taken.object
 
 
@@ -228,20 +230,16 @@ def _settings_of(manifest: Manifest) -> SimulationSpec:
 
 
 def _refuse(manifest: Manifest, error: FieldError) -> None:
-    raise Trouble(f"{_place(manifest.locate(error.path))}: {error}")
+    raise SimulationError(f"{position_of(manifest.locate(error.path))}: {error}")
 
 
-def _place(position: Position) -> Place:
-    return Place(position.source, position.line, position.column)
-
-
-def _add(cluster: Cluster, view: View, manifest: Manifest) -> None:
+def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
     match view:
         case ClusterQueue():
             queue = translate.queue_of(view)
             if queue.name in cluster.queues:
                 problem = f"ClusterQueue {queue.name} is there twice"
-                raise Trouble(f"{_place(manifest.locate('metadata.name'))}: {problem}")
+                raise SimulationError(f"{position_of(manifest.locate('metadata.name'))}: {problem}")
             cluster.queues[queue.name] = queue
             cluster.events.append(ev.QueueChanged(queue))
         case Cohort():
@@ -255,7 +253,7 @@ def _add(cluster: Cluster, view: View, manifest: Manifest) -> None:
         case Namespace():
             cluster.add_namespace(view.metadata.name, view.metadata.labels)
         case AdmissionCheck():
-            # Somebody answers: the simulation itself, as its settings say.
+            # The simulation itself answers checks, as its settings say.
             cluster.events.append(ev.CheckChanged(CheckName(view.metadata.name), True))
         case WorkloadPriorityClass():
             cluster.priorities[view.metadata.name] = view.value
@@ -267,4 +265,6 @@ def _add(cluster: Cluster, view: View, manifest: Manifest) -> None:
             cluster.config = translate.config_of(view)
         case _:
             kind, name = manifest.document.get("kind"), view.metadata.name
-            cluster.notes.append(f"{_place(manifest.position)}: {kind}/{name} is not simulated")
+            cluster.notes.append(
+                f"{position_of(manifest.position)}: {kind}/{name} is not simulated"
+            )

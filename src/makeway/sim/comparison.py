@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from makeway.sim.metrics import Waits
 from makeway.sim.report import Table, as_data, fairness, short_span
 from makeway.sim.result import Result
+from makeway.sim.statistics import Waits
 
 SCHEMA = "makeway.dev/simulation-comparison/v1"
 CALLED_OUT = 0.05  # a smaller change is none worth a word

@@ -16,10 +16,19 @@ from makeway.engine.model import (
     Workload,
     WorkloadKey,
 )
-from makeway.sim.cluster import Cluster
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Job, Oddities, Oddity, Trace, Trouble
-from makeway.sim.record import Life
+from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.record import JobRun
 from makeway.sim.settings import SimulationSpec, for_queue
+from makeway.sim.trace_jobs import (
+    CPUS,
+    GPUS,
+    MEMORY,
+    Oddities,
+    Oddity,
+    SimulationError,
+    Trace,
+    TraceJob,
+)
 
 RESOURCES: Mapping[str, str] = {GPUS: "nvidia.com/gpu", CPUS: "cpu", MEMORY: "memory"}
 POD_SET = PodSetName("main")
@@ -28,7 +37,7 @@ POD_SET = PodSetName("main")
 class Demand:
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         trace: Trace,
         explained: Collection[str] = (),
         queue: str | None = None,
@@ -40,34 +49,34 @@ class Demand:
         self._queue_of = self._find_queues(trace, queue)
         self._pod_size_max = pod_size_max(cluster.settings)
         self._pod_sets: dict[object, tuple[PodSet, ...]] = {}
-        self.lives = list(self._make_lives(trace, explained))  # by time of submission
-        if not self.lives:
+        self.runs = list(self._make_runs(trace, explained))  # by time of submission
+        if not self.runs:
             what = "; ".join(f"{o.count} {o.what}" for o in self._oddities.all())
-            raise Trouble(f"{trace.source}: no job to simulate ({what})")
+            raise SimulationError(f"{trace.source}: no job to simulate ({what})")
 
     @property
     def oddities(self) -> tuple[Oddity, ...]:
         return self._oddities.all()
 
-    def workload(self, life: Life) -> Workload:
-        job = life.job
+    def workload(self, run: JobRun) -> Workload:
+        job = run.job
         key = self._queue_of[job.queue]
         assert key is not None
         return Workload(
-            key=life.key,
-            uid=f"{life.index:08}",
+            key=run.key,
+            uid=f"{run.index:08}",
             local_queue=key,
             namespace=key.partition("/")[0],
-            priority=life.priority,
+            priority=run.priority,
             created_at=job.submit_s,
             pod_sets=self._pod_sets_of(job),
         )
 
-    def pod_requests(self, life: Life) -> dict[ResourceName, int]:
+    def pod_requests(self, run: JobRun) -> dict[ResourceName, int]:
         """What one pod of a job asks for."""
-        return dict(self._pod_sets_of(life.job)[0].requests)
+        return dict(self._pod_sets_of(run.job)[0].requests)
 
-    def _make_lives(self, trace: Trace, explained: Collection[str]) -> Iterator[Life]:
+    def _make_runs(self, trace: Trace, explained: Collection[str]) -> Iterator[JobRun]:
         names: set[str] = set()
         for job in trace.jobs:
             local_queue = self._queue_of[job.queue]
@@ -80,34 +89,36 @@ class Demand:
                 self._oddities.note("jobs with a name that was taken (numbered)", name)
                 name = f"{name}~{len(names)}"
             names.add(name)
-            life = self._life(job, len(names) - 1, name, local_queue)
-            if name in explained or life.key in explained:
-                life.story = []
-            yield life
+            run = self._job_run(job, len(names) - 1, name, local_queue)
+            if name in explained or run.key in explained:
+                run.story = []
+            yield run
         for name in explained:
             if name not in names and name.partition("/")[2] not in names:
-                raise Trouble(f"{trace.source}: no job {name} (there are {_examples(names)})")
+                raise SimulationError(
+                    f"{trace.source}: no job {name} (there are {_examples(names)})"
+                )
 
-    def _life(self, job: Job, index: int, name: str, local_queue: LocalQueueKey) -> Life:
+    def _job_run(self, job: TraceJob, index: int, name: str, local_queue: LocalQueueKey) -> JobRun:
         namespace = local_queue.partition("/")[0]
         queue = self.cluster.local_queues[local_queue].queue
-        life = Life(job, index, WorkloadKey(f"{namespace}/{name}"), queue)
-        life.priority = self._priority(job)
+        run = JobRun(job, index, WorkloadKey(f"{namespace}/{name}"), queue)
+        run.priority = self._priority(job)
         (pod_set,) = self._pod_sets_of(job)
-        life.pods_asked = pod_set.count
+        run.pods_asked = pod_set.count
         if any(amount % pod_set.count for word, amount in job.amounts if self._is_main(word)):
             self._oddities.note("jobs that don't divide evenly into pods (rounded up)", name)
-        life.size = sum(amount for word, amount in job.amounts if self._is_main(word))
+        run.size = sum(amount for word, amount in job.amounts if self._is_main(word))
         checkpoints = for_queue(self.cluster.settings.checkpoints, queue)
-        life.checkpoint_s = job.checkpoint_s
-        if life.checkpoint_s is None and checkpoints is not None:
-            life.checkpoint_s = checkpoints.interval
-        return life
+        run.checkpoint_s = job.checkpoint_s
+        if run.checkpoint_s is None and checkpoints is not None:
+            run.checkpoint_s = checkpoints.interval
+        return run
 
     def _is_main(self, word: str) -> bool:
         return self._resource_of.get(word) == self.main_resource
 
-    def _priority(self, job: Job) -> int:
+    def _priority(self, job: TraceJob) -> int:
         priority = self.cluster.priority_of(job.priority)
         if priority is None:
             what = f"jobs of priority {job.priority}, which no class defines (0 counts)"
@@ -122,11 +133,13 @@ class Demand:
             default = self.cluster.find_queue(queue)
             if default is None:
                 known = ", ".join(self.cluster.queues)
-                raise Trouble(f"--queue {queue}: there is no such queue (there are {known})")
+                raise SimulationError(
+                    f"--queue {queue}: there is no such queue (there are {known})"
+                )
         found = {word: (self.cluster.find_queue(word) if word else None) for word in words}
         if not any(found.values()) and default is None:
             known, asked = ", ".join(self.cluster.queues), ", ".join(map(repr, words)) or "none"
-            raise Trouble(
+            raise SimulationError(
                 f"{trace.source}: none of its queues is configured: it has {asked},"
                 f" {self.cluster.source} has {known}; name one for all jobs with --queue"
             )
@@ -143,20 +156,20 @@ class Demand:
             if resource is not None and resource in covered:
                 return resource
         known = ", ".join(sorted(covered))
-        raise Trouble(
+        raise SimulationError(
             f"{trace.source}: its jobs ask for {', '.join(order) or 'nothing'}, but the queues of"
             f" {self.cluster.source} have quota for {known} only; say what is what with"
             " spec.resources of a Simulation object"
         )
 
-    def _pod_sets_of(self, job: Job) -> tuple[PodSet, ...]:
+    def _pod_sets_of(self, job: TraceJob) -> tuple[PodSet, ...]:
         shape = (job.amounts, job.pods, job.pods_min)
         found = self._pod_sets.get(shape)
         if found is None:
             found = self._pod_sets[shape] = (self._pod_set(job),)
         return found
 
-    def _pod_set(self, job: Job) -> PodSet:
+    def _pod_set(self, job: TraceJob) -> PodSet:
         totals = {
             ResourceName(self._resource_of[word]): amount
             for word, amount in job.amounts
@@ -183,7 +196,7 @@ def pod_size_max(settings: SimulationSpec) -> dict[str, int]:
     return {**most, **settings.pod_size_max}
 
 
-def resource_names(cluster: Cluster, trace: Trace) -> dict[str, str]:
+def resource_names(cluster: SimulatedCluster, trace: Trace) -> dict[str, str]:
     """What the words of the trace mean; words that no queue has quota for are left out."""
     covered = {str(cell.resource) for cell in cluster.cells()}
     names = {**RESOURCES, **cluster.settings.resources}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import NamedTuple
 
-from makeway.sim.cluster import Cluster, parse_cluster
-from makeway.sim.jobs import Trace, Trouble
+from makeway.sim.cluster import SimulatedCluster, parse_cluster
+from makeway.sim.trace_jobs import SimulationError, Trace
 from makeway.sim.traces import parse_trace
 
 
@@ -39,19 +39,19 @@ def trace_text(name: str) -> str:
     return _text(f"{_known(name)}.csv")
 
 
-def load_example(name: str) -> tuple[Cluster, Trace]:
+def load_example(name: str) -> tuple[SimulatedCluster, Trace]:
     cluster = parse_cluster(queues_text(name), f"{name}.yaml")
     return cluster, parse_trace(trace_text(name), f"{name}.csv")
 
 
-def load_variant(name: str) -> Cluster:
+def load_variant(name: str) -> SimulatedCluster:
     return parse_cluster(queues_text(name), f"{name}.yaml")
 
 
 def _known(name: str) -> str:
     names = [example.name for example in EXAMPLES]
     if name not in names:
-        raise Trouble(f"there is no example {name}; there are {', '.join(names)}")
+        raise SimulationError(f"there is no example {name}; there are {', '.join(names)}")
     return name
 
 

@@ -21,12 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from makeway.api import quantity
 from makeway.api.codec import decode_own
-from makeway.api.manifests import Manifest, read_manifests
-from makeway.sim.jobs import CPUS, Job, Place, Trace, Trouble, in_order
+from makeway.api.manifests import read_manifests
+from makeway.sim.trace_jobs import (
+    CPUS,
+    FilePosition,
+    SimulationError,
+    Trace,
+    TraceJob,
+    in_order,
+    position_of,
+)
 
 FLAVOR = "rf"
 RESOURCE = "cpu"
@@ -80,24 +88,26 @@ def read_generator(text: str, source: str) -> Trace:
         text = "cohorts:\n" + text
     found = read_manifests(text, source)
     for trouble in found.troubles:
-        raise Trouble(str(_with_column(trouble.position, str(trouble.error))))
+        raise SimulationError(f"{position_of(trouble.position)}: {trouble.error}")
     if len(found.manifests) != 1 or "cohorts" not in found.manifests[0].document:
-        raise Trouble(
-            f"{Place(source, 1, 1)}: this is no generator file; it begins with cohorts:"
+        raise SimulationError(
+            f"{FilePosition(source, 1, 1)}: this is no generator file; it begins with cohorts:"
             " (queue objects go to -f)"
         )
     manifest = found.manifests[0]
     decoded = decode_own(Generator, manifest.document)
     for error in decoded.errors:
-        raise Trouble(_with_column(manifest.locate(error.path), str(error)))
+        raise SimulationError(f"{position_of(manifest.locate(error.path))}: {error}")
     assert decoded.object is not None
     try:
         jobs = in_order(_jobs(decoded.object))
         manifests = tuple(_manifests(decoded.object))
     except quantity.QuantityError as error:
-        raise Trouble(f"{_place(manifest)}: {error} is not a quantity") from None
+        raise SimulationError(
+            f"{position_of(manifest.position)}: {error} is not a quantity"
+        ) from None
     if not jobs:
-        raise Trouble(f"{_place(manifest)}: this file makes no jobs")
+        raise SimulationError(f"{position_of(manifest.position)}: this file makes no jobs")
     return Trace(
         source=source,
         layout="generator",
@@ -105,15 +115,6 @@ def read_generator(text: str, source: str) -> Trace:
         rows=len(jobs),
         manifests=manifests,
     )
-
-
-def _place(manifest: Manifest) -> Place:
-    position = manifest.position
-    return Place(position.source, position.line, position.column)
-
-
-def _with_column(position: Any, problem: str) -> str:
-    return f"{Place(position.source, position.line, position.column)}: {problem}"
 
 
 def _queues(generator: Generator) -> Iterator[tuple[str, str, QueuesSet]]:
@@ -126,7 +127,7 @@ def _queues(generator: Generator) -> Iterator[tuple[str, str, QueuesSet]]:
                     yield cohort, f"{cohort}-{queues.class_name}-{j}", queues
 
 
-def _jobs(generator: Generator) -> Iterator[Job]:
+def _jobs(generator: Generator) -> Iterator[TraceJob]:
     """Each set makes one job per interval, its templates in turn; the first after one interval."""
     for _, queue, queues in _queues(generator):
         for k, recipe in enumerate(queues.workloads_sets):
@@ -135,7 +136,7 @@ def _jobs(generator: Generator) -> Iterator[Job]:
                 for t, template in enumerate(recipe.workloads):
                     at_s = (i * len(recipe.workloads) + t + 1) * interval_s
                     amount = quantity.amount(RESOURCE, template.request)
-                    yield Job(
+                    yield TraceJob(
                         name=f"{queue}-{template.class_name}-{k}-{i}-{t}",
                         queue=queue,
                         submit_s=at_s,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Trouble
+from makeway.sim.trace_jobs import CPUS, GPUS, MEMORY, SimulationError
 
 NAME, QUEUE, SUBMIT, RUN, START, END = "name", "queue", "submit", "run", "start", "end"
 PODS, PODS_MIN, PRIORITY, STATE = "pods", "pods_min", "priority", "state"
@@ -17,21 +17,23 @@ FIELDS = (
 )
 
 
-class Column(NamedTuple):
+class TraceColumn(NamedTuple):
     name: str  # as in the header
-    factor: float = 1.0  # what a number in it is multiplied by
+    factor: float = 1.0  # what numbers of the column are multiplied by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     name: str
-    columns: Mapping[str, Column]  # by field, or by resource (any name with a slash)
+    columns: Mapping[str, TraceColumn]  # by field, or by resource (any name with a slash)
 
 
-def _layout(title: str, /, **columns: str | Column) -> Layout:
+def _layout(title: str, /, **columns: str | TraceColumn) -> Layout:
     return Layout(
         name=title,
-        columns={f: c if isinstance(c, Column) else Column(c) for f, c in columns.items()},
+        columns={
+            f: c if isinstance(c, TraceColumn) else TraceColumn(c) for f, c in columns.items()
+        },
     )
 
 
@@ -53,8 +55,8 @@ ALIBABA = _layout(
     name="name",
     queue="qos",
     gpus="num_gpu",
-    cpus=Column("cpu_milli", 0.001),
-    memory=Column("memory_mib", 1048576.0),
+    cpus=TraceColumn("cpu_milli", 0.001),
+    memory=TraceColumn("memory_mib", 1048576.0),
     state="pod_phase",
     submit="creation_time",
     start="scheduled_time",
@@ -72,7 +74,7 @@ SACCT = _layout(
     tres="AllocTRES",
     run="Elapsed",
 )
-# The columns by which a layout is told apart from others; the rest of it may be missing.
+# The columns by which a layout is told apart from others; its other columns may be missing.
 SIGNATURES: tuple[tuple[frozenset[str], Layout], ...] = (
     (frozenset({"timestamp", "duration", "num_gpus", "cluster"}), PHILLY),
     (frozenset({"vc", "gpu_num", "submit_time", "duration"}), HELIOS),
@@ -99,29 +101,29 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def parse_mapping(text: str) -> dict[str, Column]:
+def parse_mapping(text: str) -> dict[str, TraceColumn]:
     """`submit=timestamp,cpus=cpu_milli*0.001` as columns by field."""
-    columns: dict[str, Column] = {}
+    columns: dict[str, TraceColumn] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         field, equals, column = part.partition("=")
         name, star, factor = column.partition("*")
         if not equals or not name:
-            raise Trouble(f"--map {part}: write FIELD=COLUMN, for example submit=timestamp")
+            raise SimulationError(f"--map {part}: write FIELD=COLUMN, for example submit=timestamp")
         if field not in FIELDS and "/" not in field:
             known = ", ".join(FIELDS)
-            raise Trouble(
+            raise SimulationError(
                 f"--map {part}: there is no field {field}; write one of {known},"
                 " or a resource such as example.com/fpga"
             )
         try:
-            columns[field] = Column(name, float(factor) if star else 1.0)
+            columns[field] = TraceColumn(name, float(factor) if star else 1.0)
         except ValueError:
             problem = f"--map {part}: {factor} is not a number to multiply by"
-            raise Trouble(problem) from None
+            raise SimulationError(problem) from None
     return columns
 
 
-def recognise(header: Sequence[str], mapping: Mapping[str, Column]) -> Layout:
+def recognise(header: Sequence[str], mapping: Mapping[str, TraceColumn]) -> Layout:
     """The layout of a table by its header; what the user has mapped comes first."""
     present = set(header)
     for signature, layout in SIGNATURES:
@@ -134,7 +136,7 @@ def recognise(header: Sequence[str], mapping: Mapping[str, Column]) -> Layout:
     for field, words in GUESSES.items():
         found = next((plain[word] for word in words if word in plain), None)
         if field not in columns and found is not None:
-            columns[field] = Column(found)
+            columns[field] = TraceColumn(found)
     return Layout(name="CSV", columns=columns)
 
 

@@ -16,22 +16,22 @@ COLUMNS = (
 
 def job_lines(result: Result) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\n"
-    for life in result.lives:
+    for run in result.runs:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(
             (
-                life.key,
-                life.queue,
-                life.priority,
-                life.size,
-                _seconds(life.job.submit_s),
-                _seconds(life.first_run_at),
-                _seconds(life.ended_at),
-                _seconds(result.wait_of(life)),
-                _seconds(life.job.run_s),
-                _seconds(life.lost_s),
-                life.evictions,
-                life.fate.value,
+                run.key,
+                run.queue,
+                run.priority,
+                run.size,
+                _seconds(run.job.submit_s),
+                _seconds(run.first_run_at),
+                _seconds(run.ended_at),
+                _seconds(result.wait_of(run)),
+                _seconds(run.job.run_s),
+                _seconds(run.lost_s),
+                run.evictions,
+                run.outcome.value,
             )
         )
         yield line.getvalue()

@@ -7,11 +7,20 @@ from dataclasses import replace
 
 from makeway.engine.matching import Constraints
 from makeway.engine.model import ResourceName, WorkloadKey
-from makeway.placement.decisions import Bind, Decision, Preempt, Wait
+from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits, WaitForNodes
 from makeway.placement.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
-from makeway.placement.model import Gang, GangKey, Mode, Node, NodeName, Pod, PodKey, Shape
+from makeway.placement.model import (
+    DisruptionMode,
+    Gang,
+    GangKey,
+    Node,
+    NodeName,
+    Pod,
+    PodKey,
+    PodShape,
+)
 from makeway.placement.state import PlacementState
-from makeway.sim.record import Life, MadeWay, NoRoom, Placed, PlacementOutcome
+from makeway.sim.record import JobRun, MadeWay, NoRoom, Placed, PlacementResult
 from makeway.sim.settings import NodePool
 
 FLAVOR_LABEL = "makeway.dev/flavor"
@@ -33,40 +42,40 @@ class Machines:
                 node = Node(name=name, capacity=capacity, labels=labels)
                 self.placement.apply(NodeSeen(node))
 
-    def pool_of(self, life: Life) -> NodePool | None:
+    def pool_of(self, run: JobRun) -> NodePool | None:
         """The pool that a job's pods go to; None when its flavors have no nodes of their own."""
-        return next((self._pools[f] for f in life.flavors if f in self._pools), None)
+        return next((self._pools[f] for f in run.flavors if f in self._pools), None)
 
-    def ask(self, life: Life, requests: Mapping[ResourceName, int], now: float) -> None:
+    def ask(self, run: JobRun, requests: Mapping[ResourceName, int], now: float) -> None:
         """The pods of a job want nodes."""
-        pool = self.pool_of(life)
-        assert pool is not None, f"{life.key} holds {life.flavors}, which have no nodes"
-        key = GangKey(str(life.key))
+        pool = self.pool_of(run)
+        assert pool is not None, f"{run.key} holds {run.flavors}, which have no nodes"
+        key = GangKey(str(run.key))
         gang = Gang(
             key=key,
-            min_count=life.pods_admitted,
-            mode=Mode.GANG,
-            priority=life.priority,
-            created_at=life.job.submit_s,
+            min_count=run.pods_admitted,
+            mode=DisruptionMode.GANG,
+            priority=run.priority,
+            created_at=run.job.submit_s,
         )
         wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
-        shape = Shape(
+        shape = PodShape(
             requests=tuple(wanted),
             constraints=Constraints(selector=((FLAVOR_LABEL, pool.flavor),)),
         )
         pods = tuple(
             Pod(
-                key=PodKey(f"{life.key}-{i}"),
-                namespace=life.key.partition("/")[0],
+                key=PodKey(f"{run.key}-{i}"),
+                namespace=run.key.partition("/")[0],
                 shape=shape,
-                priority=life.priority,
+                priority=run.priority,
                 gang=key,
                 created_at=now,
-                workload=life.key,
+                workload=run.key,
             )
-            for i in range(life.pods_admitted)
+            for i in range(run.pods_admitted)
         )
-        self._pods[life.key] = pods
+        self._pods[run.key] = pods
         self.placement.apply(GangSeen(gang))
         for pod in pods:
             self.placement.apply(PodSeen(pod))
@@ -94,26 +103,26 @@ class Machines:
         node = min(nodes.values())
         return tuple(other for other, on in self._nodes_of.items() if node in on.values())
 
-    def place(self, now: float) -> list[PlacementOutcome]:
+    def place(self, now: float) -> list[PlacementResult]:
         """Decide about everybody who waits for nodes."""
-        outcomes: list[PlacementOutcome] = []
+        results: list[PlacementResult] = []
         for decision in self.placement.place(now):
-            outcomes += self._outcomes(decision)
-        return outcomes
+            results += self._results(decision)
+        return results
 
-    def _outcomes(self, decision: Decision) -> list[PlacementOutcome]:
+    def _results(self, decision: PlacementDecision) -> list[PlacementResult]:
         match decision:
-            case Bind():
+            case BindPods():
                 key = WorkloadKey(decision.preemptor.key)
                 nodes = {place.pod: place.node for place in decision.placement}
                 self._nodes_of[key] = nodes
                 for pod in self._pods[key]:
                     self.placement.apply(PodSeen(replace(pod, node=nodes[pod.key])))
                 return [Placed(key, tuple(sorted(set(nodes.values()))))]
-            case Preempt():
+            case PreemptUnits():
                 preemptor = WorkloadKey(decision.preemptor.key)
                 return [MadeWay(workload, preemptor) for workload in decision.workloads]
-            case Wait():
+            case WaitForNodes():
                 return [NoRoom(WorkloadKey(decision.preemptor.key), decision.reason.value)]
             case _:
                 raise AssertionError(f"no bind of ours ever fails, yet {decision}")

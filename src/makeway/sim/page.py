@@ -16,12 +16,12 @@ from pathlib import PurePath
 from typing import Any
 
 from makeway.sim.comparison import figure_data
-from makeway.sim.record import Life
+from makeway.sim.record import JobRun
 from makeway.sim.report import as_data
 from makeway.sim.result import Result
 
 CURVE_POINTS = 101
-RAN = 16  # flag in the kind of a stay; the low bits say how it ended
+RAN = 16  # flag in the kind of a stay; the low bits hold its StayEnding
 
 
 def render_page(first: Result, second: Result | None = None) -> str:
@@ -79,9 +79,9 @@ def _run(result: Result, letter: str) -> dict[str, Any]:
 def _curves(result: Result) -> list[dict[str, Any]]:
     """Waits at equal steps of the share of jobs, per queue and for all."""
     groups: dict[str, list[float]] = {}
-    for life in result.lives:
-        wait_s = result.wait_of(life)
-        groups.setdefault(life.queue, []).append(wait_s)
+    for run in result.runs:
+        wait_s = result.wait_of(run)
+        groups.setdefault(run.queue, []).append(wait_s)
         groups.setdefault("all", []).append(wait_s)
     curves = []
     for name, waits in groups.items():
@@ -93,25 +93,25 @@ def _curves(result: Result) -> list[dict[str, Any]]:
 
 
 def _timeline(result: Result) -> dict[str, Any]:
-    record, lives = result.record, result.lives
+    record, runs = result.record, result.runs
     queues = list(result.cluster.queues)
     number_of = {name: i for i, name in enumerate(queues)}
     # The script counts jobs as they came, which is how they are indexed once all have come.
-    place_of = {life.index: i for i, life in enumerate(lives)}
+    place_of = {run.index: i for i, run in enumerate(runs)}
     stays = range(len(record.stay_job))
-    open_stays = [life for life in lives if life.usage is not None]
+    open_stays = [run for run in runs if run.usage is not None]
     kinds = [record.stay_ending[i] | (RAN if record.stay_ran[i] else 0) for i in stays]
     return {
         "queues": queues,
-        "names": [life.key for life in lives],
-        "submit": _packed("d", (life.job.submit_s for life in lives)),
-        "end": _packed("d", (_end_of(life, result.end) for life in lives)),
-        "queue": _packed("H", (number_of[life.queue] for life in lives)),
+        "names": [run.key for run in runs],
+        "submit": _packed("d", (run.job.submit_s for run in runs)),
+        "end": _packed("d", (_end_of(run, result.end) for run in runs)),
+        "queue": _packed("H", (number_of[run.queue] for run in runs)),
         "stayJob": _packed(
             "I",
             [
                 *(place_of[job] for job in record.stay_job),
-                *(place_of[life.index] for life in open_stays),
+                *(place_of[run.index] for run in open_stays),
             ],
         ),
         "stayFrom": _packed("d", [*record.stay_from, *map(_since, open_stays)]),
@@ -123,16 +123,16 @@ def _timeline(result: Result) -> dict[str, Any]:
 OPEN = 5  # the place of Ending.OPEN
 
 
-def _open_kind(life: Life) -> int:
-    return OPEN | (RAN if life.run_from is not None else 0)
+def _open_kind(run: JobRun) -> int:
+    return OPEN | (RAN if run.run_from is not None else 0)
 
 
-def _since(life: Life) -> float:
-    return life.held_from if life.run_from is None else life.run_from
+def _since(run: JobRun) -> float:
+    return run.held_from if run.run_from is None else run.run_from
 
 
-def _end_of(life: Life, end: float) -> float:
-    return end if life.ended_at is None else life.ended_at
+def _end_of(run: JobRun, end: float) -> float:
+    return end if run.ended_at is None else run.ended_at
 
 
 def _packed(kind: str, values: Iterable[float]) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from makeway.api.quantity import format_amount
 from makeway.sim.cluster import as_name
 from makeway.sim.demand import RESOURCES
-from makeway.sim.jobs import Job, Trace, Trouble
-from makeway.sim.metrics import together
 from makeway.sim.record import Steps
 from makeway.sim.report import short_span
+from makeway.sim.statistics import together
+from makeway.sim.trace_jobs import SimulationError, Trace, TraceJob
 
 FLAVOR = "default"
 COHORT = "all"
@@ -21,14 +21,14 @@ def propose(trace: Trace, share: float, queue: str | None = None) -> str:
     for `share` of the time in which it had work, had every job started at once.
     """
     if not 0 < share <= 1:
-        raise Trouble(f"--share {share}: write a share between 0 and 1, for example 0.95")
-    by_queue: dict[str, list[Job]] = {}
+        raise SimulationError(f"--share {share}: write a share between 0 and 1, for example 0.95")
+    by_queue: dict[str, list[TraceJob]] = {}
     for job in trace.jobs:
         by_queue.setdefault(job.queue or queue or "main", []).append(job)
     return "---\n".join(_documents(trace, by_queue, share))
 
 
-def _documents(trace: Trace, by_queue: Mapping[str, list[Job]], share: float) -> Iterator[str]:
+def _documents(trace: Trace, by_queue: Mapping[str, list[TraceJob]], share: float) -> Iterator[str]:
     span_s = max(job.submit_s + job.run_s for job in trace.jobs)
     words = sorted({word for job in trace.jobs for word, _ in job.amounts})
     quotas = {
@@ -49,7 +49,7 @@ def _documents(trace: Trace, by_queue: Mapping[str, list[Job]], share: float) ->
         yield _queue(name, jobs, {word: quotas[name][word] for word in used}, trace)
 
 
-def _queue(name: str, jobs: list[Job], quotas: Mapping[str, int], trace: Trace) -> str:
+def _queue(name: str, jobs: list[TraceJob], quotas: Mapping[str, int], trace: Trace) -> str:
     resources = {RESOURCES.get(word, word): (word, amount) for word, amount in quotas.items()}
     lines = []
     for resource, (word, amount) in resources.items():
@@ -78,7 +78,7 @@ def _queue(name: str, jobs: list[Job], quotas: Mapping[str, int], trace: Trace) 
     )
 
 
-def _sufficient(jobs: list[Job], word: str, share: float) -> int:
+def _sufficient(jobs: list[TraceJob], word: str, share: float) -> int:
     """The least amount that covers this share of the time in which any is wanted."""
     steps = wanted(jobs, word)
     time_at: dict[int, float] = {}
@@ -93,7 +93,7 @@ def _sufficient(jobs: list[Job], word: str, share: float) -> int:
     return max((dict(job.amounts).get(word, 0) for job in jobs), default=0)
 
 
-def wanted(jobs: list[Job], word: str) -> Steps:
+def wanted(jobs: list[TraceJob], word: str) -> Steps:
     """What jobs would hold over time if every one of them started at once."""
     changes: list[tuple[float, int]] = []
     for job in jobs:

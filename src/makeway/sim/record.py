@@ -1,13 +1,13 @@
 """What happened, as it happened: the raw material of every figure in a report.
 
-Everything grows with the number of happenings, a few machine words each, and nothing is copied
+Everything grows with the number of events, a few machine words each, and nothing is copied
 per cycle. What is derived from it (means, percentiles, pictures) is derived once, at the end.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from makeway.engine.decisions import Decision, Reason
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, WorkloadKey
-from makeway.sim.jobs import Job
+from makeway.sim.trace_jobs import TraceJob
 
 
 class Steps:
@@ -54,7 +54,7 @@ class Steps:
         return max(self.values, default=0)
 
 
-class Fate(Enum):
+class JobOutcome(Enum):
     """How a job left, or where it stood when the simulation ended."""
 
     FINISHED = "finished"
@@ -80,7 +80,7 @@ class Moment(NamedTuple):
     what: Decision | Incident | Explanation
 
 
-class Ending(Enum):
+class StayEnding(Enum):
     """How a stay on machines ended."""
 
     FINISHED = "finished"
@@ -91,60 +91,39 @@ class Ending(Enum):
     OPEN = "open"
 
 
-ENDINGS = tuple(Ending)
+STAY_ENDINGS = tuple(StayEnding)
 
 
-class Life:
+@dataclass(slots=True, eq=False)
+class JobRun:
     """One job in the simulated world, from submission to its end."""
 
-    __slots__ = (
-        "attempt",
-        "checkpoint_s",
-        "done_s",
-        "ended_at",
-        "evictions",
-        "fate",
-        "first_run_at",
-        "flavors",
-        "held_from",
-        "index",
-        "job",
-        "key",
-        "lost_s",
-        "pods_admitted",
-        "pods_asked",
-        "priority",
-        "queue",
-        "reasons",
-        "run_from",
-        "size",
-        "story",
-        "usage",
-    )
+    job: TraceJob
+    index: int
+    key: WorkloadKey
+    queue: QueueName
+    priority: int = 0
+    size: int = 0  # how much of the main resource the job asks for, smallest unit
+    pods_asked: int = 1
+    pods_admitted: int = 1
+    checkpoint_s: float | None = None  # None: an eviction loses all progress
+    outcome: JobOutcome = JobOutcome.TO_COME
+    attempt: int = 0  # what was planned for an earlier attempt no longer counts
+    usage: dict[FlavorResource, int] | None = None  # None: the job holds no quota
+    flavors: tuple[FlavorName, ...] = ()  # the flavors of that quota
+    held_from: float = 0.0
+    run_from: float | None = None  # None: no pods run
+    first_run_at: float | None = None
+    ended_at: float | None = None
+    done_s: float = 0.0  # progress that an eviction does not take
+    lost_s: float = 0.0  # progress taken by evictions
+    evictions: int = 0
+    reasons: tuple[Reason, ...] = ()  # the reasons given last for waiting
+    story: list[Moment] | None = None  # None: nobody asked for the story
 
-    def __init__(self, job: Job, index: int, key: WorkloadKey, queue: QueueName) -> None:
-        self.job = job
-        self.index = index
-        self.key = key
-        self.queue = queue
-        self.priority = 0
-        self.size = 0  # how much of the main resource it asks for, smallest unit
-        self.pods_asked = 1
-        self.pods_admitted = 1
-        self.checkpoint_s: float | None = None  # None: an eviction loses everything
-        self.fate = Fate.TO_COME
-        self.attempt = 0  # what was planned for an earlier attempt no longer counts
-        self.usage: dict[FlavorResource, int] | None = None  # quota held; None: none
-        self.flavors: tuple[FlavorName, ...] = ()  # held
-        self.held_from = 0.0
-        self.run_from: float | None = None  # None: no pods run
-        self.first_run_at: float | None = None
-        self.ended_at: float | None = None
-        self.done_s = 0.0  # progress that an eviction does not take
-        self.lost_s = 0.0  # progress taken by evictions
-        self.evictions = 0
-        self.reasons: tuple[Reason, ...] = ()  # given last for its waiting
-        self.story: list[Moment] | None = None  # None: nobody asked for it
+    def tell(self, at: float, what: Decision | Incident | Explanation) -> None:
+        if self.story is not None:
+            self.story.append(Moment(at, what))
 
 
 class Placed(NamedTuple):
@@ -168,11 +147,11 @@ class NoRoom(NamedTuple):
     why: str
 
 
-PlacementOutcome = Placed | MadeWay | NoRoom
+PlacementResult = Placed | MadeWay | NoRoom
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class RecordedEviction:
     at: float
     job: int
     queue: QueueName
@@ -180,23 +159,23 @@ class Eviction:
     by: int  # index of the preemptor; -1 where there is none
 
 
-class Record:
+class SimulationRecord:
     def __init__(self) -> None:
-        self.lives: list[Life] = []  # in order of submission
+        self.runs: list[JobRun] = []  # in order of submission
         self.used: dict[tuple[QueueName, FlavorResource], Steps] = {}
-        self.busy: dict[FlavorResource, Steps] = {}  # by jobs whose pods run
+        self.busy: dict[FlavorResource, Steps] = {}  # quota of jobs whose pods run
         self.waiting: dict[QueueName, Steps] = {}
         self.running: dict[QueueName, Steps] = {}
-        self.evictions: list[Eviction] = []
+        self.evictions: list[RecordedEviction] = []
         self.counts: dict[str, int] = {}  # requeues, fallbacks, failures, answers of checks ...
-        self.dry: list[tuple[float, float, str]] = []  # stockouts: from, to, flavor
-        # Stays on machines, one line each: whose, from, to, flavor, how it ended, did pods run.
+        self.stockouts: list[tuple[float, float, str]] = []  # from, to, flavor
+        # Stays on machines, a line each: of which job, from, to, how the stay ended, did pods run.
         self.stay_job = array("L")
         self.stay_from = array("d")
         self.stay_to = array("d")
         self.stay_ending = array("B")
         self.stay_ran = array("B")
-        self.steps = 0  # happenings in the world
+        self.steps = 0  # events in the world
         self.cycles = 0
 
     def add_queue(self, name: QueueName, cells: tuple[FlavorResource, ...]) -> None:
@@ -209,18 +188,24 @@ class Record:
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
 
-    def charge(self, at: float, queue: QueueName, usage: Mapping[FlavorResource, int]) -> None:
-        for cell, amount in usage.items():
-            self.used[queue, cell].add(at, amount)
+    def add_waiting(self, at: float, run: JobRun, change: int) -> None:
+        self.waiting[run.queue].add(at, change)
 
-    def release(self, at: float, queue: QueueName, usage: Mapping[FlavorResource, int]) -> None:
-        for cell, amount in usage.items():
-            self.used[queue, cell].add(at, -amount)
+    def add_held(self, at: float, run: JobRun, sign: int) -> None:
+        """The job's quota is charged to its queue (1) or released (-1)."""
+        for cell, amount in (run.usage or {}).items():
+            self.used[run.queue, cell].add(at, sign * amount)
 
-    def stay(self, life: Life, start: float, end: float, ending: Ending, *, ran: bool) -> None:
+    def add_running(self, at: float, run: JobRun, sign: int) -> None:
+        """The job's pods run on its quota (1) or no longer do (-1)."""
+        self.running[run.queue].add(at, sign)
+        for cell, amount in (run.usage or {}).items():
+            self.busy[cell].add(at, sign * amount)
+
+    def stay(self, run: JobRun, start: float, end: float, ending: StayEnding, *, ran: bool) -> None:
         if end > start or ran:
-            self.stay_job.append(life.index)
+            self.stay_job.append(run.index)
             self.stay_from.append(start)
             self.stay_to.append(end)
-            self.stay_ending.append(ENDINGS.index(ending))
+            self.stay_ending.append(STAY_ENDINGS.index(ending))
             self.stay_ran.append(ran)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.engine.explain import Explanation
-from makeway.engine.model import FlavorResource
+from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import nominal_of
-from makeway.sim.metrics import Waits, bin_means, jain_index
-from makeway.sim.record import Fate, Incident, Life, Moment, Record
+from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
+from makeway.sim.statistics import Waits, bin_means, jain_index
 from makeway.translate.data import obstacle_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text
@@ -39,7 +39,7 @@ def as_data(result: Result) -> dict[str, Any]:
         "endSeconds": _round(result.end),
         "events": result.record.steps,
         "cycles": result.record.cycles,
-        "jobs": {_camel(fate.value): count for fate, count in result.fates.items()},
+        "jobs": {_camel(outcome.value): count for outcome, count in result.outcomes.items()},
         "makespan": {
             "seconds": _round(result.makespan.seconds),
             "workSeconds": _round(result.makespan.work_s),
@@ -78,15 +78,15 @@ def as_data(result: Result) -> dict[str, Any]:
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
-        "longestWaits": [_long_wait(result, life) for life in result.longest_waits()],
+        "longestWaits": [_long_wait(result, run) for run in result.longest_waits()],
         "neverFits": _never_fits(result),
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
-            for start, end, flavor in result.record.dry
+            for start, end, flavor in result.record.stockouts
         ],
         "series": series(result),
     }
-    stories = {life.key: _story(life) for life in result.lives if life.story}
+    stories = {run.key: _story(run) for run in result.runs if run.story}
     if stories:
         data["stories"] = stories
     return data
@@ -110,7 +110,7 @@ def queue_rows(result: Result) -> list[dict[str, Any]]:
         evicted[eviction.queue] += 1
         if eviction.by >= 0:
             preempted[eviction.queue] += 1
-            preempting[result.record.lives[eviction.by].queue] += 1
+            preempting[result.record.runs[eviction.by].queue] += 1
     rows = []
     quotas = _quotas_by_queue(result)
     for name, queue in result.cluster.queues.items():
@@ -155,6 +155,7 @@ def _quotas_by_queue(result: Result) -> dict[str, list[dict[str, Any]]]:
 
 
 Bins = dict[str, list[float]]
+Held = tuple[QueueName, FlavorResource]  # what a queue uses of a cell
 
 
 def _cell_bins(result: Result, cell: FlavorResource) -> tuple[Bins, Bins, Bins]:
@@ -195,62 +196,45 @@ def _mean(values: Sequence[float]) -> float:
 
 def series(result: Result, bins: int = BINS) -> dict[str, Any]:
     """Means over equal spans of time, for pictures."""
-    record, end = result.record, result.end
-    main = [cell for cell in result.cluster.cells() if cell.resource == result.main_resource]
-    used: dict[str, list[float]] = {}
-    borrowed: dict[str, list[float]] = {}
-    for name, queue in result.cluster.queues.items():
-        nominal = nominal_of(queue)
-        used[name] = _sum_bins(
-            [bin_means(record.used[name, cell], end, bins) for cell in main], bins
-        )
-        borrowed[name] = _sum_bins(
-            [
-                bin_means(record.used[name, cell], end, bins, _above(nominal.get(cell, 0)))
-                for cell in main
-            ],
-            bins,
-        )
+    record, end, cells = result.record, result.end, result.cluster.cells()
+    main = [cell for cell in cells if cell.resource == result.main_resource]
+    queues = list(result.cluster.queues)
+    by_queue = {str(name): [(name, cell) for cell in main] for name in queues}
+    titles = {cell: f"{cell.flavor}/{cell.resource}" for cell in cells}
+    by_flavor = {title: [(name, cell) for name in queues] for cell, title in titles.items()}
+
+    def used(groups: Mapping[str, Sequence[Held]], *, is_borrowed: bool = False) -> Bins:
+        return {
+            name: _used_bins(result, held, bins, is_borrowed=is_borrowed)
+            for name, held in groups.items()
+        }
+
+    def means(steps: Mapping[QueueName, Steps]) -> Bins:
+        return {str(name): _rounded(bin_means(s, end, bins)) for name, s in steps.items()}
+
     return {
         "binSeconds": _round(end / bins),
-        "waiting": {n: _rounded(bin_means(s, end, bins)) for n, s in record.waiting.items()},
-        "running": {n: _rounded(bin_means(s, end, bins)) for n, s in record.running.items()},
-        "usedByQueue": used,
-        "borrowedByQueue": borrowed,
-        "usedByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _used_by_flavor(record, cell, end, bins)
-            for cell in result.cluster.cells()
-        },
-        "borrowedByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _borrowed_by_flavor(result, cell, bins)
-            for cell in result.cluster.cells()
-        },
+        "waiting": means(record.waiting),
+        "running": means(record.running),
+        "usedByQueue": used(by_queue),
+        "borrowedByQueue": used(by_queue, is_borrowed=True),
+        "usedByFlavor": used(by_flavor),
+        "borrowedByFlavor": used(by_flavor, is_borrowed=True),
         "busyByFlavor": {
-            f"{cell.flavor}/{cell.resource}": _rounded(bin_means(record.busy[cell], end, bins))
-            for cell in result.cluster.cells()
+            title: _rounded(bin_means(record.busy[cell], end, bins))
+            for cell, title in titles.items()
         },
     }
 
 
-def _used_by_flavor(record: Record, cell: FlavorResource, end: float, bins: int) -> list[float]:
-    parts = [bin_means(s, end, bins) for (_, of), s in record.used.items() if of == cell]
-    return _sum_bins(parts, bins)
-
-
-def _borrowed_by_flavor(result: Result, cell: FlavorResource, bins: int) -> list[float]:
-    parts = [
-        bin_means(
-            result.record.used[name, cell],
-            result.end,
-            bins,
-            _above(nominal_of(queue).get(cell, 0)),
-        )
-        for name, queue in result.cluster.queues.items()
-    ]
-    return _sum_bins(parts, bins)
-
-
-def _sum_bins(parts: Sequence[Sequence[float]], bins: int) -> list[float]:
+def _used_bins(
+    result: Result, held: Sequence[Held], bins: int, *, is_borrowed: bool
+) -> list[float]:
+    """What queues use of cells altogether, or what of it is beyond their own quota."""
+    parts = []
+    for name, cell in held:
+        own = nominal_of(result.cluster.queues[name]).get(cell, 0) if is_borrowed else 0
+        parts.append(bin_means(result.record.used[name, cell], result.end, bins, _above(own)))
     return _rounded(_column_sums(parts) if parts else [0.0] * bins)
 
 
@@ -265,7 +249,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "layout": trace.layout,
         "rows": trace.rows,
         "jobs": len(trace.jobs),
-        "simulated": len(result.demand.lives),
+        "simulated": len(result.demand.runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
         "oddities": [
             {
@@ -283,36 +267,36 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
-def _long_wait(result: Result, life: Life) -> dict[str, Any]:
+def _long_wait(result: Result, run: JobRun) -> dict[str, Any]:
     return {
-        "job": life.key,
-        "queue": life.queue,
-        "priority": life.priority,
-        "size": life.size,
-        "submitSeconds": _round(life.job.submit_s),
-        "waitSeconds": _round(result.wait_of(life)),
-        "runSeconds": _round(life.job.run_s),
-        "evictions": result.evictions_of(life),
-        "fate": life.fate.value,
-        "reasons": [obstacle_data(reason) for reason in life.reasons],
+        "job": run.key,
+        "queue": run.queue,
+        "priority": run.priority,
+        "size": run.size,
+        "submitSeconds": _round(run.job.submit_s),
+        "waitSeconds": _round(result.wait_of(run)),
+        "runSeconds": _round(run.job.run_s),
+        "evictions": result.evictions_of(run),
+        "fate": run.outcome.value,
+        "reasons": [obstacle_data(reason) for reason in run.reasons],
     }
 
 
 def _never_fits(result: Result) -> list[dict[str, Any]]:
-    found = [life for life in result.lives if life.fate is Fate.NEVER_FITS]
+    found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     return [
         {
-            "job": life.key,
-            "queue": life.queue,
-            "reasons": [obstacle_data(reason) for reason in life.reasons],
+            "job": run.key,
+            "queue": run.queue,
+            "reasons": [obstacle_data(reason) for reason in run.reasons],
         }
-        for life in found[:LONGEST_SHOWN]
+        for run in found[:LONGEST_SHOWN]
     ]
 
 
-def _story(life: Life) -> list[dict[str, Any]]:
-    assert life.story is not None
-    return [_moment(moment) for moment in life.story]
+def _story(run: JobRun) -> list[dict[str, Any]]:
+    assert run.story is not None
+    return [_moment(moment) for moment in run.story]
 
 
 def _moment(moment: Moment) -> dict[str, Any]:
@@ -352,19 +336,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
-
-    def lines(self) -> Iterator[str]:
-        widths = [
-            max(len(column), *(len(row[i]) for row in self.rows)) if self.rows else len(column)
-            for i, column in enumerate(self.columns)
-        ]
-        yield self.title
-        for row in (self.columns, *self.rows):
-            cells = [
-                f"{cell:<{width}}" if i == 0 else f"{cell:>{width}}"
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            yield ("  " + "  ".join(cells)).rstrip()
 
 
 WAIT_COLUMNS = ("jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran")

@@ -10,17 +10,17 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from makeway.engine.model import FlavorResource, QueueName
-from makeway.sim.cluster import Cluster, nominal_of
+from makeway.sim.cluster import SimulatedCluster, nominal_of
 from makeway.sim.demand import Demand
-from makeway.sim.jobs import Oddity, Trace
-from makeway.sim.metrics import (
+from makeway.sim.record import JobOutcome, JobRun, SimulationRecord
+from makeway.sim.statistics import (
     Waits,
     share_over_entitlement,
     size_group,
     wait_of,
     waits_of,
 )
-from makeway.sim.record import Fate, Life, Record
+from makeway.sim.trace_jobs import Oddity, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class Use:
 
     cell: FlavorResource
     quota: int
-    used: float  # on average: charged to somebody
-    busy: float  # on average: of it, with pods running
+    used: float  # on average: quota charged to jobs
+    busy: float  # on average: quota charged to jobs whose pods run
     peak: int
     borrowed: float  # on average: used by queues beyond what they own
 
@@ -43,9 +43,9 @@ class Use:
 class Work:
     """In seconds of the main resource, smallest unit."""
 
-    useful: float  # of jobs that finished
+    useful: float  # work of jobs that finished
     lost: float  # progress that evictions and failures took
-    kept: float  # of jobs that have not finished, or were cancelled
+    kept: float  # work of jobs that have not finished, or were cancelled
     idle: float  # quota held while no pods ran: starting, stopping, checks
 
 
@@ -66,10 +66,10 @@ class Makespan(NamedTuple):
 class Result:
     """What came of a trace under a configuration."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     trace: Trace
     demand: Demand
-    record: Record
+    record: SimulationRecord
     seed: int
     end: float  # when the simulation stopped, in seconds from the first submission
     is_complete: bool  # False: stopped early, by request or by --until
@@ -78,24 +78,24 @@ class Result:
     # --- jobs ---
 
     @property
-    def lives(self) -> Sequence[Life]:
-        return self.record.lives
+    def runs(self) -> Sequence[JobRun]:
+        return self.record.runs
 
-    def job(self, name: str) -> Life:
-        for life in self.record.lives:
-            if name in (life.job.name, life.key):
-                return life
+    def job(self, name: str) -> JobRun:
+        for run in self.record.runs:
+            if name in (run.job.name, run.key):
+                return run
         raise KeyError(name)
 
     @cached_property
-    def fates(self) -> dict[Fate, int]:
-        counts = Counter(life.fate for life in self.record.lives)
-        counts[Fate.TO_COME] = len(self.demand.lives) - len(self.record.lives)
-        return {fate: counts[fate] for fate in Fate}
+    def outcomes(self) -> dict[JobOutcome, int]:
+        counts = Counter(run.outcome for run in self.record.runs)
+        counts[JobOutcome.TO_COME] = len(self.demand.runs) - len(self.record.runs)
+        return {outcome: counts[outcome] for outcome in JobOutcome}
 
     @property
     def finished(self) -> int:
-        return self.fates[Fate.FINISHED]
+        return self.outcomes[JobOutcome.FINISHED]
 
     @property
     def oddities(self) -> tuple[Oddity, ...]:
@@ -109,39 +109,39 @@ class Result:
             raise KeyError(queue)
         return waits_of(
             (
-                life
-                for life in self.record.lives
-                if queue in (None, life.queue) and priority in (None, life.priority)
+                run
+                for run in self.record.runs
+                if queue in (None, run.queue) and priority in (None, run.priority)
             ),
             self.end,
         )
 
     def waits_by_queue(self) -> dict[str, Waits]:
-        groups: dict[str, list[Life]] = {name: [] for name in self.cluster.queues}
-        for life in self.record.lives:
-            groups[life.queue].append(life)
-        return {name: waits_of(lives, self.end) for name, lives in groups.items()}
+        groups: dict[str, list[JobRun]] = {name: [] for name in self.cluster.queues}
+        for run in self.record.runs:
+            groups[run.queue].append(run)
+        return {name: waits_of(runs, self.end) for name, runs in groups.items()}
 
     def waits_by_priority(self) -> dict[int, Waits]:
-        groups: dict[int, list[Life]] = {}
-        for life in self.record.lives:
-            groups.setdefault(life.priority, []).append(life)
+        groups: dict[int, list[JobRun]] = {}
+        for run in self.record.runs:
+            groups.setdefault(run.priority, []).append(run)
         return {p: waits_of(groups[p], self.end) for p in sorted(groups, reverse=True)}
 
     def waits_by_size(self) -> dict[tuple[int, int], Waits]:
         """By how much of the main resource a job asks for, in whole units."""
-        groups: dict[tuple[int, int], list[Life]] = {}
-        for life in self.record.lives:
-            groups.setdefault(size_group(self.in_units(life.size)), []).append(life)
+        groups: dict[tuple[int, int], list[JobRun]] = {}
+        for run in self.record.runs:
+            groups.setdefault(size_group(self.in_units(run.size)), []).append(run)
         return {group: waits_of(groups[group], self.end) for group in sorted(groups)}
 
-    def longest_waits(self, count: int = 20) -> list[Life]:
-        waiting = (life for life in self.record.lives if life.fate is not Fate.NEVER_FITS)
-        longest = nlargest(count, waiting, key=lambda life: (wait_of(life, self.end), -life.index))
-        return [life for life in longest if wait_of(life, self.end) > 0]
+    def longest_waits(self, count: int = 20) -> list[JobRun]:
+        waiting = (run for run in self.record.runs if run.outcome is not JobOutcome.NEVER_FITS)
+        longest = nlargest(count, waiting, key=lambda run: (wait_of(run, self.end), -run.index))
+        return [run for run in longest if wait_of(run, self.end) > 0]
 
-    def wait_of(self, life: Life) -> float:
-        return wait_of(life, self.end)
+    def wait_of(self, run: JobRun) -> float:
+        return wait_of(run, self.end)
 
     # --- use of quota ---
 
@@ -219,42 +219,42 @@ class Result:
             found.setdefault(eviction.job, Counter())[eviction.cause] += 1
         return found
 
-    def evictions_of(self, life: Life) -> dict[str, int]:
+    def evictions_of(self, run: JobRun) -> dict[str, int]:
         """By cause."""
-        return dict(sorted(self._evictions_by_job.get(life.index, Counter()).items()))
+        return dict(sorted(self._evictions_by_job.get(run.index, Counter()).items()))
 
     @cached_property
     def work(self) -> Work:
         useful = lost = kept = 0.0
-        for life in self.record.lives:
-            lost += life.lost_s * life.size
-            if life.fate is Fate.FINISHED:
-                useful += life.done_s * life.size
+        for run in self.record.runs:
+            lost += run.lost_s * run.size
+            if run.outcome is JobOutcome.FINISHED:
+                useful += run.done_s * run.size
             else:
-                kept += self._progress_s(life) * life.size
+                kept += self._progress_s(run) * run.size
         held = sum(use.used for use in self.uses if use.cell.resource == self.main_resource)
         busy = sum(use.busy for use in self.uses if use.cell.resource == self.main_resource)
         return Work(useful=useful, lost=lost, kept=kept, idle=(held - busy) * self.end)
 
-    def _progress_s(self, life: Life) -> float:
-        if life.run_from is None:
-            return life.done_s
-        return life.done_s + (self.end - life.run_from) * life.pods_admitted / life.pods_asked
+    def _progress_s(self, run: JobRun) -> float:
+        if run.run_from is None:
+            return run.done_s
+        return run.done_s + (self.end - run.run_from) * run.pods_admitted / run.pods_asked
 
     @cached_property
     def makespan(self) -> Makespan:
         """From the first submission to the last end, taken apart for the busiest cohort tree."""
-        first = self.record.lives[0].job.submit_s if self.record.lives else 0.0
-        ends = [life.ended_at for life in self.record.lives if life.ended_at is not None]
-        is_over = self.is_complete and len(ends) == len(self.record.lives)
+        first = self.record.runs[0].job.submit_s if self.record.runs else 0.0
+        ends = [run.ended_at for run in self.record.runs if run.ended_at is not None]
+        is_over = self.is_complete and len(ends) == len(self.record.runs)
         seconds = (max(ends, default=0.0) if is_over else self.end) - first
         roots = {name: self.cluster.root_of(name) for name in self.cluster.queues}
         quota = self.cluster.quota_by_root(self.main_resource)
         work, lost = dict.fromkeys(quota, 0.0), dict.fromkeys(quota, 0.0)
-        for life in self.record.lives:
-            if life.fate is not Fate.NEVER_FITS:
-                work[roots[life.queue]] += self._progress_s(life) * life.size
-                lost[roots[life.queue]] += life.lost_s * life.size
+        for run in self.record.runs:
+            if run.outcome is not JobOutcome.NEVER_FITS:
+                work[roots[run.queue]] += self._progress_s(run) * run.size
+                lost[roots[run.queue]] += run.lost_s * run.size
         spans = [
             (work[root] / quota[root], lost[root] / quota[root]) for root in work if quota[root]
         ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from makeway.sim import values
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Job, Oddities, Place, Trace, Trouble, in_order
 from makeway.sim.layouts import (
     CANCEL,
     CHECKPOINT,
@@ -24,6 +24,17 @@ from makeway.sim.layouts import (
     TRES,
     Layout,
 )
+from makeway.sim.trace_jobs import (
+    CPUS,
+    GPUS,
+    MEMORY,
+    FilePosition,
+    Oddities,
+    SimulationError,
+    Trace,
+    TraceJob,
+    in_order,
+)
 from makeway.sim.values import Unreadable, is_absent
 
 T = TypeVar("T")
@@ -31,7 +42,7 @@ CANCELLED = re.compile(r"cancel", re.IGNORECASE)
 DIFFERENCE_S = 1.5  # a duration may be rounded
 
 
-class FieldTrouble(Exception):
+class UnreadableField(Exception):
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(problem)
         self.index, self.problem = index, problem
@@ -44,7 +55,7 @@ class Rows:
         self.source, self.layout, self.header = source, layout, header
         self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
         self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
-        self.jobs: list[Job] = []
+        self.jobs: list[TraceJob] = []
         self.oddities = Oddities()
         self.rows = 0
         self.first_unparsed = ""
@@ -59,15 +70,15 @@ class Rows:
         self.rows += 1
         if len(row) != len(self.header):
             problem = f"has {len(row)} fields, not {len(self.header)}"
-            self._leave_out_unparsed(f"{Place(self.source, line, 1)}: {problem}")
+            self._leave_out_unparsed(f"{FilePosition(self.source, line, 1)}: {problem}")
             return
         try:
             job = self._job(line, row, is_cancelled)
-        except FieldTrouble as trouble:
-            column = len(delimiter.join(row[: trouble.index])) + (2 if trouble.index else 1)
-            place = Place(self.source, line, column)
-            value = row[trouble.index][:40]
-            text = f'{place}: {self.header[trouble.index]} "{value}" {trouble.problem}'
+        except UnreadableField as error:
+            column = len(delimiter.join(row[: error.index])) + (2 if error.index else 1)
+            place = FilePosition(self.source, line, column)
+            value = row[error.index][:40]
+            text = f'{place}: {self.header[error.index]} "{value}" {error.problem}'
             self._leave_out_unparsed(text)
             return
         if job is not None:
@@ -76,12 +87,12 @@ class Rows:
     def trace(self, origin: float | None, queue_names: dict[str, str] | None = None) -> Trace:
         """Count time from the first submission on."""
         if self.unparsed * 2 > self.rows:
-            raise Trouble(
+            raise SimulationError(
                 f"{self.first_unparsed} ({self.unparsed} of {self.rows} rows don't parse)"
             )
         if not self.jobs:
             reasons = "; ".join(f"{o.count} {o.what}" for o in self.oddities.all())
-            raise Trouble(f"{self.source}: no job to simulate ({reasons or 'no rows'})")
+            raise SimulationError(f"{self.source}: no job to simulate ({reasons or 'no rows'})")
         start = min(job.submit_s for job in self.jobs)
         names = queue_names or {}
         jobs = in_order(
@@ -113,16 +124,18 @@ class Rows:
         self.oddities.note("rows that don't parse", example, is_left_out=True)
 
     def _note(self, line: int, name: str, what: str, *, is_left_out: bool = False) -> None:
-        self.oddities.note(what, f"{Place(self.source, line)}: {name}", is_left_out=is_left_out)
+        self.oddities.note(
+            what, f"{FilePosition(self.source, line)}: {name}", is_left_out=is_left_out
+        )
 
-    def _job(self, line: int, row: Sequence[str], is_cancelled: bool) -> Job | None:
+    def _job(self, line: int, row: Sequence[str], is_cancelled: bool) -> TraceJob | None:
         name = self._text(row, NAME) or f"job-{self.rows}"
         if self.layout.name == "sacct" and "." in name:
             self.oddities.note("steps of jobs, which are no jobs", is_left_out=True)
             return None
         submit = self._moment(row, SUBMIT)
         if submit is None:
-            raise FieldTrouble(self.index[SUBMIT], "is no time of submission")
+            raise UnreadableField(self.index[SUBMIT], "is no time of submission")
         run = self._run_s(line, row, name, submit)
         why_not = self._why_left_out(row, run, is_cancelled)
         amounts = self._amounts(row)
@@ -137,7 +150,7 @@ class Rows:
         self.last_submit = max(self.last_submit, submit)
         if run == 0:
             self._note(line, name, "jobs with a run time of zero")
-        return Job(
+        return TraceJob(
             name=name,
             queue=self._share(self._text(row, QUEUE)),
             submit_s=submit,
@@ -176,21 +189,14 @@ class Rows:
     def _amounts(self, row: Sequence[str]) -> tuple[tuple[str, int], ...]:
         amounts: dict[str, int] = {}
         for field in self.resources:
-            text = row[self.index[field]]
-            if is_absent(text):
-                continue
-            try:
-                factor = self.layout.columns[field].factor
-                amounts[field] = values.amount(field, text, factor)
-            except Unreadable as trouble:
-                raise FieldTrouble(self.index[field], str(trouble)) from None
-            if amounts[field] < 0:
-                raise FieldTrouble(self.index[field], "is less than nothing")
-        if TRES in self.index and GPUS not in amounts:
-            try:
-                amounts[GPUS] = values.gpus_in_tres(row[self.index[TRES]])
-            except Unreadable as trouble:
-                raise FieldTrouble(self.index[TRES], str(trouble)) from None
+            factor = self.layout.columns[field].factor
+            amount = self._read(row, field, partial(values.amount, field, factor=factor))
+            if amount is not None and amount < 0:
+                raise UnreadableField(self.index[field], "is less than nothing")
+            if amount is not None:
+                amounts[field] = amount
+        if GPUS not in amounts:
+            amounts[GPUS] = self._read(row, TRES, values.gpus_in_tres) or 0
         return tuple(sorted((word, amount) for word, amount in amounts.items() if amount))
 
     # --- one field ---
@@ -202,34 +208,29 @@ class Rows:
         text = row[index].strip()
         return "" if text == "-1" and self.layout.name == "SWF" else text
 
-    def _moment(self, row: Sequence[str], field: str) -> float | None:
+    def _read(self, row: Sequence[str], field: str, parse: Callable[[str], T]) -> T | None:
         text = self._text(row, field)
         if not text or is_absent(text):
             return None
         try:
-            value, is_dated = values.moment(text)
-        except Unreadable as trouble:
-            raise FieldTrouble(self.index[field], str(trouble)) from None
-        self.is_dated = self.is_dated or is_dated
-        return value * self.layout.columns[field].factor
+            return parse(text)
+        except Unreadable as error:
+            raise UnreadableField(self.index[field], str(error)) from None
+
+    def _moment(self, row: Sequence[str], field: str) -> float | None:
+        found = self._read(row, field, values.moment)
+        if found is None:
+            return None
+        self.is_dated = self.is_dated or found[1]
+        return found[0] * self.layout.columns[field].factor
 
     def _span(self, row: Sequence[str], field: str) -> float | None:
-        text = self._text(row, field)
-        if not text or is_absent(text):
-            return None
-        try:
-            return values.span_s(text) * self.layout.columns[field].factor
-        except Unreadable as trouble:
-            raise FieldTrouble(self.index[field], str(trouble)) from None
+        found = self._read(row, field, values.span_s)
+        return None if found is None else found * self.layout.columns[field].factor
 
     def _count(self, row: Sequence[str], field: str) -> int | None:
-        text = self._text(row, field)
-        if not text or is_absent(text):
-            return None
-        try:
-            return int(values.number(text))
-        except Unreadable as trouble:
-            raise FieldTrouble(self.index[field], str(trouble)) from None
+        found = self._read(row, field, values.number)
+        return None if found is None else int(found)
 
     def _share(self, value: T) -> T:
         return self._shared.setdefault(value, value)  # type: ignore[return-value]

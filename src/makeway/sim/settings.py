@@ -64,7 +64,7 @@ class Failure:
     flavor: str
     at: Duration | None = None
     every: Duration | None = None
-    jobs: Int32 = 1  # how many jobs it hits; with simulated nodes, those on the node
+    jobs: Int32 = 1  # jobs hit by the failure; with simulated nodes, the jobs on the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

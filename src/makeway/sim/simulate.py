@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from makeway.sim.cluster import Cluster, read_cluster
-from makeway.sim.jobs import Trace
+from makeway.sim.cluster import SimulatedCluster, read_cluster
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.result import Result
+from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Watch, World
 
-Files = str | Path | Sequence[str | Path]
+FileNames = str | Path | Sequence[str | Path]
 
 
 def simulate(
-    queues: Files | Cluster = (),
+    queues: FileNames | SimulatedCluster = (),
     trace: str | Path | Trace = "",
     *,
     map: str = "",
@@ -33,13 +33,13 @@ def simulate(
     ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
     seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
-    Raises `Trouble` if a file is not right.
+    Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
         trace = read_trace(trace, parse_mapping(map))
     if jobs is not None:
         trace = trace.first(jobs)
-    if not isinstance(queues, Cluster):
+    if not isinstance(queues, SimulatedCluster):
         files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
         queues = read_cluster(files, () if files else trace.manifests)
     world = World(queues, trace, seed, explain, queue)
@@ -59,7 +59,7 @@ def simulate(
 
 def compare(
     first: Result,
-    queues: Files | Cluster,
+    queues: FileNames | SimulatedCluster,
     *,
     queue: str | None = None,
     until: float | None = None,

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from makeway.api.errors import in_words
 from makeway.sim.generator import read_generator
-from makeway.sim.jobs import CPUS, GPUS, MEMORY, Place, Trace, Trouble
 from makeway.sim.layouts import (
     END,
     NAME,
@@ -25,11 +25,12 @@ from makeway.sim.layouts import (
     START,
     SUBMIT,
     TRES,
-    Column,
     Layout,
+    TraceColumn,
     recognise,
 )
 from makeway.sim.rows import Rows
+from makeway.sim.trace_jobs import CPUS, GPUS, MEMORY, FilePosition, SimulationError, Trace
 
 DELIMITERS = ("|", "\t", ";", ",")
 SWF_COLUMNS = (
@@ -37,18 +38,18 @@ SWF_COLUMNS = (
     *("procs_requested", "time_requested", "memory_requested", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding", "think_time"),
 )
-SWF_FIELDS: Mapping[str, Column] = {
-    NAME: Column("job"),
-    SUBMIT: Column("submit"),
-    RUN: Column("run"),
-    CPUS: Column("procs_requested"),
-    QUEUE: Column("queue"),
+SWF_FIELDS: Mapping[str, TraceColumn] = {
+    NAME: TraceColumn("job"),
+    SUBMIT: TraceColumn("submit"),
+    RUN: TraceColumn("run"),
+    CPUS: TraceColumn("procs_requested"),
+    QUEUE: TraceColumn("queue"),
 }
 SWF_CANCELLED = "5"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
 
-def read_trace(path: str | Path, mapping: Mapping[str, Column] | None = None) -> Trace:
+def read_trace(path: str | Path, mapping: Mapping[str, TraceColumn] | None = None) -> Trace:
     """Read a file of any known form, gzipped or not."""
     path = Path(path)
     text = read_text(path)
@@ -57,7 +58,7 @@ def read_trace(path: str | Path, mapping: Mapping[str, Column] | None = None) ->
     return parse_trace(text, str(path), mapping)
 
 
-def parse_trace(text: str, source: str, mapping: Mapping[str, Column] | None = None) -> Trace:
+def parse_trace(text: str, source: str, mapping: Mapping[str, TraceColumn] | None = None) -> Trace:
     lines = text.splitlines()
     if _is_swf(lines):
         return _read_swf(lines, source, mapping or {})
@@ -71,11 +72,11 @@ def read_text(path: Path) -> str:
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Trouble(f"{path}: not text in UTF-8 (byte {error.start})") from None
+        raise SimulationError(f"{path}: not text in UTF-8 (byte {error.start})") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise Trouble(f"{path}: the gzip file is damaged ({str(error).lower()})") from None
+        raise SimulationError(f"{path}: the gzip file is damaged ({str(error).lower()})") from None
     except OSError as error:
-        raise Trouble(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise SimulationError(f"{path}: {in_words(error)}") from None
 
 
 # --- Standard Workload Format ---
@@ -89,12 +90,14 @@ def _is_swf(lines: Sequence[str]) -> bool:
     return False
 
 
-def _read_swf(lines: Sequence[str], source: str, mapping: Mapping[str, Column]) -> Trace:
+def _read_swf(lines: Sequence[str], source: str, mapping: Mapping[str, TraceColumn]) -> Trace:
     columns = {**SWF_FIELDS, **mapping}
     for field, column in columns.items():
         if column.name not in SWF_COLUMNS:
             known = ", ".join(SWF_COLUMNS)
-            raise Trouble(f"{source}: SWF has no column {column.name} for {field}; it has {known}")
+            raise SimulationError(
+                f"{source}: SWF has no column {column.name} for {field}; it has {known}"
+            )
     rows = Rows(source, SWF_COLUMNS, Layout(name="SWF", columns=columns))
     origin, queues = _swf_header(lines)
     requested, allocated = map(SWF_COLUMNS.index, ("procs_requested", "procs_allocated"))
@@ -127,19 +130,19 @@ def _swf_header(lines: Sequence[str]) -> tuple[float | None, dict[str, str]]:
 # --- tables ---
 
 
-def _read_table(lines: Sequence[str], source: str, mapping: Mapping[str, Column]) -> Trace:
+def _read_table(lines: Sequence[str], source: str, mapping: Mapping[str, TraceColumn]) -> Trace:
     start = next((i for i, line in enumerate(lines) if line.strip()), None)
     if start is None:
-        raise Trouble(f"{source}: the file is empty")
+        raise SimulationError(f"{source}: the file is empty")
     delimiter = max(DELIMITERS, key=lambda d: lines[start].count(d))
     header = [name.strip() for name in next(csv.reader([lines[start]], delimiter=delimiter))]
     if any(_NUMBER.fullmatch(name) for name in header):
-        raise Trouble(
-            f"{Place(source, start + 1, 1)}: this is no header but a row of numbers;"
+        raise SimulationError(
+            f"{FilePosition(source, start + 1, 1)}: this is no header but a row of numbers;"
             " write the names of the columns in the first line"
         )
     layout = recognise(header, mapping)
-    _check_columns(Place(source, start + 1, 1), header, layout)
+    _check_columns(FilePosition(source, start + 1, 1), header, layout)
     rows = Rows(source, header, layout)
     reader = csv.reader(lines[start + 1 :], delimiter=delimiter)
     try:
@@ -147,18 +150,18 @@ def _read_table(lines: Sequence[str], source: str, mapping: Mapping[str, Column]
             if row and any(row):
                 rows.take(start + 1 + reader.line_num, row, delimiter)
     except csv.Error as error:
-        place = Place(source, start + 1 + reader.line_num, 1)
-        raise Trouble(f"{place}: is no CSV ({error})") from None
+        place = FilePosition(source, start + 1 + reader.line_num, 1)
+        raise SimulationError(f"{place}: is no CSV ({error})") from None
     return rows.trace(None)
 
 
-def _check_columns(place: Place, header: Sequence[str], layout: Layout) -> None:
+def _check_columns(place: FilePosition, header: Sequence[str], layout: Layout) -> None:
     columns = layout.columns
     present = ", ".join(header)
     for field, column in columns.items():
         if column.name not in header:
             hint = f"the file has {present}"
-            raise Trouble(f"{place}: no column {column.name} for {field}; {hint}")
+            raise SimulationError(f"{place}: no column {column.name} for {field}; {hint}")
     problem = None
     if SUBMIT not in columns:
         problem = "no column says when a job was submitted; add --map submit=COLUMN"
@@ -167,4 +170,4 @@ def _check_columns(place: Place, header: Sequence[str], layout: Layout) -> None:
     elif not any(f in (GPUS, CPUS, MEMORY, PODS, TRES) or "/" in f for f in columns):
         problem = "no column says what a job asked for; add --map gpus=COLUMN or cpus=COLUMN"
     if problem is not None:
-        raise Trouble(f"{place}: {problem}; the file has {present}")
+        raise SimulationError(f"{place}: {problem}; the file has {present}")

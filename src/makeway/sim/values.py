@@ -7,7 +7,7 @@ from math import ceil, isfinite
 
 from makeway.api.quantity import QuantityError, parse_nanos
 from makeway.api.times import DurationError, parse_duration
-from makeway.sim.jobs import CPUS, MEMORY
+from makeway.sim.trace_jobs import CPUS, MEMORY
 
 ABSENT_WORDS = frozenset({"", "-1", "unknown", "none", "null", "nan", "n/a", "na"})
 
@@ -39,7 +39,7 @@ def moment(text: str) -> tuple[float, bool]:
     else:
         if not isfinite(value):
             raise Unreadable("is not a time")
-        return value, value >= 1e8  # later than 1973: nobody has a trace in seconds this long
+        return value, value >= 1e8  # later than 1973: no trace in seconds is this long
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:

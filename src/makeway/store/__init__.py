@@ -1,6 +1,6 @@
 """Documents with revisions in one SQLite file: create, get, list, update, delete, watch."""
 
-from makeway.store.database import Corrupt, InUse, StoreError, WrongFile
+from makeway.store.database import Corrupt, FileInUse, StoreError, WrongFile
 from makeway.store.records import Change, Compacted, Conflict, Event, Key, Record, WriteFailed
 from makeway.store.store import Batch, Store
 
@@ -11,7 +11,7 @@ __all__ = [
     "Conflict",
     "Corrupt",
     "Event",
-    "InUse",
+    "FileInUse",
     "Key",
     "Record",
     "Store",

@@ -1,4 +1,4 @@
-"""The file: one row per write, of which the last one of each key is the truth.
+"""The file: one row per write, of which the last row of each key is the truth.
 
 A superseded row stays until the event that superseded it leaves the log, because watchers with a
 selector need the state before a change. So a write is one insert, and the log costs no second copy.
@@ -19,7 +19,7 @@ from pathlib import Path
 from makeway.store.records import Change, Key, Record
 
 APPLICATION_ID = 0x4D4B5759  # "MKWY"
-FORMAT = 1  # raise it with every change of the tables, and migrate or refuse the older ones
+FORMAT = 1  # raise it with every change of the tables, and migrate or refuse older files
 PAGES_BEFORE_CHECKPOINT = 1000
 ROWS_AT_ONCE_MAX = 64
 
@@ -45,7 +45,7 @@ class StoreError(Exception):
     """The file can't be used; the text says why and is for the user."""
 
 
-class InUse(StoreError):
+class FileInUse(StoreError):
     pass
 
 
@@ -66,7 +66,7 @@ class Database:
         if is_new and path.exists():
             self._expect_no_log()
         if is_new:
-            # Only its owner may read what users store.
+            # Only the owner of the file may read what users store.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         try:
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -177,7 +177,7 @@ class Database:
             raise
 
     def limit_pages(self, pages: int) -> None:
-        """Let the file grow no further than that: a full disk for whoever wants to see one."""
+        """Let the file grow no further than that: a full disk for tests."""
         self._connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Database:
 
     def _explained(self, error: sqlite3.Error) -> StoreError:
         if "locked" in str(error):
-            return InUse(f"{self.path} is in use by another process")
+            return FileInUse(f"{self.path} is in use by another process")
         if isinstance(error, sqlite3.OperationalError) and "unable to open" in str(error):
             return StoreError(f"{self.path} can't be opened: {error}")
         if isinstance(error, sqlite3.DatabaseError):

@@ -5,20 +5,20 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    kind: str  # whatever tells kinds apart; the store does not look into it
-    namespace: str  # empty for what lives outside namespaces
+    kind: str  # any text that tells kinds apart; the store does not look into it
+    namespace: str  # empty for documents outside namespaces
     name: str
 
 
 class Record(NamedTuple):
     key: Key
-    revision: int  # of the write that made it so; unique over all kinds, rising
+    revision: int  # the revision of the write; unique over all kinds, rising
     body: bytes
 
 
 class Event(NamedTuple):
-    record: Record  # after the write; of a deletion: the last state, with the deletion's revision
-    previous: Record | None  # before it; None for a creation
+    record: Record  # the state after the write; of a deletion, the last state
+    previous: Record | None  # the state before the write; None for a creation
     is_deletion: bool
 
     @property

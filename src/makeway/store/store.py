@@ -8,11 +8,11 @@ file and may run in another. A write goes through four steps:
     write    makes the batch durable: one transaction, one flush, however many writes (in a thread)
     settle   shows the batch to readers and watchers, and tells the writers
 
-While one batch is being written the next one gathers, so the flush is shared by all who wait for
-it. Readers (`get`, `scan`, events) see only what is durable. `latest` also shows writes that are
+While one batch is being written the next one gathers, so the flush is shared by all writers that
+wait. Readers (`get`, `scan`, events) see only what is durable. `latest` also shows writes that are
 still on their way: the next write of the same document builds on those, and as writes become
-durable in order, it can't outlive one that it builds on. When a batch fails, so does everything
-that stands in line behind it.
+durable in order, no write can outlive the write that it builds on. When a batch fails, so does
+everything that stands in line behind it.
 """
 
 import sqlite3
@@ -44,7 +44,7 @@ Place = tuple[str, str]  # namespace and name
 @dataclass(frozen=True, slots=True)
 class Batch:
     changes: tuple[Change, ...]
-    superseded: tuple[int, ...]  # rows that nobody can ask for once `compacted` is the mark
+    superseded: tuple[int, ...]  # rows out of reach of every reader once `compacted` is the mark
     compacted: int | None  # None: no compaction this time
     events_dropped: int
 
@@ -59,14 +59,14 @@ class Store:
         self._events_kept = events_kept
         self._database = Database(path, first_revision)
         self._documents: dict[str, dict[Place, Record]] = {}
-        self._order: dict[str, list[Place]] = {}  # the keys of each of them, sorted
-        self._events: list[Event] = []  # by revision, without gaps since `_compacted`
+        self._order: dict[str, list[Place]] = {}  # the keys of each kind, sorted
+        self._events: list[Event] = []  # events by revision, without gaps since `_compacted`
         self._compacted = self._database.compacted()
-        self._revision = self._compacted  # of the last durable write
+        self._revision = self._compacted  # the revision of the last durable write
         self._load()
         self._last_given = self._revision  # revisions of failed writes are not given again
         self._line: list[Change] = []
-        self._on_the_way: dict[Key, Change] = {}  # the last one of each key
+        self._on_the_way: dict[Key, Change] = {}  # the last write of each key
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
 
     def _load(self) -> None:
@@ -184,7 +184,7 @@ class Store:
         return change.record
 
     def begin(self) -> Batch | None:
-        """Take a batch out of the line; None if nobody waits."""
+        """Take a batch out of the line; None if no write waits."""
         if not self._line:
             return None
         changes = tuple(self._line[:BATCH_MAX])
@@ -204,7 +204,7 @@ class Store:
         return None
 
     def settle(self, batch: Batch, failure: WriteFailed | None) -> None:
-        """Show a written batch to everybody, or take it and all behind it back."""
+        """Show a written batch to readers, or take it back with all writes behind it."""
         if failure is not None:
             failed = (*batch.changes, *self._line)
             self._line.clear()

@@ -29,9 +29,9 @@ from makeway.engine.matching import Taint
 from makeway.engine.model import PODS, PodSetName, ResourceName, WorkloadKey
 from makeway.placement.events import (
     BudgetSeen,
-    Event,
     GangSeen,
     NodeSeen,
+    PlacementEvent,
     PodGone,
     PodSeen,
 )
@@ -40,15 +40,15 @@ from makeway.placement.model import (
     Apart,
     Budget,
     BudgetKey,
+    DisruptionMode,
     Gang,
     GangKey,
-    Mode,
     Node,
     NodeName,
     Pod,
     PodKey,
+    PodShape,
     Selector,
-    Shape,
     Spread,
 )
 from makeway.translate.workloads import constraints_of, key_of
@@ -71,7 +71,7 @@ def seen_in_placement(
     schedulers: Collection[str] | None = None,
     replicas: Iterable[str] | None = None,
     distance_max: int | None = None,
-) -> tuple[Event, ...]:
+) -> tuple[PlacementEvent, ...]:
     """The events that tell of a new or edited object.
 
     `schedulers` are the names for which pods are placed; None: all are. `replicas` are the keys by
@@ -147,9 +147,9 @@ def pod_key_of(view: batch.Pod) -> PodKey:
     return PodKey(_key(view.metadata))
 
 
-def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Shape:
+def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> PodShape:
     requests = batch.pod_requests(spec)
-    return Shape(
+    return PodShape(
         requests=tuple(
             sorted(
                 (ResourceName(name), amount)
@@ -234,7 +234,9 @@ def gangs_of(
         Gang(
             key=_replica(metadata.namespace, metadata.name, group.name, replica),
             min_count=0 if group.policy.gang is None else group.policy.gang.min_count,
-            mode=Mode.POD if group.policy.gang is None else Mode(group.policy.gang.preemption_mode),
+            mode=DisruptionMode.POD
+            if group.policy.gang is None
+            else DisruptionMode(group.policy.gang.preemption_mode),
             priority=priorities.scheduling,
             preemption_priority=priorities.preemption,
             may_preempt=priorities.preemption_policy != "Never",
@@ -273,7 +275,7 @@ def gang_of(
     return Gang(
         key=_gang_key(view),
         min_count=0 if gang is None else gang.min_count,
-        mode=Mode.GANG if goes_together else Mode.POD,
+        mode=DisruptionMode.GANG if goes_together else DisruptionMode.POD,
         priority=priorities.scheduling,
         preemption_priority=priorities.preemption,
         may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
@@ -365,9 +367,13 @@ def pod_set_gang(workload: WorkloadKey, pod_set: PodSetName) -> GangKey:
     return GangKey(f"{workload}/pod-sets/{pod_set}")
 
 
-def mode_of(annotations: Mapping[str, str]) -> Mode:
+def mode_of(annotations: Mapping[str, str]) -> DisruptionMode:
     """How a Job wants its pods to be preempted; one by one unless it says otherwise."""
-    return Mode.GANG if annotations.get(PREEMPTION_MODE) == Mode.GANG.value else Mode.POD
+    return (
+        DisruptionMode.GANG
+        if annotations.get(PREEMPTION_MODE) == DisruptionMode.GANG.value
+        else DisruptionMode.POD
+    )
 
 
 def gangs_held(

@@ -16,9 +16,9 @@ from makeway.placement.decisions import (
     Blocked,
     Cause,
     DomainLack,
-    Preempt,
+    PreemptUnits,
     Unwind,
-    Wait,
+    WaitForNodes,
     WaitReason,
 )
 from makeway.placement.model import Unit
@@ -43,7 +43,7 @@ def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
-def wait_message(wait: Wait) -> Message:
+def wait_message(wait: WaitForNodes) -> Message:
     """Why a pod or gang has no place yet."""
     if wait.reason is WaitReason.VICTIMS_LEAVING:
         return LEAVING
@@ -52,7 +52,7 @@ def wait_message(wait: Wait) -> Message:
     return Message(_wait_text(wait), f"{wait.reason.value} {wait.needed > 0} {lacks} {domains}")
 
 
-def _wait_text(wait: Wait) -> str:
+def _wait_text(wait: WaitForNodes) -> str:
     match wait.reason:
         case WaitReason.GANG_MISSING:
             return (
@@ -78,7 +78,7 @@ def _wait_text(wait: Wait) -> str:
             assert_never(wait.reason)
 
 
-def _room_text(wait: Wait) -> str:
+def _room_text(wait: WaitForNodes) -> str:
     nodes = sum(blocked.nodes for blocked in wait.blocked)
     if nodes == 0:
         return "There are no nodes."
@@ -147,17 +147,17 @@ def largest_node_line(resource: str, size: int, node: str, pods: Sequence[str]) 
     return Line(has, Ref("Node", node), there)
 
 
-def preemptor_text(plan: Preempt) -> str:
+def preemptor_text(plan: PreemptUnits) -> str:
     """What the preemptor is told of those that make way for it."""
     where = f" on {plan.domain}" if plan.domain else ""
     return f"Preempts {len(plan.pods)} pods{where}: {_some(plan.pods)}"
 
 
-def victim_text(plan: Preempt, node: str) -> str:
+def victim_text(plan: PreemptUnits, node: str) -> str:
     return f"Preempted by {unit_text(plan.preemptor)} on node {node}"
 
 
-def workload_text(plan: Preempt) -> str:
+def workload_text(plan: PreemptUnits) -> str:
     """What a queue Workload is told when none of its pods is left."""
     return f"Every pod was preempted by {unit_text(plan.preemptor)} in placement"
 

@@ -10,7 +10,7 @@ from heapq import merge
 from math import ceil
 from typing import NamedTuple
 
-from makeway.sim.record import Fate, Life, Steps
+from makeway.sim.record import JobOutcome, JobRun, Steps
 
 SLOWDOWN_BOUND_S = 10.0  # shorter jobs count as this long, or seconds of waiting weigh too much
 
@@ -34,26 +34,26 @@ class Waits(NamedTuple):
     never_ran: int = 0
 
 
-def wait_of(life: Life, end: float) -> float:
-    until = life.first_run_at
+def wait_of(run: JobRun, end: float) -> float:
+    until = run.first_run_at
     if until is None:
-        until = end if life.ended_at is None else life.ended_at
-    return until - life.job.submit_s
+        until = end if run.ended_at is None else run.ended_at
+    return until - run.job.submit_s
 
 
-def slowdown_of(life: Life) -> float:
-    assert life.ended_at is not None
-    bound = max(life.job.run_s, SLOWDOWN_BOUND_S)
-    return max(1.0, (life.ended_at - life.job.submit_s) / bound)
+def slowdown_of(run: JobRun) -> float:
+    assert run.ended_at is not None
+    bound = max(run.job.run_s, SLOWDOWN_BOUND_S)
+    return max(1.0, (run.ended_at - run.job.submit_s) / bound)
 
 
-def waits_of(lives: Iterable[Life], end: float) -> Waits:
+def waits_of(runs: Iterable[JobRun], end: float) -> Waits:
     """Jobs that can never fit are no part of this: they would wait for ever anywhere."""
-    counted = [life for life in lives if life.fate is not Fate.NEVER_FITS]
+    counted = [run for run in runs if run.outcome is not JobOutcome.NEVER_FITS]
     if not counted:
         return Waits()
-    waits = sorted(wait_of(life, end) for life in counted)
-    slowdowns = sorted(slowdown_of(life) for life in counted if life.fate is Fate.FINISHED)
+    waits = sorted(wait_of(run, end) for run in counted)
+    slowdowns = sorted(slowdown_of(run) for run in counted if run.outcome is JobOutcome.FINISHED)
     return Waits(
         jobs=len(waits),
         mean=sum(waits) / len(waits),
@@ -63,7 +63,7 @@ def waits_of(lives: Iterable[Life], end: float) -> Waits:
         longest=waits[-1],
         slowdown_mean=sum(slowdowns) / len(slowdowns) if slowdowns else 0.0,
         slowdown_p95=quantile(slowdowns, 0.95) if slowdowns else 0.0,
-        never_ran=sum(life.first_run_at is None for life in counted),
+        never_ran=sum(run.first_run_at is None for run in counted),
     )
 
 

@@ -1,4 +1,4 @@
-"""Moving in where Kueue was: its objects stay, what runs goes on, its controller goes.
+"""Replacing Kueue: its objects stay, what runs goes on, its controller goes.
 
 Kueue serves its kinds in several versions, and its controller translates between them. We serve
 one. An object may still be stored in an old version, with fields of other names; served under the
@@ -30,18 +30,18 @@ from makeway.client.resources import (
 from makeway.deploy.applying import (
     CRDS,
     DEPLOYMENTS,
-    Stuck,
+    InstallFailed,
     Tell,
     apply_all,
-    each,
-    named,
+    for_each,
     put_definitions,
+    short_name,
     until,
     until_stopped,
     with_spec,
     without_finalizer,
 )
-from makeway.deploy.objects import Site, controller, crds, namespace, policies
+from makeway.deploy.installation import Site, controller, crds, namespace, policies
 from makeway.deploy.policies import GROUP as POLICY_GROUP
 
 GROUP = versions.QUEUEING_GROUP
@@ -61,43 +61,43 @@ WEBHOOKS = (
         f"{POLICY_GROUP}/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
     ),
 )
-# The kinds on which Kueue leaves a finalizer that nobody would take away after it.
-_LEFT_HELD = (COHORTS, LOCAL_QUEUES, CHECKS, WORKLOAD_CLASSES)
+# The kinds on which Kueue leaves a finalizer that no controller would take away after it.
+_KINDS_WITH_FINALIZER = (COHORTS, LOCAL_QUEUES, CHECKS, WORKLOAD_CLASSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class KueueInstallation:
     """What there is of Kueue in a cluster."""
 
     deployments: tuple[Document, ...]
-    webhooks: tuple[Document, ...]  # configurations
+    webhooks: tuple[Document, ...]  # webhook configurations
     api_services: tuple[Document, ...]
     definitions: tuple[Document, ...]  # CRDs of kinds that Makeway has too
-    others: tuple[str, ...]  # names of CRDs of Kueue's that it has not
-    owned_pods: int  # that wait or run in queues for themselves, and have a controller
+    others: tuple[str, ...]  # names of CRDs that only Kueue has
+    owned_pods: int  # pods with a controller that wait or run in queues for themselves
 
     @property
-    def is_at_home(self) -> bool:
+    def is_installed(self) -> bool:
         """Whether Kueue runs here, or has left kinds that are not ours yet."""
         runs = any(found["spec"].get("replicas") != 0 for found in self.deployments)
         return runs or bool(self.webhooks) or any(map(_is_old, self.definitions))
 
-    def words(self) -> list[str]:
-        """What would be done, a line each."""
+    def steps(self) -> list[str]:
+        """What would be done, a line per step."""
         return [
             *(
-                f"scale {named(found)} in {found['metadata']['namespace']} to 0, wait for its end"
-                for found in self.deployments
+                f"scale {short_name(d)} in {d['metadata']['namespace']} to 0, wait for its end"
+                for d in self.deployments
             ),
             "install Makeway's admission policies",
-            *(f"delete {named(found)}" for found in self.webhooks),
+            *(f"delete {short_name(found)}" for found in self.webhooks),
             *(
-                f"change {named(found)} to Makeway's: version {HUB} alone, no conversion"
+                f"change {short_name(found)} to Makeway's: version {HUB} alone, no conversion"
                 + "".join(f", objects in {old} rewritten first" for old in _old_versions(found))
                 for found in self.definitions
             ),
             f"take the finalizer {IN_USE} off what Makeway lets go at once",
-            *(f"delete {named(found)}" for found in self.api_services),
+            *(f"delete {short_name(found)}" for found in self.api_services),
             "install Makeway's controller",
         ]
 
@@ -126,7 +126,7 @@ def _is_old(definition: Document) -> bool:
     return {version["name"] for version in definition["spec"]["versions"]} != {HUB}
 
 
-async def look(client: Client) -> Findings:
+async def find_kueue(client: Client) -> KueueInstallation:
     found = (await client.list(CRDS)).items
     definitions = [item for item in found if item["spec"]["group"] == GROUP]
     ours = {definition["metadata"]["name"] for definition in crds()}
@@ -137,7 +137,7 @@ async def look(client: Client) -> Findings:
     }
     configurations = [item for kind in WEBHOOKS for item in (await client.list(kind)).items]
     pods = (await client.list(PODS, label_selector=f"{MANAGED}=true")).items
-    return Findings(
+    return KueueInstallation(
         deployments=deployments,
         webhooks=tuple(item for item in configurations if _calls(item, services)),
         api_services=tuple(
@@ -186,27 +186,29 @@ def _old_versions(definition: Document) -> list[str]:
     return [version for version in stored if version != HUB]
 
 
-async def move_in(client: Client, findings: Findings, site: Site, tell: Tell) -> list[str]:
-    """Do it; returns what there is to say afterwards. May be repeated where it broke off.
+async def replace_kueue(
+    client: Client, kueue: KueueInstallation, site: Site, tell: Tell
+) -> list[str]:
+    """Take every step; returns notes for the user. May be repeated where it broke off.
 
     Policies come before Kueue's webhooks go, so that no queued Job starts in between.
     """
-    for deployment in findings.deployments:
+    for deployment in kueue.deployments:
         await _stop(client, deployment, tell)
     await apply_all(client, (namespace(site), *policies(site)), tell)
-    for found in findings.webhooks:
+    for found in kueue.webhooks:
         await _delete(client, found, tell)
-    for definition in findings.definitions:
+    for definition in kueue.definitions:
         await _leave_old_versions(client, definition["metadata"]["name"], tell)
     await put_definitions(client, crds(), tell)
-    for resource in _LEFT_HELD:
+    for resource in _KINDS_WITH_FINALIZER:
         count = await without_finalizer(client, resource, IN_USE, has_leaving=False)
         if count:
             tell(f"{count} {resource.plural} are no longer held by a finalizer")
-    for found in findings.api_services:
+    for found in kueue.api_services:
         await _delete(client, found, tell)
     await apply_all(client, controller(site), tell)
-    return await _afterwords(client)
+    return await _remaining_notes(client)
 
 
 async def _stop(client: Client, deployment: Document, tell: Tell) -> None:
@@ -214,7 +216,7 @@ async def _stop(client: Client, deployment: Document, tell: Tell) -> None:
     patch = {"spec": {"replicas": 0}}
     await client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], patch=patch)
     await until_stopped(client, deployment)
-    tell(f"{named(deployment)} stopped")
+    tell(f"{short_name(deployment)} stopped")
 
 
 async def _delete(client: Client, document: Document, tell: Tell) -> None:
@@ -223,7 +225,7 @@ async def _delete(client: Client, document: Document, tell: Tell) -> None:
         await client.delete(resource, document["metadata"]["name"])
     except NotFound:
         return
-    tell(f"{named(document)} deleted")
+    tell(f"{short_name(document)} deleted")
 
 
 # Definitions
@@ -234,13 +236,13 @@ async def _leave_old_versions(client: Client, name: str, tell: Tell) -> None:
     definition = await client.get(CRDS, name)
     if not _old_versions(definition):
         return
-    await client.update(CRDS, name, edit=_opened)
+    await client.update(CRDS, name, edit=_without_schema)
     count = await _rewrite(client, definition)
     await client.update(CRDS, name, edit=_stored_in_hub, subresource="status")
     tell(f"{count} {definition['spec']['names']['plural']} rewritten in {HUB}")
 
 
-def _opened(definition: Document) -> Document:
+def _without_schema(definition: Document) -> Document:
     """The kind in a version that shows what is stored, whichever version it is stored in."""
     spec = definition["spec"]
     names = {version["name"] for version in spec["versions"]} | {HUB, MOVING}
@@ -285,35 +287,35 @@ async def _rewrite(client: Client, definition: Document) -> int:
         metadata = item["metadata"]
         where = metadata.get("namespace", "")
         with contextlib.suppress(NotFound):  # deleted meanwhile
-            await client.update(resource, metadata["name"], where, edit=in_hub_words)
+            await client.update(resource, metadata["name"], where, edit=in_hub_version)
 
-    await each(items, rewrite)
+    await for_each(items, rewrite)
     return len(items)
 
 
-def in_hub_words(document: Document) -> Document:
-    """What is stored, with the names that fields have in the hub.
+def in_hub_version(document: Document) -> Document:
+    """What is stored, with the names that fields have in the hub version.
 
-    Those that have them already stay as they are, so it does no harm to do it twice.
+    Fields that have those names already stay as they are, so it does no harm to do it twice.
     """
     old = {**document, "apiVersion": f"{GROUP}/v1beta1"}
     converted = versions.to_hub(old)
     if converted.errors:
-        raise Stuck(f"{named(document)} can't be rewritten: {converted.errors[0]}")
+        raise InstallFailed(f"{short_name(document)} can't be rewritten: {converted.errors[0]}")
     return {**converted.document, "apiVersion": document["apiVersion"]}
 
 
 # What there is to say
 
 
-async def _afterwords(client: Client) -> list[str]:
+async def _remaining_notes(client: Client) -> list[str]:
     owners: Counter[str] = Counter()
     for workload in (await client.list(WORKLOADS)).items:
         owner = controller_of(workload)
-        if owner is not None and not _is_looked_after(owner) and not _is_finished(workload):
+        if owner is not None and not _is_managed_by_makeway(owner) and not _is_finished(workload):
             owners[owner.kind] += 1
     leaving = [
-        named(queue)
+        short_name(queue)
         for queue in (await client.list(QUEUES)).items
         if queue["metadata"].get("deletionTimestamp")
     ]
@@ -330,7 +332,7 @@ async def _afterwords(client: Client) -> list[str]:
     ]
 
 
-def _is_looked_after(owner: OwnerReference) -> bool:
+def _is_managed_by_makeway(owner: OwnerReference) -> bool:
     """Whether Makeway starts and stops what such an object runs."""
     kind = owner.api_version.partition("/")[0], owner.kind
     return kind in (("batch", "Job"), ("v1", "Pod"))

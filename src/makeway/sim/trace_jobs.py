@@ -1,4 +1,4 @@
-"""What a trace tells: jobs, and what was odd about them."""
+"""What a trace tells: jobs, and oddities of its rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from makeway.api.manifests import Position
 
-class Trouble(Exception):
+
+class SimulationError(Exception):
     """The simulation can't be run as asked; the text names the place and what would be right."""
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Where in a file; lines and columns count from 1, 0 is unknown."""
 
     source: str
@@ -22,22 +24,26 @@ class Place(NamedTuple):
         return ":".join(str(part) for part in self if part)
 
 
+def position_of(position: Position) -> FilePosition:
+    return FilePosition(position.source, position.line, position.column)
+
+
 GPUS, CPUS, MEMORY = "gpus", "cpus", "memory"
 
 
-class Job(NamedTuple):
+class TraceJob(NamedTuple):
     """One job of a trace. Times are seconds from the start of the trace."""
 
     name: str
-    queue: str  # as the trace spells it; empty where it does not say
+    queue: str  # as the trace spells the queue; empty where it names none
     submit_s: float
-    run_s: float  # undisturbed
-    amounts: tuple[tuple[str, int], ...]  # in all; word or resource, smallest unit; sorted
+    run_s: float  # run time without evictions
+    amounts: tuple[tuple[str, int], ...]  # of all pods: word or resource, smallest unit; sorted
     pods: int = 1
-    pods_min: int | None = None  # runs with so many as well, for longer; None: all or nothing
+    pods_min: int | None = None  # the job also runs with so few, for longer; None: all or nothing
     priority: str = ""  # a number or the name of a class
-    cancel_s: float | None = None  # when its user gives up; None: never
-    checkpoint_s: float | None = None  # None: as its queue has it
+    cancel_s: float | None = None  # when the user gives up; None: never
+    checkpoint_s: float | None = None  # None: the setting of the queue counts
 
 
 @dataclass(slots=True)
@@ -74,9 +80,9 @@ class Oddities:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     source: str
-    layout: str  # how it was read: "SWF", "Philly", "CSV (submit=timestamp, …)"
-    jobs: tuple[Job, ...]  # sorted by time of submission
-    rows: int  # that hold a job, or should
+    layout: str  # how the file was read: "SWF", "Philly", "CSV (submit=timestamp, …)"
+    jobs: tuple[TraceJob, ...]  # sorted by time of submission
+    rows: int  # rows that hold a job, or should
     origin: float | None = None  # seconds since 1970 of the start; None where only spans are known
     oddities: tuple[Oddity, ...] = ()
     manifests: tuple[dict[str, object], ...] = ()  # queue objects that come with the trace
@@ -85,5 +91,5 @@ class Trace:
         return replace(self, jobs=self.jobs[:count])
 
 
-def in_order(jobs: Iterable[Job]) -> tuple[Job, ...]:
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
     return tuple(sorted(jobs, key=lambda job: job.submit_s))

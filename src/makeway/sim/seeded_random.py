@@ -1,5 +1,5 @@
-"""Chance with a seed. Every draw has a name, so that two runs of the same trace under different
-policies give the same job the same luck: what differs between them is the policy.
+"""Randomness with a seed. Every draw has a name, so that two runs of the same trace under different
+policies draw the same for the same job: what differs between them is the policy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 from makeway.sim.settings import Delay
 
 
-class Chance:
+class SeededRandom:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 

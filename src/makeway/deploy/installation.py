@@ -26,7 +26,7 @@ LEASE = NAME
 LABELS = {"app.kubernetes.io/name": "makeway", "app.kubernetes.io/component": "controller"}
 PORT = 8080
 REPLICAS = 2
-USER = 65532  # of nobody in the image; Containerfile has the same
+USER = 65532  # the uid of the image; Containerfile has the same
 CONFIGURATION_FOLDER = "/etc/makeway"
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -150,7 +150,7 @@ def _deployment(site: Site) -> Document:
 def _pod_metadata(site: Site) -> Document:
     metadata: Document = {"labels": dict(LABELS)}
     if site.configuration:
-        # Who reads a file once is started again when it changes.
+        # The controller reads the file once, so it is started again when the file changes.
         digest = hashlib.sha256(site.configuration.encode()).hexdigest()[:16]
         metadata["annotations"] = {"makeway.dev/configuration": digest}
     return metadata

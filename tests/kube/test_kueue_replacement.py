@@ -63,7 +63,7 @@ def definition(cluster: Cluster, plural: str) -> Document:
     return cluster.do(lambda client: client.get(CRDS, f"{plural}.{kueue.GROUP}"))
 
 
-def test_moving_in_says_first_what_it_will_do_and_does_nothing(
+def test_replacing_kueue_says_first_what_it_will_do_and_does_nothing(
     left: Cluster, capsys: Capsys
 ) -> None:
     left.makeway("install", "--replace-kueue")
@@ -143,7 +143,7 @@ def test_new_jobs_wait_although_no_webhook_makes_them(moved: Moved) -> None:
     assert moved.cluster.create(job("newcomer"), dry_run=True)["spec"]["suspend"] is True
 
 
-def test_to_move_in_twice_changes_nothing(moved: Moved) -> None:
+def test_to_replace_kueue_twice_changes_nothing(moved: Moved) -> None:
     before = definition(moved.cluster, "workloads")
 
     moved.cluster.makeway("install", "--replace-kueue", "--apply")

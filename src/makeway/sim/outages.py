@@ -1,6 +1,6 @@
-"""What befalls machines: stockouts and failing nodes, by schedule or at random with a seed.
+"""Outages of machines: stockouts and failing nodes, by schedule or at random with a seed.
 
-It goes on for ever, with or without jobs, so the world does not wait for it to end.
+Outages go on for ever, with or without jobs, so the world does not wait for their end.
 """
 
 from __future__ import annotations
@@ -9,35 +9,35 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from makeway.sim.chance import Chance
 from makeway.sim.clock import Agenda
+from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import Failure, SimulationSpec, Stockout
 
 
-class RanDry(NamedTuple):
+class StockoutBegan(NamedTuple):
     """From now on no machine of a flavor comes."""
 
     stockout: Stockout
     until: float
 
 
-class MachinesBack(NamedTuple):
+class StockoutEnded(NamedTuple):
     """A stockout is over; another one of the same flavor may not be."""
 
 
 class NodeFailed(NamedTuple):
     failure: Failure
-    draws: Random  # which jobs it hits
+    draws: Random  # draws the jobs that the failure hits
 
 
-Change = RanDry | MachinesBack | NodeFailed
-Stream = Iterator[tuple[float, Change]]  # in order of time
+OutageEvent = StockoutBegan | StockoutEnded | NodeFailed
+Stream = Iterator[tuple[float, OutageEvent]]  # outage events in order of time
 
 
-class Weather:
-    def __init__(self, settings: SimulationSpec, chance: Chance) -> None:
-        self._chance = chance
-        self._agenda: Agenda[tuple[Change, Stream]] = Agenda()
+class Outages:
+    def __init__(self, settings: SimulationSpec, random: SeededRandom) -> None:
+        self._random = random
+        self._agenda: Agenda[tuple[OutageEvent, Stream]] = Agenda()
         for number, stockout in enumerate(settings.stockouts):
             self._follow(self._stockouts(number, stockout))
         for number, failure in enumerate(settings.failures):
@@ -47,14 +47,14 @@ class Weather:
     def next_at(self) -> float | None:
         return self._agenda.next_at
 
-    def take(self, now: float) -> Change | None:
+    def take(self, now: float) -> OutageEvent | None:
         """The next change that is due; None when there is none."""
         found = self._agenda.take(now)
         if found is None:
             return None
         change, stream = found
-        if isinstance(change, RanDry):
-            self._agenda.plan(change.until, (MachinesBack(), iter(())))
+        if isinstance(change, StockoutBegan):
+            self._agenda.plan(change.until, (StockoutEnded(), iter(())))
         self._follow(stream)
         return change
 
@@ -65,16 +65,16 @@ class Weather:
 
     def _stockouts(self, number: int, stockout: Stockout) -> Stream:
         if stockout.start is not None:
-            yield stockout.start, RanDry(stockout, stockout.start + stockout.lasts)
+            yield stockout.start, StockoutBegan(stockout, stockout.start + stockout.lasts)
         if stockout.every is not None:
-            lasts = self._chance.named("stockout lasts", number)
-            for at in self._chance.moments(stockout.every, "stockout", number):
-                yield at, RanDry(stockout, at + lasts.expovariate(1.0 / stockout.lasts))
+            lasts = self._random.named("stockout lasts", number)
+            for at in self._random.moments(stockout.every, "stockout", number):
+                yield at, StockoutBegan(stockout, at + lasts.expovariate(1.0 / stockout.lasts))
 
     def _failures(self, number: int, failure: Failure) -> Stream:
-        draws = self._chance.named("failure hits", number)
+        draws = self._random.named("failure hits", number)
         if failure.at is not None:
             yield failure.at, NodeFailed(failure, draws)
         if failure.every is not None:
-            for at in self._chance.moments(failure.every, "failure", number):
+            for at in self._random.moments(failure.every, "failure", number):
                 yield at, NodeFailed(failure, draws)

@@ -1,4 +1,4 @@
-"""Moving out: what runs goes on, and nothing is left that waits for a controller that is gone."""
+"""Uninstalling: what runs goes on, and nothing is left that waits for a controller that is gone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from makeway.deploy.applying import (
     until_stopped,
     without_finalizer,
 )
-from makeway.deploy.objects import NAME, Site, controller, crds, lease, policies
+from makeway.deploy.installation import NAME, Site, controller, crds, lease, policies
 
 
 def removal(site: Site, *, has_crds: bool) -> list[Document]:
-    """What to delete, in this order: policies first, lest they hold back what nobody releases."""
-    site = replace(site, configuration="-")  # whatever there may be
+    """What to delete, in this order: policies first, lest they hold back Jobs for ever."""
+    site = replace(site, configuration="-")  # any configuration is deleted
     parts = [*policies(site), *reversed(controller(site)), lease(site)]
     return [_bare(document) for document in (*parts, *(crds() if has_crds else ()))]
 
@@ -35,7 +35,7 @@ def _bare(document: Document) -> Document:
     }
 
 
-async def move_out(client: Client, site: Site, tell: Tell, *, has_crds: bool) -> None:
+async def uninstall(client: Client, site: Site, tell: Tell, *, has_crds: bool) -> None:
     """Delete it all; what we held by finalizers is freed once the controller is gone."""
     try:
         deployment: Document | None = await client.get(DEPLOYMENTS, NAME, site.namespace)

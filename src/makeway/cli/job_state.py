@@ -1,0 +1,380 @@
+"""The state of a job: one word, since when, and why it waits; from the Job and its Workload.
+
+A pod, a group of pods or a Workload that is in a queue without a Job has a state as well.
+
+    pending ──► reserved ──► admitted ──► running ──► succeeded, failed
+       ▲  ▲                                  │
+held ──┘  └──────────── evicting ◄───────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from makeway.api.batch import Job, Pod, StatusCondition
+from makeway.api.labels import (
+    GROUP_NAME,
+    GROUP_TOTAL,
+    IS_GROUP,
+    JOB_UID,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+)
+from makeway.api.meta import Condition, ObjectMeta
+from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
+from makeway.api.times import format_time
+
+ID = "makeway.dev/id"  # label of a Job: the short number
+SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
+SUBMITTED_FROM = "makeway.dev/submitted-from"
+GIT_REVISION = "makeway.dev/git-revision"
+JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
+
+HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
+RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
+SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
+ENDED = frozenset((SUCCEEDED, FAILED))
+OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
+NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
+JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
+STYLES: Mapping[str, str] = {
+    HELD: "dim",
+    PENDING: "yellow",
+    RESERVED: "blue",
+    ADMITTED: "blue",
+    RUNNING: "green",
+    EVICTING: "red",
+    SUCCEEDED: "dim",
+    FAILED: "red",
+}
+
+
+Lead = Job | Pod | Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    lead: Lead  # the Job; without one, the first of the pods, or else the Workload
+    workload: Workload | None  # None: no Workload was made
+    kind: str = JOB
+    pods: tuple[Pod, ...] = ()  # where there is no Job
+    status: str
+    reason: str  # why the job does not run; empty when it runs or has run
+    wait_s: float | None = None  # until admission, or until now; None: not in a queue
+    run_s: float | None = None  # None: the job has not begun
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return self.lead.metadata
+
+    @property
+    def name(self) -> str:
+        return (group_of(self.metadata) if self.kind == POD_GROUP else "") or self.metadata.name
+
+    @property
+    def queue(self) -> str:
+        named = "" if self.workload is None else self.workload.spec.queue_name
+        return self.metadata.labels.get(QUEUE_NAME) or named
+
+    @property
+    def created_at(self) -> float:
+        return self.metadata.creation_timestamp or 0.0
+
+    @property
+    def submitted_by(self) -> str:
+        return self.metadata.annotations.get(SUBMITTED_BY, "")
+
+    @property
+    def ended_at(self) -> float | None:
+        if isinstance(self.lead, Job):
+            return ended_at(self.lead)
+        finished = _if_true(self.workload, "Finished")
+        return None if finished is None else finished.last_transition_time
+
+    @property
+    def priority(self) -> int | None:
+        return None if self.workload is None else self.workload.spec.priority
+
+    @property
+    def evictions(self) -> int:
+        """How often the job was stopped, as far as its Workload remembers."""
+        if self.workload is None:
+            return 0
+        stats, requeues = self.workload.status.scheduling_stats, self.workload.status.requeue_state
+        stopped = 0 if stats is None else sum(entry.count for entry in stats.evictions)
+        return stopped or (0 if requeues is None else requeues.count or 0)
+
+    def as_row(self) -> dict[str, Any]:
+        """For programs."""
+        metadata, ended = self.metadata, self.ended_at
+        return {
+            "id": id_of(metadata),
+            "name": self.name,
+            "kind": self.kind,
+            "namespace": metadata.namespace,
+            "queue": self.queue or None,
+            "status": self.status,
+            "reason": self.reason or None,
+            "priority": self.priority,
+            "priorityClass": metadata.labels.get(PRIORITY_CLASS) or None,
+            "submittedBy": self.submitted_by or None,
+            "createdAt": format_time(self.created_at),
+            "endedAt": None if ended is None else format_time(ended),
+            "waitSeconds": self.wait_s,
+            "runSeconds": self.run_s,
+            "evictions": self.evictions,
+            "workload": None if self.workload is None else self.workload.metadata.name,
+        }
+
+
+def state_of(
+    job: Job | None, workload: Workload | None, now: float, pods: tuple[Pod, ...] = ()
+) -> JobState:
+    """Of a Job; or, where there is none, of pods or of a Workload for itself."""
+    lead = job or (pods[0] if pods else workload)
+    assert lead is not None
+    kind = JOB
+    if job is None:
+        kind = POD_GROUP if is_group(pods, workload) else POD if pods else WORKLOAD
+    status = _status_without_job(pods, workload) if job is None else _status(job, workload)
+    reason = _reason(job, pods, workload, status, now)
+    bare = JobState(
+        lead=lead, workload=workload, kind=kind, pods=pods, status=status, reason=reason
+    )
+    admitted, ended = _admitted_at(bare), bare.ended_at
+    waited_until = admitted if admitted is not None else ended if ended is not None else now
+    waited = max(0.0, waited_until - bare.created_at)
+    started = None if status in NOT_BEGUN else _started_at(bare, admitted)
+    ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
+    return replace(bare, wait_s=waited if bare.queue else None, run_s=ran)
+
+
+def _status(job: Job, workload: Workload | None) -> str:
+    if is_true(job, "Complete"):
+        return SUCCEEDED
+    if is_true(job, "Failed"):
+        return FAILED
+    if job.metadata.deletion_timestamp is not None:
+        return ENDING
+    if workload is not None:
+        return _by_workload(workload, is_ready=bool(job.status.ready))
+    if not job.spec.suspend:
+        return RUNNING if job.status.ready else PENDING
+    return PENDING if job.metadata.labels.get(QUEUE_NAME) else SUSPENDED
+
+
+def _status_without_job(pods: tuple[Pod, ...], workload: Workload | None) -> str:
+    finished = _if_true(workload, "Finished")
+    if finished is not None:
+        return SUCCEEDED if finished.reason == "Succeeded" else FAILED
+    if workload is not None and _is_evicting(workload):
+        return EVICTING
+    parts = pods or ((workload,) if workload is not None else ())
+    if all(part.metadata.deletion_timestamp is not None for part in parts):
+        return ENDING
+    if workload is None:
+        return PENDING
+    are_ready = any(is_true(pod, "Ready") for pod in pods)
+    return _by_workload(workload, is_ready=are_ready or is_true(workload, "PodsReady"))
+
+
+def _is_evicting(workload: Workload) -> bool:
+    return is_true(workload, "QuotaReserved") and is_true(workload, "Evicted")
+
+
+def _by_workload(workload: Workload, *, is_ready: bool) -> str:
+    if _is_evicting(workload):
+        return EVICTING
+    if is_true(workload, "Admitted"):
+        return RUNNING if is_ready else ADMITTED
+    if not workload.spec.active:
+        return HELD
+    return RESERVED if is_true(workload, "QuotaReserved") else PENDING
+
+
+def _reason(
+    job: Job | None, pods: tuple[Pod, ...], workload: Workload | None, status: str, now: float
+) -> str:
+    if status == FAILED:
+        ended = condition(job, "Failed") if job is not None else condition(workload, "Finished")
+        return _text_of(ended)
+    if status in (RUNNING, SUCCEEDED, ENDING):
+        return ""
+    if workload is not None:
+        return _why_it_waits(workload, status, now)
+    if job is not None and not job.metadata.labels.get(QUEUE_NAME):
+        return "in no queue"
+    if job is None and is_group(pods, workload):
+        metadata = pods[0].metadata
+        total = metadata.annotations.get(GROUP_TOTAL) or metadata.labels.get(GROUP_TOTAL)
+        if total:
+            return f"{len(pods)} of {total} pods of its group are there"
+    return "no Workload was made for it yet"
+
+
+def _why_it_waits(workload: Workload, status: str, now: float) -> str:
+    checks = workload.status.admission_checks
+    if status == ADMITTED:
+        return ""
+    if status == RESERVED:
+        return ", ".join(check_texts(checks)) or _text_of(condition(workload, "Admitted"))
+    evicted = _text_of(_if_true(workload, "Evicted"))
+    if status == EVICTING:
+        return evicted
+    if status == HELD:
+        return ", ".join(check_texts(checks, ("Rejected",))) or evicted or "held"
+    requeue = workload.status.requeue_state
+    if requeue is not None and requeue.requeue_at is not None and requeue.requeue_at > now:
+        return f"backs off until {format_time(int(requeue.requeue_at))}"
+    rejected = check_texts(checks, ("Rejected", "Retry"))
+    if rejected and is_true(workload, "Evicted"):
+        return ", ".join(rejected)
+    return _text_of(condition(workload, "QuotaReserved")) or evicted or "not looked at yet"
+
+
+def check_texts(checks: Iterable[AdmissionCheckState], states: Collection[str] = OPEN) -> list[str]:
+    """What the admission checks in these states say."""
+    texts = []
+    for check in checks:
+        if check.state in states:
+            message = " ".join(check.message.split())
+            texts.append(
+                f"admission check {check.name} is {check.state}" + (f": {message}" * bool(message))
+            )
+    return texts
+
+
+# --- conditions ---
+
+
+def condition(view: Lead | ClusterQueue | None, type_: str) -> Condition | StatusCondition | None:
+    conditions = () if view is None else view.status.conditions
+    return next((found for found in conditions if found.type == type_), None)
+
+
+def _if_true(view: Lead | None, type_: str) -> Condition | StatusCondition | None:
+    found = condition(view, type_)
+    return found if found is not None and found.status == "True" else None
+
+
+def is_true(view: Lead | None, type_: str) -> bool:
+    return _if_true(view, type_) is not None
+
+
+def _text_of(found: Condition | StatusCondition | None) -> str:
+    """A condition in one line; its reason where it has no message."""
+    return "" if found is None else " ".join(found.message.split()) or found.reason
+
+
+# --- times ---
+
+
+def _started_at(state: JobState, admitted: float | None) -> float | None:
+    """Since when the pods run, as far as the objects tell; None: they never have."""
+    ready = _if_true(state.workload, "PodsReady")
+    # Later transitions tell of pods that were lost or have ended, not of the beginning.
+    if ready is not None and ready.reason == "Started":
+        return ready.last_transition_time
+    started = _start_time(state.lead)
+    return admitted if started is None else started
+
+
+def _admitted_at(state: JobState) -> float | None:
+    """Since when the job has what it needs; None while it waits."""
+    admitted = _if_true(state.workload, "Admitted")
+    return _start_time(state.lead) if admitted is None else admitted.last_transition_time
+
+
+def _start_time(lead: Lead) -> float | None:
+    return None if isinstance(lead, Workload) else lead.status.start_time
+
+
+def ended_at(job: Job) -> float | None:
+    ended = _if_true(job, "Complete") or _if_true(job, "Failed")
+    if ended is None:
+        return None
+    return job.status.completion_time or ended.last_transition_time
+
+
+def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
+    """Why a job that may run does not: what its pods say of nodes and containers."""
+    if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
+        return state
+    for pod in pods:
+        scheduled = condition(pod, "PodScheduled")
+        if (
+            scheduled is not None
+            and scheduled.status != "True"
+            and scheduled.reason != "SchedulingGated"
+        ):
+            return replace(state, reason=f"no node for its pods: {_text_of(scheduled)}")
+    return state
+
+
+# --- pods without a Job ---
+
+
+def group_of(pod: ObjectMeta) -> str:
+    """The group that a pod is admitted with; empty: none."""
+    return pod.labels.get(GROUP_NAME) or pod.annotations.get(GROUP_NAME, "")
+
+
+def is_group(pods: tuple[Pod, ...], workload: Workload | None) -> bool:
+    if pods:
+        return bool(group_of(pods[0].metadata))
+    return workload is not None and workload.metadata.annotations.get(IS_GROUP) == "true"
+
+
+# --- a Job, its Workload and its pods ---
+
+
+def owners_of(metadata: ObjectMeta) -> list[str]:
+    """The uids of the objects that own this one."""
+    return [owner.uid for owner in metadata.owner_references]
+
+
+def is_of(workload: Workload, job: Job) -> bool:
+    uid, metadata = job.metadata.uid, workload.metadata
+    return bool(uid) and uid in (metadata.labels.get(JOB_UID), *owners_of(metadata))
+
+
+def workloads_by_job(workloads: Iterable[Workload]) -> dict[str, Workload]:
+    """By the uid of the Job; of several, the Workload made last."""
+    found: dict[str, Workload] = {}
+    for workload in sorted(workloads, key=lambda w: w.metadata.creation_timestamp or 0.0):
+        metadata = workload.metadata
+        for uid in filter(None, (*owners_of(metadata), metadata.labels.get(JOB_UID))):
+            found[uid] = workload
+    return found
+
+
+def pods_by_job(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """By the uid of the Job."""
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        for uid in owners_of(pod.metadata):
+            found.setdefault(uid, []).append(pod)
+    return found
+
+
+# --- what users call a job ---
+
+
+def id_of(job: ObjectMeta) -> int | None:
+    """The short number of a job; None for a job not submitted by `makeway submit`."""
+    text = job.labels.get(ID, "")
+    return int(text) if text.isdecimal() and text.isascii() else None
+
+
+def job_text(job: ObjectMeta) -> str:
+    """`job 12 (train-x7k2p)`, or `job train` where there is no number."""
+    number = id_of(job)
+    return f"job {job.name}" if number is None else f"job {number} ({job.name})"
+
+
+def short_text(job: ObjectMeta) -> str:
+    """What a user types for a job."""
+    number = id_of(job)
+    return job.name if number is None else str(number)
