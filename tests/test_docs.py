@@ -11,7 +11,7 @@ import pytest
 from tools.make_docs import PAGES, ROOT
 
 from makeway.cli.check import check_texts
-from makeway.cli.main import COMMANDS
+from makeway.cli.main import NAMES
 
 WRITTEN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -29,7 +29,7 @@ def test_a_generated_page_is_fresh(path: Path) -> None:
     assert written == PAGES[path](), "run `make docs`"
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("command", NAMES)
 def test_every_command_is_documented(command: str) -> None:
     reference = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 

@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from makeway.cli import version
-from makeway.cli.main import COMMANDS, main
+from makeway.cli.main import NAMES, main
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
@@ -34,7 +33,7 @@ def test_without_a_command_and_a_server_it_says_so_and_how_to_begin(
     ]
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("command", NAMES)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
         main([command, "--help"])
@@ -102,8 +101,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
     """Makes `makeway version` fail in a given way."""
 
     def break_with(error: BaseException) -> None:
-        failing = replace(version.COMMAND, run=failing_with(error))
-        monkeypatch.setattr(version, "COMMAND", failing)
+        monkeypatch.setattr(version, "run", failing_with(error))
 
     return break_with
 

@@ -1,4 +1,17 @@
-"""`makeway apply`: make the server have what files say."""
+"""make the server have what YAML files say
+
+Create or change objects so that they are as the files say (server-side apply).
+Fields that a file no longer mentions go away, if nobody else has set them. Files
+in older versions of Kueue's API are translated.
+
+examples:
+  makeway apply -f queues.yaml
+  makeway apply -f examples/ --dry-run
+  kustomize build . | makeway apply -f -
+
+exit codes:
+  0  all applied     1  the server refused some     2  no server, unreadable file
+"""
 
 from __future__ import annotations
 
@@ -11,7 +24,7 @@ from makeway.api.kinds import Resource
 from makeway.api.manifests import Manifest, read_manifests
 from makeway.cli import connect
 from makeway.cli.check import read_texts
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.client import ApiError, Client, NotFound
 
 Document = dict[str, Any]
@@ -115,25 +128,3 @@ def _same(before: Document, after: Document) -> bool:
         return {**document, "metadata": metadata}
 
     return bare(before) == bare(after)
-
-
-COMMAND = Command(
-    name="apply",
-    summary="make the server have what YAML files say",
-    description="""\
-Create or change objects so that they are as the files say (server-side apply).
-Fields that a file no longer mentions go away, if nobody else has set them. Files
-in older versions of Kueue's API are translated.
-""",
-    examples="""\
-examples:
-  makeway apply -f queues.yaml
-  makeway apply -f examples/ --dry-run
-  kustomize build . | makeway apply -f -
-
-exit codes:
-  0  all applied     1  the server refused some     2  no server, unreadable file
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

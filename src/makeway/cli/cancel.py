@@ -1,4 +1,18 @@
-"""`makeway cancel`: end jobs."""
+"""end jobs, whether they run or wait
+
+Delete jobs that run or wait, with their pods; the processes get SIGTERM and some time
+to end. On a terminal it asks first. A job that has ended is left alone, so that
+`makeway history` still has it; `makeway delete job` removes that, too. A group of
+pods is cancelled as a whole.
+
+examples:
+  makeway cancel 12 13
+  makeway cancel @ -y
+  makeway cancel --all -n vision
+
+exit codes:
+  0  cancelled, or ended already     1  no such job, or the answer was no     2  no server
+"""
 
 from __future__ import annotations
 
@@ -8,7 +22,7 @@ import sys
 from makeway.api.batch import Job
 from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.job_state import Lead, is_true
 from makeway.cli.references import HELP, JobTarget, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
@@ -109,26 +123,3 @@ async def _delete(client: Client, part: Lead) -> bool:
     except NotFound:
         return False
     return True
-
-
-COMMAND = Command(
-    name="cancel",
-    summary="end jobs, whether they run or wait",
-    description="""\
-Delete jobs that run or wait, with their pods; the processes get SIGTERM and some time
-to end. On a terminal it asks first. A job that has ended is left alone, so that
-`makeway history` still has it; `makeway delete job` removes that, too. A group of
-pods is cancelled as a whole.
-""",
-    examples="""\
-examples:
-  makeway cancel 12 13
-  makeway cancel @ -y
-  makeway cancel --all -n vision
-
-exit codes:
-  0  cancelled, or ended already     1  no such job, or the answer was no     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,22 @@
-"""`makeway check FILE...`: every error of a set of manifests, each with its place."""
+"""check manifests: every error with file, line and what would be right
+
+Check manifests without applying them. Reads queue objects of both Kueue API
+versions, Jobs and what goes with them, and prints every error with its file and
+line, the field, what was written there, and what would be right. All files are
+checked as one set, so a cycle of cohorts over two files is found as well.
+
+Fields that Makeway accepts but does not act on are warnings: they do no harm,
+but they do nothing either.
+
+examples:
+  makeway check queues.yaml
+  makeway check examples/
+  kustomize build . | makeway check -
+  makeway check -o json queues.yaml | jq '.errors[].path'
+
+exit codes:
+  0  no errors, perhaps warnings     1  errors     2  a file can't be read
+"""
 
 from __future__ import annotations
 
@@ -14,7 +32,7 @@ from makeway.api.kinds import View
 from makeway.api.manifests import Manifest, Position, read_manifests
 from makeway.api.schema import Document
 from makeway.api.validation import validate_set
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.cli.tables import add_output, counted, print_document, print_safely
 from makeway.sim.settings import Simulation, read_settings
 
@@ -189,30 +207,3 @@ def print_text(report: Report) -> None:
     errors, warnings = len(report.errors), len(report.warnings)
     counts = ((report.objects, "object"), (errors, "error"), (warnings, "warning"))
     print(", ".join(counted(*count) for count in counts))
-
-
-COMMAND = Command(
-    name="check",
-    summary="check manifests: every error with file, line and what would be right",
-    description="""\
-Check manifests without applying them. Reads queue objects of both Kueue API
-versions, Jobs and what goes with them, and prints every error with its file and
-line, the field, what was written there, and what would be right. All files are
-checked as one set, so a cycle of cohorts over two files is found as well.
-
-Fields that Makeway accepts but does not act on are warnings: they do no harm,
-but they do nothing either.
-""",
-    examples="""\
-examples:
-  makeway check queues.yaml
-  makeway check examples/
-  kustomize build . | makeway check -
-  makeway check -o json queues.yaml | jq '.errors[].path'
-
-exit codes:
-  0  no errors, perhaps warnings     1  errors     2  a file can't be read
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

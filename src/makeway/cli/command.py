@@ -1,10 +1,8 @@
-"""What a subcommand says about itself."""
+"""How a command fails, and the options that several commands take."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 
 
 class UsageError(Exception):
@@ -13,16 +11,6 @@ class UsageError(Exception):
 
 class RequestRefused(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    name: str
-    summary: str  # a line in the list of commands
-    description: str
-    examples: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]  # returns the exit code
 
 
 def add_log_options(parser: argparse.ArgumentParser, default: str) -> None:

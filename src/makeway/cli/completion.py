@@ -1,4 +1,12 @@
-"""`makeway completion`: what a shell needs to complete commands, options and jobs."""
+"""print a script that lets your shell complete commands, options and jobs
+
+Print a script that lets a shell complete commands, options and names of jobs.
+
+examples:
+  source <(makeway completion bash)
+  makeway completion zsh > "${fpath[1]}/_makeway"
+  makeway completion fish > ~/.config/fish/completions/makeway.fish
+"""
 
 from __future__ import annotations
 
@@ -6,8 +14,6 @@ import argparse
 import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-
-from makeway.cli.command import Command
 
 JOBS = "makeway status --all -o name 2>/dev/null | sed 's|.*/||'"
 
@@ -136,18 +142,3 @@ SCRIPTS: dict[str, Callable[[list[Word]], Iterator[str]]] = {
     "zsh": zsh,
     "fish": fish,
 }
-
-
-COMMAND = Command(
-    name="completion",
-    summary="print a script that lets your shell complete commands, options and jobs",
-    description="Print a script that lets a shell complete commands, options and names of jobs.",
-    examples="""\
-examples:
-  source <(makeway completion bash)
-  makeway completion zsh > "${fpath[1]}/_makeway"
-  makeway completion fish > ~/.config/fish/completions/makeway.fish
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

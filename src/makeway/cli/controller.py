@@ -1,4 +1,23 @@
-"""`makeway controller`: the queues of a Kubernetes cluster."""
+"""run the queues of a Kubernetes cluster
+
+Run the queues of a Kubernetes cluster: suspend Jobs that name a queue, admit
+them when there is quota, stop them when others have a better right to it, and
+place pods whose schedulerName is makeway, gangs as a whole. Needs the CRDs that
+`makeway install` brings. Of several replicas one leads; the others stand by and take over
+within seconds when it stops, or some 15 seconds after it has vanished.
+Which kinds the server has (gangs, disruption budgets) is looked at when it
+starts, and not again.
+
+examples:
+  makeway controller                                  # in a pod
+  makeway controller --kubeconfig ~/.kube/config --context staging
+  makeway controller --config kueue-config.yaml --metrics-address 0.0.0.0:8080
+  curl 127.0.0.1:8080/explain/default/job-train-1a2b3 # why does it wait?
+
+exit codes:
+  0  stopped by a signal
+  2  a file has errors, the address is taken, the server lacks a kind or a right
+"""
 
 from __future__ import annotations
 
@@ -12,7 +31,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from makeway.cli.command import Command, UsageError, add_log_options
+from makeway.cli.command import UsageError, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration
 from makeway.client.kubeconfig import (
     Access,
@@ -147,31 +166,3 @@ async def _control(access: Access, settings: Settings, host: str, port: int) -> 
     finally:
         await window.close()
     print("makeway has stopped; jobs that run go on", flush=True)
-
-
-COMMAND = Command(
-    name="controller",
-    summary="run the queues of a Kubernetes cluster",
-    description="""\
-Run the queues of a Kubernetes cluster: suspend Jobs that name a queue, admit
-them when there is quota, stop them when others have a better right to it, and
-place pods whose schedulerName is makeway, gangs as a whole. Needs the CRDs that
-`makeway install` brings. Of several replicas one leads; the others stand by and take over
-within seconds when it stops, or some 15 seconds after it has vanished.
-Which kinds the server has (gangs, disruption budgets) is looked at when it
-starts, and not again.
-""",
-    examples="""\
-examples:
-  makeway controller                                  # in a pod
-  makeway controller --kubeconfig ~/.kube/config --context staging
-  makeway controller --config kueue-config.yaml --metrics-address 0.0.0.0:8080
-  curl 127.0.0.1:8080/explain/default/job-train-1a2b3 # why does it wait?
-
-exit codes:
-  0  stopped by a signal
-  2  a file has errors, the address is taken, the server lacks a kind or a right
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

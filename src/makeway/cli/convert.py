@@ -1,4 +1,15 @@
-"""`makeway convert`: manifests of one version of Kueue's API to another."""
+"""translate manifests between versions of Kueue's API
+
+Print manifests in another version of Kueue's API. Objects of other groups are
+printed as they are. Needs no server.
+
+examples:
+  makeway convert -f old.yaml > new.yaml
+  makeway convert -f queues.yaml --to v1beta1
+
+exit codes:
+  0  printed     1  something can't be translated     2  a file can't be read
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,6 @@ import sys
 from makeway.api import versions
 from makeway.api.manifests import write_yaml
 from makeway.cli.apply import add_files, read_files
-from makeway.cli.command import Command
 
 VERSIONS = (versions.HUB_VERSION, "v1beta1")
 
@@ -31,23 +41,3 @@ def run(arguments: argparse.Namespace) -> int:
     if not code:
         print(write_yaml(*documents), end="")
     return code
-
-
-COMMAND = Command(
-    name="convert",
-    summary="translate manifests between versions of Kueue's API",
-    description="""\
-Print manifests in another version of Kueue's API. Objects of other groups are
-printed as they are. Needs no server.
-""",
-    examples="""\
-examples:
-  makeway convert -f old.yaml > new.yaml
-  makeway convert -f queues.yaml --to v1beta1
-
-exit codes:
-  0  printed     1  something can't be translated     2  a file can't be read
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

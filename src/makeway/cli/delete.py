@@ -1,4 +1,15 @@
-"""`makeway delete`"""
+"""delete objects, and what they own
+
+Delete objects by name, by label or as files name them, and wait until gone.
+
+examples:
+  makeway delete job train
+  makeway delete jobs -l team=vision
+  makeway delete -f queues.yaml --ignore-not-found
+
+exit codes:
+  0  deleted     1  there is no such object, or the server refused     2  no server
+"""
 
 from __future__ import annotations
 
@@ -12,7 +23,7 @@ from makeway.api.kinds import Resource
 from makeway.api.labels import IN_USE
 from makeway.cli import connect
 from makeway.cli.apply import read_files, resource_of
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.client import Client, NotFound
 
 _POLL_S = 0.2
@@ -107,21 +118,3 @@ async def _until_gone(client: Client, resource: Resource, name: str, namespace: 
             what = f"{connect.written(resource, name)} is held by {', '.join(held_by)}{use}"
             print(f"{what} (--no-wait doesn't wait for that)", file=sys.stderr, flush=True)
         await asyncio.sleep(_POLL_S)
-
-
-COMMAND = Command(
-    name="delete",
-    summary="delete objects, and what they own",
-    description="Delete objects by name, by label or as files name them, and wait until gone.",
-    examples="""\
-examples:
-  makeway delete job train
-  makeway delete jobs -l team=vision
-  makeway delete -f queues.yaml --ignore-not-found
-
-exit codes:
-  0  deleted     1  there is no such object, or the server refused     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,8 +1,17 @@
-"""`makeway demo`: two teams and their jobs, as real processes under a real Makeway.
+"""two teams share GPUs: real jobs under a real Makeway, told as it happens
 
-It does what a user would do: starts `makeway up` on a folder of its own, applies the objects of
-demo.yaml, submits jobs, asks why one of them waits. What it prints is read from the conditions that
-Makeway writes.
+Start a Makeway in a temporary folder, give it two teams in a cohort with two
+flavors, submit real jobs and tell what becomes of them, with reasons: one borrows,
+one is preempted to give back what was lent and finishes later, one falls back to
+another flavor, a gang preempts another as a whole. Takes about half a minute and
+cleans up after itself. No GPU is needed: GPUs are counted, not used.
+
+examples:
+  makeway demo
+  NO_COLOR=1 makeway demo | less
+
+exit codes:
+  0  the story was told     2  it could not be
 """
 
 from __future__ import annotations
@@ -19,17 +28,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 from makeway.api.kinds import JOBS, WORKLOADS
 from makeway.api.manifests import read_manifests, write_yaml
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
+from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 
-Document = dict[str, Any]
+# It does what a user would do: starts `makeway up` on a folder of its own, applies the objects of
+# demo.yaml, submits jobs, asks why one of them waits. What it prints is read from the conditions
+# that Makeway writes.
 NAMESPACE = "lab"
 WIDTH = 88
 MARGIN = 10  # for the time
@@ -112,7 +123,7 @@ def job_of(workload: Document) -> str:
     return str(next((o["name"] for o in owners), workload["metadata"]["name"]))
 
 
-Conditions = Mapping[str, tuple[str, str, str]]
+Conditions = Mapping[str, tuple[str, str, str]]  # by type: status, reason, message
 
 
 def news(before: Conditions, now: Conditions) -> Iterator[tuple[str, str]]:
@@ -188,6 +199,10 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "MAKEWAY_DATA_DIR": str(folder), "KUBECONFIG": ""}
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes none."""
+
+
 def read_objects() -> list[Document]:
     text = files("makeway.cli").joinpath("demo.yaml").read_text()
     return [dict(manifest.document) for manifest in read_manifests(text, "demo.yaml").manifests]
@@ -252,26 +267,3 @@ def clean_up(folder: Path, server: subprocess.Popen[str]) -> None:
     )
     server.send_signal(signal.SIGTERM)
     server.wait()
-
-
-COMMAND = Command(
-    name="demo",
-    summary="two teams share GPUs: real jobs under a real Makeway, told as it happens",
-    description="""\
-Start a Makeway in a temporary folder, give it two teams in a cohort with two
-flavors, submit real jobs and tell what becomes of them, with reasons: one borrows,
-one is preempted to give back what was lent and finishes later, one falls back to
-another flavor, a gang preempts another as a whole. Takes about half a minute and
-cleans up after itself. No GPU is needed: GPUs are counted, not used.
-""",
-    examples="""\
-examples:
-  makeway demo
-  NO_COLOR=1 makeway demo | less
-
-exit codes:
-  0  the story was told     2  it could not be
-""",
-    add_arguments=lambda parser: None,
-    run=run,
-)

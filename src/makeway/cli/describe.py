@@ -1,4 +1,14 @@
-"""`makeway describe`: an object in full, with what happened to it."""
+"""show an object in full, with the events about it
+
+Show everything about an object: its fields, its conditions, and its events.
+
+examples:
+  makeway describe job train
+  makeway describe workload/train-1 -n vision
+
+exit codes:
+  0  printed     1  there is no such object or kind     2  no server
+"""
 
 from __future__ import annotations
 
@@ -8,7 +18,6 @@ from typing import Any
 
 from makeway.api.kinds import Resource
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.tables import aligned
 from makeway.client import Client
 
@@ -90,20 +99,3 @@ async def _events(client: Client, resource: Resource, document: Document) -> str
         type_, *rest = (str(({"count": 1} | event).get(name) or "") for name in names)
         rows.append([f"  {type_}", *rest])
     return "\n".join(("Events:", *aligned(rows)))
-
-
-COMMAND = Command(
-    name="describe",
-    summary="show an object in full, with the events about it",
-    description="Show everything about an object: its fields, its conditions, and its events.",
-    examples="""\
-examples:
-  makeway describe job train
-  makeway describe workload/train-1 -n vision
-
-exit codes:
-  0  printed     1  there is no such object or kind     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,15 @@
-"""`makeway down`: end the Makeway that serves a folder."""
+"""stop the Makeway that runs on this machine; its jobs go on
+
+Stop the Makeway that serves a data folder, wherever it was started. Jobs that run
+go on, and are found again by the next `makeway up`. To end jobs, cancel them first.
+
+examples:
+  makeway down
+  makeway cancel --all && makeway down
+
+exit codes:
+  0  stopped     1  none was running     2  it would not stop
+"""
 
 from __future__ import annotations
 
@@ -8,7 +19,7 @@ import signal
 import time
 from pathlib import Path
 
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.client.kubeconfig import default_folder
 
 END_MAX_S = 30.0
@@ -52,23 +63,3 @@ def holder_of(folder: Path) -> int | None:
     finally:
         os.close(descriptor)
     return None
-
-
-COMMAND = Command(
-    name="down",
-    summary="stop the Makeway that runs on this machine; its jobs go on",
-    description="""\
-Stop the Makeway that serves a data folder, wherever it was started. Jobs that run
-go on, and are found again by the next `makeway up`. To end jobs, cancel them first.
-""",
-    examples="""\
-examples:
-  makeway down
-  makeway cancel --all && makeway down
-
-exit codes:
-  0  stopped     1  none was running     2  it would not stop
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,19 @@
-"""`makeway explain`: why a job does not run, and who took its place."""
+"""tell why a job does not run, who holds its place, and what would help
+
+Tell why a job waits: what is missing in which flavor, who holds it and whether it
+could be taken back, who is ahead, and what would help. Of a job that was stopped,
+tell for whom and by which rule. Works for pods, groups of pods and Workloads without
+a Job as well. As JSON, `pieces` has the same as `lines`, with a {kind, key} wherever an
+object is spoken of.
+
+examples:
+  makeway explain 12
+  makeway explain workload/train-1 -n vision
+  makeway explain @ -o json
+
+exit codes:
+  0  printed     1  no such job     2  no server
+"""
 
 from __future__ import annotations
 
@@ -13,7 +28,6 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.job_state import check_texts, condition, is_true, short_text, state_of
 from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.cli.spans import span_text
@@ -199,27 +213,3 @@ def _event_lines(events: list[Document]) -> list[str]:
         message = " ".join((event.get("message") or "").split())
         lines.append(f"- {ago}{event.get('reason') or ''}: {message}")
     return ["What happened to it last:", *lines] if lines else []
-
-
-COMMAND = Command(
-    name="explain",
-    summary="tell why a job does not run, who holds its place, and what would help",
-    description="""\
-Tell why a job waits: what is missing in which flavor, who holds it and whether it
-could be taken back, who is ahead, and what would help. Of a job that was stopped,
-tell for whom and by which rule. Works for pods, groups of pods and Workloads without
-a Job as well. As JSON, `pieces` has the same as `lines`, with a {kind, key} wherever an
-object is spoken of.
-""",
-    examples="""\
-examples:
-  makeway explain 12
-  makeway explain workload/train-1 -n vision
-  makeway explain @ -o json
-
-exit codes:
-  0  printed     1  no such job     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

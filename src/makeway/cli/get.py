@@ -1,4 +1,16 @@
-"""`makeway get`: objects as tables, YAML or JSON."""
+"""show objects: queues, jobs, workloads, pods …
+
+Show objects of a kind in the columns that users of kubectl and Kueue know. Kinds
+go by their name, their plural, or a short name: cq, lq, rf, wl, ns, po.
+
+examples:
+  makeway get queues -A
+  makeway get jobs -l team=vision -o wide
+  makeway get workload/train-1 -o yaml
+
+exit codes:
+  0  printed     1  there is no such object or kind     2  no server
+"""
 
 from __future__ import annotations
 
@@ -8,7 +20,6 @@ from typing import Any
 
 from makeway.api.kinds import Resource
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.tables import add_output, aligned, print_document
 from makeway.client import Client
 
@@ -102,24 +113,3 @@ async def _print_documents(
         else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
     )
     print_document(arguments.output, shown)
-
-
-COMMAND = Command(
-    name="get",
-    summary="show objects: queues, jobs, workloads, pods …",
-    description="""\
-Show objects of a kind in the columns that users of kubectl and Kueue know. Kinds
-go by their name, their plural, or a short name: cq, lq, rf, wl, ns, po.
-""",
-    examples="""\
-examples:
-  makeway get queues -A
-  makeway get jobs -l team=vision -o wide
-  makeway get workload/train-1 -o yaml
-
-exit codes:
-  0  printed     1  there is no such object or kind     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,18 @@
-"""`makeway history`: jobs that have ended."""
+"""list jobs that have ended: waits, run times, evictions, exit codes
+
+List jobs that have ended, the latest last: how long they waited and ran, how often
+they were evicted, and their exit codes. Only Jobs that still exist are listed; those
+cancelled or past their --ttl are gone. WAIT counts to the last admission, so it
+includes the runs that were lost to evictions.
+
+examples:
+  makeway history --since 24h
+  makeway history -A --me -o wide
+  makeway history -o json | jq '[.items[].waitSeconds] | add'
+
+exit codes:
+  0  printed     1  the server refused     2  no server
+"""
 
 from __future__ import annotations
 
@@ -10,7 +24,6 @@ from dataclasses import replace
 
 from makeway.api.batch import Job, Pod
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure
 from makeway.cli.job_state import (
     ENDED,
@@ -115,26 +128,3 @@ def _row(state: JobState, code: int, now: float, is_wide: bool) -> list[Cell]:
         Cell(str(state.evictions)),
     ]
     return [*cells, Cell(state.reason if is_wide else cut(state.reason))]
-
-
-COMMAND = Command(
-    name="history",
-    summary="list jobs that have ended: waits, run times, evictions, exit codes",
-    description="""\
-List jobs that have ended, the latest last: how long they waited and ran, how often
-they were evicted, and their exit codes. Only Jobs that still exist are listed; those
-cancelled or past their --ttl are gone. WAIT counts to the last admission, so it
-includes the runs that were lost to evictions.
-""",
-    examples="""\
-examples:
-  makeway history --since 24h
-  makeway history -A --me -o wide
-  makeway history -o json | jq '[.items[].waitSeconds] | add'
-
-exit codes:
-  0  printed     1  the server refused     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,17 @@
-"""`makeway hold`: jobs and queues that shall wait."""
+"""let a job or a whole queue wait until `makeway resume`
+
+Hold jobs: one that waits is passed over, one that runs is stopped and goes back to
+its queue. Hold a LocalQueue (`queue NAME`) or a ClusterQueue (`clusterqueue NAME`):
+nothing is admitted from it any more; what runs goes on, unless --drain is given.
+
+examples:
+  makeway hold 12
+  makeway hold queue vision
+  makeway hold clusterqueue lab --drain
+
+exit codes:
+  0  held     1  no such job or queue     2  wrong usage, no server
+"""
 
 from __future__ import annotations
 
@@ -9,7 +22,7 @@ from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.job_state import is_true
 from makeway.cli.references import HELP, JobTarget, find_target
 from makeway.client import ApiError, Client
@@ -102,25 +115,3 @@ def _workload_in(target: JobTarget) -> Workload:
     if target.workload is None:
         raise RequestRefused(f"{target.text} has no Workload, so it is in no queue (yet)")
     return target.workload
-
-
-COMMAND = Command(
-    name="hold",
-    summary="let a job or a whole queue wait until `makeway resume`",
-    description="""\
-Hold jobs: one that waits is passed over, one that runs is stopped and goes back to
-its queue. Hold a LocalQueue (`queue NAME`) or a ClusterQueue (`clusterqueue NAME`):
-nothing is admitted from it any more; what runs goes on, unless --drain is given.
-""",
-    examples="""\
-examples:
-  makeway hold 12
-  makeway hold queue vision
-  makeway hold clusterqueue lab --drain
-
-exit codes:
-  0  held     1  no such job or queue     2  wrong usage, no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,21 @@
-"""`makeway install`: what a Kubernetes cluster needs to run Makeway."""
+"""print, or apply, what a Kubernetes cluster needs to run Makeway
+
+Print the objects by which Makeway runs in a Kubernetes cluster: the kinds of
+queues, a controller of two replicas with no more rights than it uses, and
+admission policies by which a Job or pod that names a queue waits for it. With --apply
+they are brought to the cluster. With --replace-kueue Makeway takes Kueue's place:
+queues, Workloads and running Jobs stay as they are.
+
+examples:
+  makeway install | kubectl apply --server-side -f -
+  makeway install --image registry.example/makeway:1 --apply
+  makeway install --replace-kueue            # say what would be done
+  makeway install --replace-kueue --apply
+
+exit codes:
+  0  printed or done     1  the server refused, or it could not go on
+  2  no server, unreadable file
+"""
 
 from __future__ import annotations
 
@@ -14,7 +31,7 @@ from typing import Any
 
 from makeway.api.manifests import write_yaml
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.up import read_configuration
 from makeway.client import Client
 from makeway.deploy.applying import InstallFailed, apply_all, policies_known, put_definitions
@@ -190,29 +207,3 @@ async def _replace(client: Client, site: Site, arguments: argparse.Namespace) ->
         return
     for note in await replace_kueue(client, kueue, site, tell):
         say(note)
-
-
-COMMAND = Command(
-    name="install",
-    summary="print, or apply, what a Kubernetes cluster needs to run Makeway",
-    description="""\
-Print the objects by which Makeway runs in a Kubernetes cluster: the kinds of
-queues, a controller of two replicas with no more rights than it uses, and
-admission policies by which a Job or pod that names a queue waits for it. With --apply
-they are brought to the cluster. With --replace-kueue Makeway takes Kueue's place:
-queues, Workloads and running Jobs stay as they are.
-""",
-    examples="""\
-examples:
-  makeway install | kubectl apply --server-side -f -
-  makeway install --image registry.example/makeway:1 --apply
-  makeway install --replace-kueue            # say what would be done
-  makeway install --replace-kueue --apply
-
-exit codes:
-  0  printed or done     1  the server refused, or it could not go on
-  2  no server, unreadable file
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

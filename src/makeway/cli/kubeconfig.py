@@ -1,4 +1,15 @@
-"""`makeway kubeconfig`"""
+"""print the kubeconfig of the server on this machine
+
+Print the kubeconfig that `makeway up` has written, with the server's address, its
+certificate and the token. Whoever has it may do everything on that server.
+
+examples:
+  export KUBECONFIG=$(makeway kubeconfig --path)
+  makeway kubeconfig > ~/.kube/makeway
+
+exit codes:
+  0  printed     2  no server has run on this data folder
+"""
 
 from __future__ import annotations
 
@@ -6,7 +17,6 @@ import argparse
 from pathlib import Path
 
 from makeway.cli import connect
-from makeway.cli.command import Command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,23 +28,3 @@ def run(arguments: argparse.Namespace) -> int:
     path = connect.own_kubeconfig(arguments)
     print(path if arguments.path else path.read_text(), end="\n" if arguments.path else "")
     return 0
-
-
-COMMAND = Command(
-    name="kubeconfig",
-    summary="print the kubeconfig of the server on this machine",
-    description="""\
-Print the kubeconfig that `makeway up` has written, with the server's address, its
-certificate and the token. Whoever has it may do everything on that server.
-""",
-    examples="""\
-examples:
-  export KUBECONFIG=$(makeway kubeconfig --path)
-  makeway kubeconfig > ~/.kube/makeway
-
-exit codes:
-  0  printed     2  no server has run on this data folder
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

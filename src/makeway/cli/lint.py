@@ -1,4 +1,23 @@
-"""`makeway lint FILE...`: what is wrong, and what is allowed but hardly meant."""
+"""check manifests, and advise: mistaken units, jobs that can never run …
+
+Everything that `makeway check` finds, and advice about what is allowed but hardly
+meant. Units: memory of 512m (half a byte), 1000 cores. Jobs that even an empty
+cluster would not admit, as the engine itself decides. References to queues, flavors,
+checks and classes that are not there, objects that nobody uses, quota that nobody
+can reach, policies that never take effect or can go round in circles. All files are
+looked at as one set; nothing is said about kinds that the files have none of.
+
+What can't work is an error, what may be meant is a warning. Needs no server.
+
+examples:
+  makeway lint queues.yaml jobs/
+  makeway lint --strict examples/
+  makeway lint -o json queues.yaml | jq '.warnings[].hint'
+
+exit codes:
+  0  no errors, perhaps warnings     1  errors; with --strict also warnings
+  2  a file can't be read
+"""
 
 from __future__ import annotations
 
@@ -15,7 +34,7 @@ from makeway.cli.check import (
     read_texts,
 )
 from makeway.cli.check import add_arguments as add_arguments_of_check
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 
 Rule = Callable[[ManifestSet], Iterator[Advice]]
 
@@ -63,31 +82,3 @@ def add_advice(report: Report) -> None:
         manifest = report.readable[piece.place][0]
         told = report.errors if piece.is_error else report.warnings
         told.extend(findings(manifest, (piece.error,)))
-
-
-COMMAND = Command(
-    name="lint",
-    summary="check manifests, and advise: mistaken units, jobs that can never run …",
-    description="""\
-Everything that `makeway check` finds, and advice about what is allowed but hardly
-meant. Units: memory of 512m (half a byte), 1000 cores. Jobs that even an empty
-cluster would not admit, as the engine itself decides. References to queues, flavors,
-checks and classes that are not there, objects that nobody uses, quota that nobody
-can reach, policies that never take effect or can go round in circles. All files are
-looked at as one set; nothing is said about kinds that the files have none of.
-
-What can't work is an error, what may be meant is a warning. Needs no server.
-""",
-    examples="""\
-examples:
-  makeway lint queues.yaml jobs/
-  makeway lint --strict examples/
-  makeway lint -o json queues.yaml | jq '.warnings[].hint'
-
-exit codes:
-  0  no errors, perhaps warnings     1  errors; with --strict also warnings
-  2  a file can't be read
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,18 @@
-"""`makeway logs`: what a job has printed."""
+"""print what a job has printed; -f stays with it over evictions
+
+Print the output of a job's pods. With several pods or containers, every line
+begins with whose it is. With -f it goes on until the job ends: a job that is
+evicted and admitted again goes on as other pods, and standard error tells how it
+stands. Ctrl-C ends the following, not the job.
+
+examples:
+  makeway logs 12
+  makeway logs -f @
+  makeway logs train --tail 100 --pod train-x7k2p-0
+
+exit codes:
+  0  printed     1  no such job, or it has printed nothing yet     2  no server
+"""
 
 from __future__ import annotations
 
@@ -7,7 +21,7 @@ import time
 
 from makeway.api.batch import Pod
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, Printer, pods_of, streams_of
 from makeway.cli.job_state import state_of
 from makeway.cli.references import HELP, find_target
@@ -92,26 +106,3 @@ def query_of(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.since:
         query["sinceSeconds"] = str(int(span_of("--since", arguments.since)))
     return query
-
-
-COMMAND = Command(
-    name="logs",
-    summary="print what a job has printed; -f stays with it over evictions",
-    description="""\
-Print the output of a job's pods. With several pods or containers, every line
-begins with whose it is. With -f it goes on until the job ends: a job that is
-evicted and admitted again goes on as other pods, and standard error tells how it
-stands. Ctrl-C ends the following, not the job.
-""",
-    examples="""\
-examples:
-  makeway logs 12
-  makeway logs -f @
-  makeway logs train --tail 100 --pod train-x7k2p-0
-
-exit codes:
-  0  printed     1  no such job, or it has printed nothing yet     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

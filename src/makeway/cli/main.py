@@ -14,9 +14,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 
-# Each command is a module; only the module asked for is loaded, since loading takes most time.
+# Each command is a module. Its docstring is its help: a line for the list of commands, what it does
+# and examples; `add_arguments` says what it takes, `run` returns the exit code.
+# Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "controller", "kubeconfig"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
@@ -55,18 +57,6 @@ EXIT_BROKEN_PIPE = 141
 _OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writing to the output
 
 
-def load(name: str) -> Command:
-    command: Command = import_module(f"makeway.cli.{name}").COMMAND
-    return command
-
-
-def __getattr__(name: str) -> tuple[Command, ...]:
-    """`COMMANDS` is all of them; asking for it loads every module."""
-    if name == "COMMANDS":
-        return tuple(map(load, NAMES))
-    raise AttributeError(name)
-
-
 def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="makeway",
@@ -75,12 +65,16 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    for command in map(load, names):
+    for name in names:
+        command = import_module(f"makeway.cli.{name}")
+        assert command.__doc__ is not None, name
+        summary, _, text = command.__doc__.partition("\n\n")
+        description, heading, examples = text.partition("examples:\n")
         subparser = subparsers.add_parser(
-            command.name,
-            help=command.summary,
-            description=command.description,
-            epilog=command.examples,
+            name,
+            help=summary,
+            description=description,
+            epilog=heading + examples,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(subparser)

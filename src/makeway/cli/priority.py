@@ -1,4 +1,16 @@
-"""`makeway priority`: change how important a job is."""
+"""change the priority of a job
+
+Give a job another priority class: it moves in its queue at once. --preemption sets
+the class that counts when others look for victims, so that a job can be queued as
+ordinary and still be hard to take away.
+
+examples:
+  makeway priority 12 high
+  makeway priority train --preemption high
+
+exit codes:
+  0  changed     1  no such job or class, the server refused     2  wrong usage, no server
+"""
 
 from __future__ import annotations
 
@@ -7,7 +19,7 @@ import argparse
 from makeway.api.kinds import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.job_state import ended_at, job_text
 from makeway.cli.references import HELP, find_job
 from makeway.client import Client
@@ -58,24 +70,3 @@ async def look_up_class(client: Client, name: str, *, may_be_of_pods: bool = Fal
     if name not in known:
         choice = f"there are: {', '.join(known)}" if known else "there is none"
         raise RequestRefused(f"no {' or '.join(kind.kind for kind in kinds)} {name}; {choice}")
-
-
-COMMAND = Command(
-    name="priority",
-    summary="change the priority of a job",
-    description="""\
-Give a job another priority class: it moves in its queue at once. --preemption sets
-the class that counts when others look for victims, so that a job can be queued as
-ordinary and still be hard to take away.
-""",
-    examples="""\
-examples:
-  makeway priority 12 high
-  makeway priority train --preemption high
-
-exit codes:
-  0  changed     1  no such job or class, the server refused     2  wrong usage, no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

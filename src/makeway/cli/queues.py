@@ -1,4 +1,18 @@
-"""`makeway queues`: who owns how much, who uses it, and who waits."""
+"""draw cohorts and queues: quota, use, borrowed, and who waits
+
+Draw the trees of cohorts with their queues. A bar is a queue's own quota of a
+resource in a flavor: full is used, empty is free, and what goes beyond it is
+borrowed. The line of a cohort has the sums below it. -o wide adds limits and
+policies.
+
+examples:
+  makeway queues
+  makeway queues vision -o wide
+  makeway queues -o json | jq '.items[] | select(.kind == "ClusterQueue").status'
+
+exit codes:
+  0  printed     1  there is no such ClusterQueue     2  no server
+"""
 
 from __future__ import annotations
 
@@ -19,7 +33,6 @@ from makeway.api.queueing import (
     ResourceQuota,
 )
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.job_state import condition
 from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
 from makeway.cli.terminal import Pen
@@ -309,26 +322,3 @@ def _policy(queue: ClusterQueue) -> str:
         f" reclaims: {preemption.reclaim_within_cohort},"
         f" to borrow: {preemption.borrow_within_cohort.policy}"
     )
-
-
-COMMAND = Command(
-    name="queues",
-    summary="draw cohorts and queues: quota, use, borrowed, and who waits",
-    description="""\
-Draw the trees of cohorts with their queues. A bar is a queue's own quota of a
-resource in a flavor: full is used, empty is free, and what goes beyond it is
-borrowed. The line of a cohort has the sums below it. -o wide adds limits and
-policies.
-""",
-    examples="""\
-examples:
-  makeway queues
-  makeway queues vision -o wide
-  makeway queues -o json | jq '.items[] | select(.kind == "ClusterQueue").status'
-
-exit codes:
-  0  printed     1  there is no such ClusterQueue     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

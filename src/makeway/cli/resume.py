@@ -1,11 +1,22 @@
-"""`makeway resume`: what was held goes on."""
+"""let a held job or queue go on
+
+Let jobs, a LocalQueue (`queue NAME`) or a ClusterQueue (`clusterqueue NAME`) go on
+that `makeway hold` has stopped. A job that was deactivated for another reason, such
+as too many requeues, gets another chance.
+
+examples:
+  makeway resume 12
+  makeway resume queue vision
+
+exit codes:
+  0  resumed     1  no such job or queue     2  wrong usage, no server
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.hold import WORDS_HELP, queues_meant, set_active, set_stop_policy
 from makeway.client import Client
 
@@ -24,24 +35,3 @@ def run(arguments: argparse.Namespace) -> int:
         return await set_active(client, namespace, arguments.words, is_active=True, word="resumed")
 
     return connect.converse(arguments, story)
-
-
-COMMAND = Command(
-    name="resume",
-    summary="let a held job or queue go on",
-    description="""\
-Let jobs, a LocalQueue (`queue NAME`) or a ClusterQueue (`clusterqueue NAME`) go on
-that `makeway hold` has stopped. A job that was deactivated for another reason, such
-as too many requeues, gets another chance.
-""",
-    examples="""\
-examples:
-  makeway resume 12
-  makeway resume queue vision
-
-exit codes:
-  0  resumed     1  no such job or queue     2  wrong usage, no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,20 @@
-"""`makeway simulate`: a trace of jobs, played through the engine on virtual time."""
+"""play a trace of jobs through your queues, in virtual time
+
+Play a recorded or invented trace of jobs through queues, with the very engine
+that decides in production, on a virtual clock. Tells how long jobs wait, who is
+preempted for whom, how well quota is used, and how two configurations compare.
+
+examples:
+  makeway simulate --example                       list the built-in scenarios
+  makeway simulate --example stockout --explain train-20
+  makeway simulate init --trace jobs.csv > queues.yaml
+  makeway simulate -f queues.yaml --trace jobs.csv --report out.html
+  makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
+  sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
+  makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
+
+Ctrl-C ends the simulation and prints what is known by then.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +29,7 @@ from types import FrameType
 
 from makeway.api.errors import in_words
 from makeway.api.times import DurationError, format_span, format_time, parse_duration
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
@@ -372,28 +388,3 @@ def bar_text(progress: Progress, elapsed_s: float) -> str:
         f"  {short_span(progress.now)} simulated  {progress.jobs_ended} of {progress.jobs} jobs"
         f"  {speed:.0f} events/s  {left} left"
     )
-
-
-COMMAND = Command(
-    name="simulate",
-    summary="play a trace of jobs through your queues, in virtual time",
-    description="""\
-Play a recorded or invented trace of jobs through queues, with the very engine
-that decides in production, on a virtual clock. Tells how long jobs wait, who is
-preempted for whom, how well quota is used, and how two configurations compare.
-""",
-    examples="""\
-examples:
-  makeway simulate --example                       list the built-in scenarios
-  makeway simulate --example stockout --explain train-20
-  makeway simulate init --trace jobs.csv > queues.yaml
-  makeway simulate -f queues.yaml --trace jobs.csv --report out.html
-  makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
-  sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
-  makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
-
-Ctrl-C ends the simulation and prints what is known by then.
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

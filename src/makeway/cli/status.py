@@ -1,4 +1,21 @@
-"""`makeway status`: all jobs that have not ended, and why those that wait do."""
+"""list the jobs: who runs, who waits, and for what
+
+List jobs with their status, how long they have waited and run, and for those that
+wait the reason. `makeway` alone does the same. The words are: pending (waits for
+quota), held (waits for `makeway resume`), reserved (holds quota, may not start yet),
+admitted (may start), running, evicting (is being stopped), ending (is being
+deleted), succeeded, failed; suspended is a Job in no queue that does not run.
+Pods, groups of pods and Workloads that stand in a queue without a Job are listed too.
+
+examples:
+  makeway
+  makeway status --me -w
+  makeway status -A --all -o wide
+  makeway status -q vision -o json | jq '.items[] | select(.status == "pending")'
+
+exit codes:
+  0  printed     1  the server refused     2  no server
+"""
 
 from __future__ import annotations
 
@@ -12,7 +29,6 @@ from typing import Any
 from makeway.api.batch import Job, Pod
 from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.command import Command
 from makeway.cli.job_state import (
     ADMITTED,
     ENDED,
@@ -159,29 +175,3 @@ def _row(state: JobState, *, is_wide: bool) -> list[Cell]:
         cells.append(Cell(state.submitted_by or "-"))
         cells.append(Cell("-" if workload is None else workload.metadata.name))
     return cells
-
-
-COMMAND = Command(
-    name="status",
-    summary="list the jobs: who runs, who waits, and for what",
-    description="""\
-List jobs with their status, how long they have waited and run, and for those that
-wait the reason. `makeway` alone does the same. The words are: pending (waits for
-quota), held (waits for `makeway resume`), reserved (holds quota, may not start yet),
-admitted (may start), running, evicting (is being stopped), ending (is being
-deleted), succeeded, failed; suspended is a Job in no queue that does not run.
-Pods, groups of pods and Workloads that stand in a queue without a Job are listed too.
-""",
-    examples="""\
-examples:
-  makeway
-  makeway status --me -w
-  makeway status -A --all -o wide
-  makeway status -q vision -o json | jq '.items[] | select(.status == "pending")'
-
-exit codes:
-  0  printed     1  the server refused     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

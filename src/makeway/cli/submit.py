@@ -1,4 +1,31 @@
-"""`makeway submit`: a command becomes a Job in a queue."""
+"""put a command in a queue, to run when there is room for it
+
+Create a Job that runs a command, and print its number. It starts when its queue
+admits it. It runs in the current directory, with the variables of this shell but
+for those that belong to the session (terminal, display, SSH, D-Bus) and those
+that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
+by everybody who may read Jobs there; --no-env takes none along. Directory, git
+revision and user are noted as annotations.
+
+What is not asked for is not counted against quota. A script may bring options
+along, in comments at its top; the command line goes before them:
+
+  #!/bin/bash
+  #MAKEWAY --gpu 2 --memory 16Gi
+  python train.py
+
+examples:
+  makeway submit -q vision --gpu 1 -- python train.py --epochs 3
+  makeway submit --cpu 4 --time-limit 2h ./train.sh
+  makeway submit --array 0-99%8 -- sh -c 'python part.py $JOB_COMPLETION_INDEX'
+  makeway submit --follow -- make test
+  makeway submit --dry-run client -- python train.py > job.yaml
+
+exit codes:
+  0  submitted     1  the server refused, no such queue     2  wrong usage, no server
+  with --wait or --follow, that of the job: 0 on success, else of the first container
+  that failed; 124 when out of time, 130 after Ctrl-C (the job goes on)
+"""
 
 from __future__ import annotations
 
@@ -19,7 +46,7 @@ from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
-from makeway.cli.command import Command, RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.job_state import (
     GIT_REVISION,
@@ -414,39 +441,3 @@ def _base_name(command: Sequence[str]) -> str:
 
 def _suffix() -> str:
     return "".join(random.choices(_SUFFIX_LETTERS, k=5))
-
-
-COMMAND = Command(
-    name="submit",
-    summary="put a command in a queue, to run when there is room for it",
-    description="""\
-Create a Job that runs a command, and print its number. It starts when its queue
-admits it. It runs in the current directory, with the variables of this shell but
-for those that belong to the session (terminal, display, SSH, D-Bus) and those
-that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
-by everybody who may read Jobs there; --no-env takes none along. Directory, git
-revision and user are noted as annotations.
-
-What is not asked for is not counted against quota. A script may bring options
-along, in comments at its top; the command line goes before them:
-
-  #!/bin/bash
-  #MAKEWAY --gpu 2 --memory 16Gi
-  python train.py
-""",
-    examples="""\
-examples:
-  makeway submit -q vision --gpu 1 -- python train.py --epochs 3
-  makeway submit --cpu 4 --time-limit 2h ./train.sh
-  makeway submit --array 0-99%8 -- sh -c 'python part.py $JOB_COMPLETION_INDEX'
-  makeway submit --follow -- make test
-  makeway submit --dry-run client -- python train.py > job.yaml
-
-exit codes:
-  0  submitted     1  the server refused, no such queue     2  wrong usage, no server
-  with --wait or --follow, that of the job: 0 on success, else of the first container
-  that failed; 124 when out of time, 130 after Ctrl-C (the job goes on)
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,10 +1,23 @@
-"""`makeway uninstall`: take Makeway out of a Kubernetes cluster, and leave what runs alone."""
+"""print, or delete, what Makeway has in a Kubernetes cluster
+
+Print what to delete so that Makeway is gone from a cluster, in this order: the
+admission policies, the controller, its rights; with --crds the kinds of queues,
+and every queue with them. With --apply it is deleted. Jobs that run go on, and
+Jobs that wait stay suspended until somebody starts them, as pods that wait stay gated.
+
+examples:
+  makeway uninstall | kubectl delete --ignore-not-found -f -
+  makeway uninstall --apply
+  makeway uninstall --crds --apply
+
+exit codes:
+  0  printed or done     1  the server refused, or it could not go on     2  no server
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from makeway.cli.command import Command
 from makeway.cli.install import add_cluster, add_place, converse, say, show, site_of, tell
 from makeway.client import Client
 from makeway.deploy.installation import Site
@@ -47,26 +60,3 @@ def run(arguments: argparse.Namespace) -> int:
 async def _move_out(client: Client, site: Site, arguments: argparse.Namespace) -> None:
     await uninstall(client, site, tell, has_crds=arguments.crds)
     say(f"the namespace {site.namespace} stays; Jobs that wait stay suspended, pods gated")
-
-
-COMMAND = Command(
-    name="uninstall",
-    summary="print, or delete, what Makeway has in a Kubernetes cluster",
-    description="""\
-Print what to delete so that Makeway is gone from a cluster, in this order: the
-admission policies, the controller, its rights; with --crds the kinds of queues,
-and every queue with them. With --apply it is deleted. Jobs that run go on, and
-Jobs that wait stay suspended until somebody starts them, as pods that wait stay gated.
-""",
-    examples="""\
-examples:
-  makeway uninstall | kubectl delete --ignore-not-found -f -
-  makeway uninstall --apply
-  makeway uninstall --crds --apply
-
-exit codes:
-  0  printed or done     1  the server refused, or it could not go on     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

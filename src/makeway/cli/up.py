@@ -1,4 +1,23 @@
-"""`makeway up`: the embedded control plane, in the foreground or detached."""
+"""run Makeway on this machine: queues, jobs as local processes, a Kubernetes-style API
+
+Run jobs on this machine: queues with quota decide who runs, jobs run as local
+processes, and a Kubernetes-compatible API on the loopback address takes and
+shows it all. In the foreground until Ctrl-C or SIGTERM, or detached. Everything
+lies in one folder: the database, the certificate, the token and a kubeconfig
+that only you can read, what jobs print. Jobs that run go on when Makeway stops,
+and are found again when it is back.
+
+examples:
+  makeway up
+  makeway up --detach && makeway submit -- python train.py
+  makeway up --nodes nodes.yaml          # try a cluster of your own making
+  makeway up --config kueue-config.yaml  # fair sharing, waitForPodsReady, ...
+  KUBECONFIG=$(makeway kubeconfig --path) kubectl get queues -A
+
+exit codes:
+  0  stopped by a signal, or ready in the background
+  2  the folder is in use or damaged, the port is taken, a file has errors
+"""
 
 from __future__ import annotations
 
@@ -16,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.errors import in_words
-from makeway.cli.command import Command, UsageError, add_log_options
+from makeway.cli.command import UsageError, add_log_options
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
@@ -196,31 +215,3 @@ def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: i
                 os.kill(process.pid, signal.SIGTERM)
             raise UsageError(f"it was not ready within {READY_MAX_S:.0f} s; see {path}")
         time.sleep(0.05)
-
-
-COMMAND = Command(
-    name="up",
-    summary="run Makeway on this machine: queues, jobs as local processes, a Kubernetes-style API",
-    description="""\
-Run jobs on this machine: queues with quota decide who runs, jobs run as local
-processes, and a Kubernetes-compatible API on the loopback address takes and
-shows it all. In the foreground until Ctrl-C or SIGTERM, or detached. Everything
-lies in one folder: the database, the certificate, the token and a kubeconfig
-that only you can read, what jobs print. Jobs that run go on when Makeway stops,
-and are found again when it is back.
-""",
-    examples="""\
-examples:
-  makeway up
-  makeway up --detach && makeway submit -- python train.py
-  makeway up --nodes nodes.yaml          # try a cluster of your own making
-  makeway up --config kueue-config.yaml  # fair sharing, waitForPodsReady, ...
-  KUBECONFIG=$(makeway kubeconfig --path) kubectl get queues -A
-
-exit codes:
-  0  stopped by a signal, or ready in the background
-  2  the folder is in use or damaged, the port is taken, a file has errors
-""",
-    add_arguments=add_arguments,
-    run=run,
-)

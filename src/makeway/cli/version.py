@@ -1,12 +1,13 @@
-"""`makeway version`"""
+"""print the version of Makeway and of the Python it runs on
+
+Print the version of Makeway and of the Python it runs on.
+"""
 
 from __future__ import annotations
 
 import argparse
 import platform
 from importlib.metadata import version
-
-from makeway.cli.command import Command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +17,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     print(f"makeway {version('makeway')} (Python {platform.python_version()})")
     return 0
-
-
-COMMAND = Command(
-    name="version",
-    summary="print the version of Makeway and of the Python it runs on",
-    description="Print the version of Makeway and of the Python it runs on.",
-    examples="",
-    add_arguments=add_arguments,
-    run=run,
-)

@@ -1,4 +1,21 @@
-"""`makeway wait`: until jobs have ended, or anything is so."""
+"""wait until jobs end, or until an object has a condition, exists or is gone
+
+Wait until jobs have ended, and exit as the first of them that failed did. A job that
+is evicted has not ended: it comes back. With --for, wait as kubectl does: until
+objects have a condition or a value, exist, or are gone.
+
+examples:
+  makeway wait 12 13
+  makeway wait @ --timeout 1h
+  makeway wait job/train --for=condition=Complete --timeout=1h
+  makeway wait workload train-1 --for=condition=Admitted
+  makeway wait job/train --for=jsonpath={.status.succeeded}=3
+
+exit codes:
+  of jobs: 0 on success, else that of the first container that failed; 124 when a job or
+  the waiting ran out of time     1  no such job, or it was deleted     2  no server
+  with --for: 0  it is so     1  not in time, or there is no such object     2  no server
+"""
 
 from __future__ import annotations
 
@@ -11,7 +28,7 @@ from typing import Any
 
 from makeway.api.kinds import Resource
 from makeway.cli import connect
-from makeway.cli.command import Command, UsageError
+from makeway.cli.command import UsageError
 from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
 from makeway.cli.job_state import job_text
 from makeway.cli.references import find_job
@@ -148,29 +165,3 @@ def _matches(value: Any, wanted: str | None) -> bool:
         return value is not None
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return value is not None and text == wanted
-
-
-COMMAND = Command(
-    name="wait",
-    summary="wait until jobs end, or until an object has a condition, exists or is gone",
-    description="""\
-Wait until jobs have ended, and exit as the first of them that failed did. A job that
-is evicted has not ended: it comes back. With --for, wait as kubectl does: until
-objects have a condition or a value, exist, or are gone.
-""",
-    examples="""\
-examples:
-  makeway wait 12 13
-  makeway wait @ --timeout 1h
-  makeway wait job/train --for=condition=Complete --timeout=1h
-  makeway wait workload train-1 --for=condition=Admitted
-  makeway wait job/train --for=jsonpath={.status.succeeded}=3
-
-exit codes:
-  of jobs: 0 on success, else that of the first container that failed; 124 when a job or
-  the waiting ran out of time     1  no such job, or it was deleted     2  no server
-  with --for: 0  it is so     1  not in time, or there is no such object     2  no server
-""",
-    add_arguments=add_arguments,
-    run=run,
-)
