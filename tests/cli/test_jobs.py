@@ -95,6 +95,20 @@ def test_filters_and_forms_of_the_list(train: CliServer, monkeypatch: pytest.Mon
     assert "there is no job" in train.run("status", "--me")
 
 
+def test_an_object_that_cannot_be_read_hides_no_other(train: CliServer) -> None:
+    train.run("submit", "--name", "broken", "--", "true")
+    train.job_status("broken", startTime="yesterday")
+    train.job_status("train", succeeded())
+    workload = train.enqueue("train")
+    train.stands(workload, requeueState={"count": 1, "requeueAt": "tomorrow"})
+
+    for command in (("status", "--all"), ("history",)):
+        printed = train.run(*command)
+        assert rows(printed)["train"][3] == "succeeded"
+        assert "makeway: can't read Job broken of the server: status.startTime" in printed
+        assert f"makeway: can't read Workload {workload} of the server" in printed
+
+
 def test_without_a_server_it_says_how_to_start_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,16 @@ def test_an_inactive_queue_says_why(cli: CliServer) -> None:
     assert "inactive: flavor a100 is missing" in cli.run("queues")
 
 
+def test_a_queue_that_cannot_be_read_hides_no_other(cli: CliServer) -> None:
+    cli.apply(SPEECH)
+    cli.queue_status("speech", conditions=[said("Active") | {"lastTransitionTime": "noon"}])
+
+    printed = cli.run("queues")
+
+    assert "vision  0 pending, 0 admitted" in printed
+    assert "makeway: can't read ClusterQueue speech of the server: status.conditions" in printed
+
+
 def test_forms_for_programs(cli: CliServer) -> None:
     assert cli.run("queues", "-o", "name") == "clusterqueue.kueue.x-k8s.io/vision\n"
     items = json.loads(cli.run("queues", "-o", "json"))["items"]

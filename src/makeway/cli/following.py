@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Pod
-from makeway.api.kinds import JOBS, PODS, WORKLOADS
+from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
 from makeway.cli.job_state import (
     ENDED,
@@ -27,8 +27,9 @@ from makeway.cli.job_state import (
     state_of,
 )
 from makeway.cli.references import age_key
-from makeway.cli.views import fetch, fetch_all, view_of
+from makeway.cli.views import fetch, fetch_all, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
+from makeway.client.client import Document
 from makeway.client.transport import Unreachable
 
 EXIT_GONE = 1  # the job was deleted before its end
@@ -61,19 +62,25 @@ class ContainerFailure(NamedTuple):
 
 async def wait_for_end(client: Client, job: Job) -> JobEnd:
     """Return when the Job has succeeded, failed or gone; an eviction is not the end."""
-    selector = f"metadata.name={job.metadata.name}"
-    reflector = Reflector(client, JOBS, job.metadata.namespace, field_selector=selector)
-    async for change in reflector.changes():
-        if isinstance(change, Synced):
-            current = change.items[0] if change.items else None
-        else:
-            current = None if change.type == "DELETED" else change.object
+    async for current in versions_of(client, JOBS, job.metadata.name, job.metadata.namespace):
         if current is None or current["metadata"]["uid"] != job.metadata.uid:
             return JobEnd(EXIT_GONE, "was deleted")
         job = view_of(Job, current)
         if is_true(job, "Complete") or is_true(job, "Failed"):
             return end_of(job, await pods_of(client, job))
     raise AssertionError("a reflector never ends")
+
+
+async def versions_of(
+    client: Client, resource: Resource, name: str, namespace: str
+) -> AsyncIterator[Document | None]:
+    """An object as it is and whenever it changes, for ever; None: there is no such object."""
+    selector = f"metadata.name={name}"
+    async for change in Reflector(client, resource, namespace, field_selector=selector).changes():
+        if isinstance(change, Synced):
+            yield change.items[0] if change.items else None
+        else:
+            yield None if change.type == "DELETED" else change.object
 
 
 def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
@@ -192,10 +199,11 @@ class Follower:
         where = self._job.metadata.namespace
         async for change in Reflector(self._client, PODS, where, label_selector=selector).changes():
             if isinstance(change, Synced):
-                for pod in change.items:
-                    self._see(view_of(Pod, pod))
-            elif change.type != "DELETED":
-                self._see(view_of(Pod, change.object))
+                found = change.items
+            else:
+                found = [] if change.type == "DELETED" else [change.object]
+            for pod in readable(Pod, found):
+                self._see(pod)
 
     def _see(self, pod: Pod) -> None:
         if not _is_pod_of(pod, self._job) or self._pod not in ("", pod.metadata.name):
@@ -253,7 +261,7 @@ async def tell_state(client: Client, job: Job) -> None:
     told, name, namespace = "", job.metadata.name, job.metadata.namespace
     async for change in Reflector(client, WORKLOADS, namespace).changes():
         found = change.items if isinstance(change, Synced) else [change.object]
-        for workload in (view_of(Workload, document) for document in found):
+        for workload in readable(Workload, found):
             if not is_of(workload, job):
                 continue
             try:

@@ -36,7 +36,7 @@ from makeway.cli import connect
 from makeway.cli.job_state import condition
 from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
 from makeway.cli.terminal import Pen
-from makeway.cli.views import view_of
+from makeway.cli.views import readable
 from makeway.client import Client
 from makeway.client.client import Document
 
@@ -123,10 +123,9 @@ def _print(
             print(f"clusterqueue.kueue.x-k8s.io/{_name_of(queue)}")
     elif queues or cohorts:
         forest = forest_of(
-            [view_of(ClusterQueue, queue) for queue in queues],
-            [] if arguments.names else [view_of(Cohort, cohort) for cohort in cohorts],
+            readable(ClusterQueue, queues), [] if arguments.names else readable(Cohort, cohorts)
         )
-        local = [view_of(LocalQueue, queue) for queue in local_queues]
+        local = readable(LocalQueue, local_queues)
         drawing = Drawing(local, pen_of_output(), is_wide=arguments.output == "wide")
         for line in drawing.lines(forest):
             print_safely(line)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 
 from makeway.api.codec import KindT, decode_as
 from makeway.api.kinds import RESOURCES, Kind, Resource
@@ -23,6 +24,17 @@ def view_of(kind: type[KindT], document: Document) -> KindT:
     return decoded.object
 
 
+def readable(kind: type[KindT], documents: Iterable[Document]) -> list[KindT]:
+    """The objects that can be read; a line on standard error names each of the others."""
+    found = []
+    for document in documents:
+        try:
+            found.append(view_of(kind, document))
+        except RequestRefused as error:
+            print(f"makeway: {error}", file=sys.stderr)
+    return found
+
+
 async def fetch(client: Client, kind: type[KindT], name: str, namespace: str) -> KindT:
     return view_of(kind, await client.get(RESOURCE_OF[kind], name, namespace))
 
@@ -31,4 +43,4 @@ async def fetch_all(
     client: Client, kind: type[KindT], namespace: str = "", label_selector: str = ""
 ) -> list[KindT]:
     found = await client.list(RESOURCE_OF[kind], namespace, label_selector=label_selector)
-    return [view_of(kind, document) for document in found.items]
+    return readable(kind, found.items)

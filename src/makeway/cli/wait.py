@@ -29,13 +29,13 @@ from typing import Any
 from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.command import UsageError
-from makeway.cli.following import EXIT_TIMED_OUT, wait_for_end
+from makeway.cli.following import EXIT_TIMED_OUT, versions_of, wait_for_end
 from makeway.cli.job_state import job_text
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
-from makeway.client import Client, NotFound, Reflector, Synced
+from makeway.client import Client, NotFound
+from makeway.client.client import Document
 
-Document = dict[str, Any]
 TIMEOUT_S = 30.0  # kubectl's default for conditions
 Test = Callable[[Document | None], bool]  # None: there is no such object
 
@@ -110,13 +110,8 @@ def _wait_for_condition(arguments: argparse.Namespace, timeout_s: float) -> int:
 async def _wait(
     client: Client, resource: Resource, name: str, namespace: str, test: Test, condition: str
 ) -> None:
-    selector = f"metadata.name={name}"
     where = namespace if resource.is_namespaced else ""
-    async for change in Reflector(client, resource, where, field_selector=selector).changes():
-        if isinstance(change, Synced):
-            current = change.items[0] if change.items else None
-        else:
-            current = None if change.type == "DELETED" else change.object
+    async for current in versions_of(client, resource, name, where):
         if test(current):
             return
         if current is None and condition != "create":
