@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from makeway.api import versions
 from makeway.api.kinds import Resource
@@ -26,8 +25,7 @@ from makeway.cli import connect
 from makeway.cli.check import read_texts
 from makeway.cli.command import UsageError
 from makeway.client import ApiError, Client, NotFound
-
-Document = dict[str, Any]
+from makeway.client.client import Document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,7 @@ from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.tables import aligned
 from makeway.client import Client
-
-Document = dict[str, Any]
+from makeway.client.client import Document
 
 _HIDDEN = frozenset(("managedFields", "kubectl.kubernetes.io/last-applied-configuration"))
 _CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -22,8 +22,7 @@ from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.tables import add_output, aligned, print_document
 from makeway.client import Client
-
-Document = dict[str, Any]
+from makeway.client.client import Document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,19 +27,18 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from makeway.api.manifests import write_yaml
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.up import read_configuration
 from makeway.client import Client
+from makeway.client.client import Document
 from makeway.deploy.applying import InstallFailed, apply_all, policies_known, put_definitions
 from makeway.deploy.installation import Site, controller, crds, installation, namespace, policies
 from makeway.deploy.kueue_replacement import find_kueue, replace_kueue
 from makeway.deploy.policies import MUTATING_SINCE, VALIDATING_SINCE, KubeVersion
 
-Document = dict[str, Any]
 Part = Callable[[Client, Site, argparse.Namespace], Awaitable[None]]
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+].*)?")

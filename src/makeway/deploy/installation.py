@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from makeway.api.manifests import read_manifests
+from makeway.client.client import Document
 from makeway.deploy.policies import (
     MUTATING_SINCE,
     VALIDATING_SINCE,
@@ -18,8 +19,6 @@ from makeway.deploy.policies import (
     validating_policies,
 )
 from makeway.deploy.rights import CLUSTER_RULES, USER_RULES, lease_rules
-
-Document = dict[str, Any]
 
 NAME = "makeway-controller"  # of nearly everything that belongs to the controller
 LEASE = NAME

@@ -5,11 +5,10 @@ Kubernetes evaluates them itself, so there is no webhook that could be down.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
-
-Document = dict[str, Any]
+from makeway.client.client import Document
 
 GROUP = "admissionregistration.k8s.io"
 API_VERSION = f"{GROUP}/v1"

@@ -6,8 +6,6 @@ a right is never used.
 
 from __future__ import annotations
 
-from typing import Any
-
 from makeway.api.kinds import (
     BUDGETS,
     CHECKS,
@@ -28,8 +26,7 @@ from makeway.api.kinds import (
     WORKLOADS,
     Resource,
 )
-
-Document = dict[str, Any]
+from makeway.client.client import Document
 
 _READ = ("list", "watch")
 
