@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -174,23 +174,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    return 1 if checked(arguments).errors else 0
+
+
+def checked(
+    arguments: argparse.Namespace, advise: Callable[[Report], None] | None = None
+) -> Report:
+    """Check the files that were named, let `advise` go on, and print what was found."""
     unread: list[str] = []
     report = check_texts(read_texts(arguments.files, unread))
-    print_report(report, arguments.output, unread)
+    if advise is not None:
+        advise(report)
+    if arguments.output == "json":
+        _print_json(report)
+    elif report.objects or report.errors or not unread:  # nothing, where nothing could be read
+        _print_text(report)
     if unread:
         raise UsageError("\nmakeway: ".join(unread))
-    return 1 if report.errors else 0
+    return report
 
 
-def print_report(report: Report, output: str, unread: Sequence[str]) -> None:
-    """Nothing, where nothing could be read."""
-    if output == "json":
-        print_json(report)
-    elif report.objects or report.errors or not unread:
-        print_text(report)
-
-
-def print_json(report: Report) -> None:
+def _print_json(report: Report) -> None:
     rows = {
         "objects": report.objects,
         "errors": [finding.as_json() for finding in report.errors],
@@ -199,11 +203,10 @@ def print_json(report: Report) -> None:
     print_document("json", rows)
 
 
-def print_text(report: Report) -> None:
-    for finding in report.errors:
-        print_safely(f"error: {finding}")
-    for finding in report.warnings:
-        print_safely(f"warning: {finding}")
+def _print_text(report: Report) -> None:
+    for word, findings in (("error", report.errors), ("warning", report.warnings)):
+        for finding in findings:
+            print_safely(f"{word}: {finding}")
     errors, warnings = len(report.errors), len(report.warnings)
     counts = ((report.objects, "object"), (errors, "error"), (warnings, "warning"))
     print(", ".join(counted(*count) for count in counts))

@@ -25,14 +25,13 @@ import argparse
 import asyncio
 import gc
 import os
-import signal
 import socket
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from makeway.cli.command import UsageError, add_log_options
-from makeway.cli.up import GC_THRESHOLDS, read_configuration
+from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
 from makeway.client.kubeconfig import (
     Access,
     KubeconfigError,
@@ -148,11 +147,7 @@ async def _control(access: Access, settings: Settings, host: str, port: int) -> 
     from makeway.cluster import Controller
     from makeway.cluster_http import Window
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    controller = Controller(access.transport, settings)
+    stop, controller = stop_signal(), Controller(access.transport, settings)
     window = Window(controller, host, port)
     try:
         bound = await window.open()

@@ -30,15 +30,13 @@ from makeway.cli.job_state import (
     FAILED,
     JOB,
     JOB_NAME,
-    STYLES,
     SUCCEEDED,
     JobState,
-    id_of,
     pods_by_job,
 )
 from makeway.cli.spans import span_of, span_text
-from makeway.cli.status import add_filters, cut, job_states, listing, reference_of, with_namespaces
-from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.status import COLUMNS, add_filters, job_states, print_jobs
+from makeway.cli.tables import Cell, add_output
 from makeway.cli.views import fetch_all
 from makeway.client import Client
 
@@ -75,20 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(shown: list[JobState], pods: Pods, now: float, arguments: argparse.Namespace) -> None:
     shown = [_with_message(state, pods) for state in shown]
-    codes = [exit_code(state, pods) for state in shown]
-    if arguments.output in ("json", "yaml"):
-        document = listing(shown)
-        for item, code in zip(document["items"], codes, strict=True):
-            item["exitCode"] = code
-        print_document(arguments.output, document)
-    elif arguments.output == "name":
-        for state in shown:
-            print(reference_of(state))
-    elif shown:
-        is_wide = arguments.output == "wide"
-        rows = [_row(s, code, now, is_wide) for s, code in zip(shown, codes, strict=True)]
-        print_table(*with_namespaces(list(HEAD), rows, shown, arguments))
-    else:
+    items = [{**state.as_row(), "exitCode": exit_code(state, pods)} for state in shown]
+
+    def code_of(state: JobState) -> Cell:
+        code = exit_code(state, pods)
+        return Cell(str(code), "red" if code else "")
+
+    def ended(state: JobState) -> str:
+        return f"{span_text(now - (state.ended_at or now))} ago"
+
+    columns = {**COLUMNS, "EXIT": code_of, "ENDED": ended}
+    if not print_jobs(shown, items, HEAD, columns, arguments):
         print("no job has ended", file=sys.stderr)
 
 
@@ -112,19 +107,3 @@ def _with_message(state: JobState, pods: Pods) -> JobState:
     if failure is None or not failure.message:
         return state
     return replace(state, reason=" ".join(failure.message.split()))
-
-
-def _row(state: JobState, code: int, now: float, is_wide: bool) -> list[Cell]:
-    number, ended = id_of(state.metadata), state.ended_at
-    cells = [
-        Cell("-" if number is None else str(number)),
-        Cell(state.name),
-        Cell(state.queue or "-"),
-        Cell(state.status, STYLES[state.status]),
-        Cell(str(code), "red" if code else ""),
-        Cell("-" if ended is None else f"{span_text(now - ended)} ago"),
-        Cell(span_text(state.wait_s) or "-"),
-        Cell(span_text(state.run_s) or "-"),
-        Cell(str(state.evictions)),
-    ]
-    return [*cells, Cell(state.reason if is_wide else cut(state.reason))]

@@ -46,16 +46,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    queues = queues_meant(arguments.words)
-    if arguments.drain and queues is None:
+    if arguments.drain and queues_meant(arguments.words) is None:
         raise UsageError("--drain is for queues; a job that is held stops at once")
+    if arguments.drain:
+        return hold_or_resume(arguments, "HoldAndDrain", "held and drained")
+    return hold_or_resume(arguments, "Hold", "held")
+
+
+def hold_or_resume(arguments: argparse.Namespace, policy: str, word: str) -> int:
+    """Give queues a stop policy, or let jobs be active or not as it says."""
+    queues = queues_meant(arguments.words)
+
+    async def change(client: Client, namespace: str, name: str) -> str:
+        if queues is None:
+            return await _set_active(client, namespace, name, is_active=policy == "None")
+        resource, _ = queues
+        where, patch = namespace if resource.is_namespaced else "", {"spec": {"stopPolicy": policy}}
+        await client.patch(resource, name, where, patch=patch)
+        return f"{resource.kind} {name}"
 
     async def story(client: Client, namespace: str) -> int:
-        if queues is not None:
-            policy = "HoldAndDrain" if arguments.drain else "Hold"
-            word = "held and drained" if arguments.drain else "held"
-            return await set_stop_policy(client, namespace, *queues, policy, word)
-        return await set_active(client, namespace, arguments.words, is_active=False, word="held")
+        code = 0
+        for name in arguments.words if queues is None else queues[1]:
+            try:
+                print(f"{await change(client, namespace, name)} {word}", flush=True)
+            except (ApiError, RequestRefused) as error:
+                print(f"makeway: {error}", file=sys.stderr)
+                code = connect.EXIT_REFUSED
+        return code
 
     return connect.converse(arguments, story)
 
@@ -73,40 +91,15 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
     return resource, names
 
 
-async def set_stop_policy(
-    client: Client, namespace: str, resource: Resource, names: list[str], policy: str, word: str
-) -> int:
-    code = 0
-    for name in names:
-        patch = {"spec": {"stopPolicy": policy}}
-        where = namespace if resource.is_namespaced else ""
-        try:
-            await client.patch(resource, name, where, patch=patch)
-            print(f"{resource.kind} {name} {word}", flush=True)
-        except ApiError as error:
-            print(f"makeway: {error}", file=sys.stderr)
-            code = connect.EXIT_REFUSED
-    return code
-
-
-async def set_active(
-    client: Client, namespace: str, words: list[str], *, is_active: bool, word: str
-) -> int:
-    code = 0
-    for name in words:
-        try:
-            target = await find_target(client, namespace, name)
-            workload = _workload_in(target)
-            where, patch = target.namespace, {"spec": {"active": is_active}}
-            await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
-            if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
-                lifted = {"metadata": {"annotations": {HOLD: None}}}
-                await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
-            print(f"{target.text} {word}", flush=True)
-        except (ApiError, RequestRefused) as error:
-            print(f"makeway: {error}", file=sys.stderr)
-            code = connect.EXIT_REFUSED
-    return code
+async def _set_active(client: Client, namespace: str, name: str, *, is_active: bool) -> str:
+    target = await find_target(client, namespace, name)
+    workload = _workload_in(target)
+    where, patch = target.namespace, {"spec": {"active": is_active}}
+    await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
+    if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
+        lifted = {"metadata": {"annotations": {HOLD: None}}}
+        await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
+    return target.text
 
 
 def _workload_in(target: JobTarget) -> Workload:

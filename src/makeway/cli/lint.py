@@ -26,15 +26,8 @@ from collections.abc import Callable, Iterator
 
 from makeway.cli import advice, prospects
 from makeway.cli.advice import Advice, ManifestSet
-from makeway.cli.check import (
-    Report,
-    check_texts,
-    findings,
-    print_report,
-    read_texts,
-)
+from makeway.cli.check import Report, checked, findings
 from makeway.cli.check import add_arguments as add_arguments_of_check
-from makeway.cli.command import UsageError
 
 Rule = Callable[[ManifestSet], Iterator[Advice]]
 
@@ -64,12 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    troubles: list[str] = []
-    report = check_texts(read_texts(arguments.files, troubles))
-    add_advice(report)
-    print_report(report, arguments.output, troubles)
-    if troubles:
-        raise UsageError("\nmakeway: ".join(troubles))
+    report = checked(arguments, add_advice)
     return 1 if report.errors or (arguments.strict and report.warnings) else 0
 
 

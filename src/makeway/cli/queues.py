@@ -70,16 +70,10 @@ class Branch:
     def parent(self) -> str:
         return "" if self.cohort is None else self.cohort.spec.parent_name
 
-    def all_queues(self) -> Iterator[ClusterQueue]:
-        yield from self.queues
+    def with_all_below(self) -> Iterator[Branch]:
+        yield self
         for branch in self.branches:
-            yield from branch.all_queues()
-
-    def all_cohorts(self) -> Iterator[Cohort]:
-        if self.cohort is not None:
-            yield self.cohort
-        for branch in self.branches:
-            yield from branch.all_cohorts()
+            yield from branch.with_all_below()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +216,9 @@ def _limits(quota: ResourceQuota) -> str:
 def totals_of(branch: Branch) -> list[Row]:
     """Of a cohort: all quota below and at it, all use, and what of that use is borrowed."""
     totals: dict[tuple[str, str], Row] = {}
-    owners: list[ClusterQueue | Cohort] = [*branch.all_queues(), *branch.all_cohorts()]
+    below = list(branch.with_all_below())
+    owners: list[ClusterQueue | Cohort] = [queue for part in below for queue in part.queues]
+    owners += [part.cohort for part in below if part.cohort is not None]
     for row in (row for owner in owners for row in rows_of(owner)):
         cell = (row.flavor, row.resource)
         so_far = totals.get(cell, Row(*cell, 0, 0, 0))

@@ -17,8 +17,7 @@ from __future__ import annotations
 import argparse
 
 from makeway.cli import connect
-from makeway.cli.hold import WORDS_HELP, queues_meant, set_active, set_stop_policy
-from makeway.client import Client
+from makeway.cli.hold import WORDS_HELP, hold_or_resume
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +26,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    queues = queues_meant(arguments.words)
-
-    async def story(client: Client, namespace: str) -> int:
-        if queues is not None:
-            return await set_stop_policy(client, namespace, *queues, "None", "resumed")
-        return await set_active(client, namespace, arguments.words, is_active=True, word="resumed")
-
-    return connect.converse(arguments, story)
+    return hold_or_resume(arguments, "None", "resumed")

@@ -23,7 +23,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Job, Pod
@@ -116,19 +116,36 @@ def _passes(state: JobState, arguments: argparse.Namespace) -> bool:
 
 
 def _print(shown: list[JobState], namespace: str, arguments: argparse.Namespace) -> None:
+    place = "" if arguments.all_namespaces else f" in namespace {namespace}"
+    more = "" if arguments.all else " that has not ended"
+    head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
+    items = [state.as_row() for state in shown]
+    if not print_jobs(shown, items, head, COLUMNS, arguments):
+        print(f"there is no job{place}{more}", file=sys.stderr)
+
+
+def print_jobs(
+    shown: Sequence[JobState],
+    items: list[dict[str, Any]],
+    head: Sequence[str],
+    columns: Mapping[str, Column],
+    arguments: argparse.Namespace,
+) -> bool:
+    """Print jobs in the form asked for, `items` to programs; False where a table would be empty."""
     if arguments.output in ("json", "yaml"):
-        print_document(arguments.output, listing(shown))
-    elif arguments.output == "name":
+        print_document(arguments.output, {"kind": "JobList", "items": items})
+        return True
+    if arguments.output == "name":
         for state in shown:
             print(reference_of(state))
-    elif shown:
-        head = [*HEAD, *(WIDE if arguments.output == "wide" else ())]
-        rows = [_row(state, is_wide=arguments.output == "wide") for state in shown]
-        print_table(*with_namespaces(head, rows, shown, arguments))
-    else:
-        place = "" if arguments.all_namespaces else f" in namespace {namespace}"
-        more = "" if arguments.all else " that has not ended"
-        print(f"there is no job{place}{more}", file=sys.stderr)
+        return True
+    if arguments.output == "wide":
+        columns = {**columns, "REASON": lambda state: state.reason}
+    if arguments.all_namespaces:
+        head = ("NAMESPACE", *head)
+    if shown:
+        print_table(head, [[columns[name](state) for name in head] for state in shown])
+    return bool(shown)
 
 
 def reference_of(state: JobState) -> str:
@@ -137,41 +154,27 @@ def reference_of(state: JobState) -> str:
     return f"{kinds.get(state.kind, 'workload.kueue.x-k8s.io')}/{state.name}"
 
 
-def listing(shown: Iterable[JobState]) -> dict[str, Any]:
-    return {"kind": "JobList", "items": [state.as_row() for state in shown]}
-
-
-def with_namespaces(
-    head: list[str],
-    rows: list[list[Cell]],
-    shown: list[JobState],
-    arguments: argparse.Namespace,
-) -> tuple[list[str], list[list[Cell]]]:
-    if not arguments.all_namespaces:
-        return head, rows
-    namespaces = [Cell(state.metadata.namespace) for state in shown]
-    return ["NAMESPACE", *head], [[n, *row] for n, row in zip(namespaces, rows, strict=True)]
-
-
-def cut(reason: str) -> str:
+def _cut(reason: str) -> str:
     return reason if len(reason) <= REASON_MAX else reason[: REASON_MAX - 1] + "…"
 
 
-def _row(state: JobState, *, is_wide: bool) -> list[Cell]:
-    number, priority = id_of(state.metadata), state.priority
-    cells = [
-        Cell("-" if number is None else str(number)),
-        Cell(state.name),
-        Cell(state.queue or "-"),
-        Cell(state.status, STYLES.get(state.status, "")),
-        Cell("-" if priority is None else str(priority)),
-        Cell(span_text(time.time() - state.created_at)),
-        Cell(span_text(state.wait_s) or "-"),
-        Cell(span_text(state.run_s) or "-"),
-        Cell(state.reason if is_wide else cut(state.reason)),
-    ]
-    if is_wide:
-        workload = state.workload
-        cells.append(Cell(state.submitted_by or "-"))
-        cells.append(Cell("-" if workload is None else workload.metadata.name))
-    return cells
+def _or_dash(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)
+
+
+Column = Callable[[JobState], Cell | str]
+COLUMNS: Mapping[str, Column] = {
+    "NAMESPACE": lambda state: state.metadata.namespace,
+    "ID": lambda state: _or_dash(id_of(state.metadata)),
+    "NAME": lambda state: state.name,
+    "QUEUE": lambda state: _or_dash(state.queue),
+    "STATUS": lambda state: Cell(state.status, STYLES.get(state.status, "")),
+    "PRIO": lambda state: _or_dash(state.priority),
+    "AGE": lambda state: span_text(time.time() - state.created_at),
+    "WAIT": lambda state: _or_dash(span_text(state.wait_s)),
+    "RUN": lambda state: _or_dash(span_text(state.run_s)),
+    "EVICTIONS": lambda state: str(state.evictions),
+    "REASON": lambda state: _cut(state.reason),
+    "USER": lambda state: _or_dash(state.submitted_by),
+    "WORKLOAD": lambda state: _or_dash(state.workload and state.workload.metadata.name),
+}

@@ -36,7 +36,7 @@ def pen_of_output() -> Pen:
     return pen_for(sys.stdout.isatty(), sys.stdout.encoding, os.environ)
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+def print_table(head: Sequence[str], rows: Iterable[Sequence[Cell | str]]) -> None:
     for line in aligned([head, *rows], pen=pen_of_output()):
         print_safely(line)
 

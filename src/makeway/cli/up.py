@@ -117,18 +117,23 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(folder: Path, settings: Any) -> None:
     from makeway.embedded import serve
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_signal()
     async with serve(folder, settings) as running:
         print(f"makeway is ready on {running.address}", flush=True)
         print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
-        stopped = loop.create_task(stop.wait())
+        stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
         if running.ended.done():
             running.ended.result()  # raises a bug of ours; a service manager starts us again
     print("makeway has stopped; jobs that run go on", flush=True)
+
+
+def stop_signal() -> asyncio.Event:
+    """Set when somebody tells us to end, by SIGTERM or Ctrl-C."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 def read_configuration(folder: Path, named: Path | None) -> Any:
