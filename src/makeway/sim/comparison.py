@@ -11,6 +11,7 @@ from makeway.sim.result import Result
 from makeway.sim.statistics import Waits
 
 SCHEMA = "makeway.dev/simulation-comparison/v1"
+_whole, _one_digit, _two_digits = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 CALLED_OUT = 0.05  # a smaller change is none worth a word
 
 
@@ -124,15 +125,3 @@ def comparison_tables(first: Result, second: Result) -> tuple[Table, ...]:
     )
     title = f"A: {first.label}   B: {second.label}"
     return (Table(title, ("", "A", "B", "change", ""), rows),)
-
-
-def _whole(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def _one_digit(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:.2f}"

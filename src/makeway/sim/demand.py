@@ -18,7 +18,7 @@ from makeway.engine.model import (
 )
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.record import JobRun
-from makeway.sim.settings import SimulationSpec, for_queue
+from makeway.sim.settings import SimulationSpec, setting_for
 from makeway.sim.trace_jobs import (
     CPUS,
     GPUS,
@@ -109,7 +109,7 @@ class Demand:
         if any(amount % pod_set.count for word, amount in job.amounts if self._is_main(word)):
             self._oddities.note("jobs that don't divide evenly into pods (rounded up)", name)
         run.size = sum(amount for word, amount in job.amounts if self._is_main(word))
-        checkpoints = for_queue(self.cluster.settings.checkpoints, queue)
+        checkpoints = setting_for(self.cluster.settings.checkpoints, queue)
         run.checkpoint_s = job.checkpoint_s
         if run.checkpoint_s is None and checkpoints is not None:
             run.checkpoint_s = checkpoints.interval

@@ -28,59 +28,6 @@ class Layout:
     columns: Mapping[str, TraceColumn]  # by field, or by resource (any name with a slash)
 
 
-def _layout(title: str, /, **columns: str | TraceColumn) -> Layout:
-    return Layout(
-        name=title,
-        columns={
-            f: c if isinstance(c, TraceColumn) else TraceColumn(c) for f, c in columns.items()
-        },
-    )
-
-
-PHILLY = _layout("Philly", submit="timestamp", run="duration", gpus="num_gpus", queue="cluster")
-HELIOS = _layout(
-    "Helios",
-    name="job_id",
-    queue="vc",
-    gpus="gpu_num",
-    cpus="cpu_num",
-    state="state",
-    submit="submit_time",
-    start="start_time",
-    end="end_time",
-    run="duration",
-)
-ALIBABA = _layout(
-    "Alibaba",
-    name="name",
-    queue="qos",
-    gpus="num_gpu",
-    cpus=TraceColumn("cpu_milli", 0.001),
-    memory=TraceColumn("memory_mib", 1048576.0),
-    state="pod_phase",
-    submit="creation_time",
-    start="scheduled_time",
-    end="deletion_time",
-)
-SACCT = _layout(
-    "sacct",
-    name="JobID",
-    queue="Partition",
-    submit="Submit",
-    start="Start",
-    end="End",
-    state="State",
-    cpus="AllocCPUS",
-    tres="AllocTRES",
-    run="Elapsed",
-)
-# The columns by which a layout is told apart from others; its other columns may be missing.
-SIGNATURES: tuple[tuple[frozenset[str], Layout], ...] = (
-    (frozenset({"timestamp", "duration", "num_gpus", "cluster"}), PHILLY),
-    (frozenset({"vc", "gpu_num", "submit_time", "duration"}), HELIOS),
-    (frozenset({"num_gpu", "creation_time", "deletion_time", "scheduled_time"}), ALIBABA),
-    (frozenset({"JobID", "Submit", "Start", "End"}), SACCT),
-)
 # What columns of unknown tables are usually called, in lower case without separators.
 GUESSES: Mapping[str, tuple[str, ...]] = {
     NAME: ("name", "id", "jobid", "job", "jobname"),
@@ -123,13 +70,38 @@ def parse_mapping(text: str) -> dict[str, TraceColumn]:
     return columns
 
 
+# By name of a layout: the columns by which it is told apart from others, and all of its columns,
+# of which some may be missing.
+KNOWN_LAYOUTS = {
+    "Philly": (
+        "timestamp duration num_gpus cluster",
+        "submit=timestamp,run=duration,gpus=num_gpus,queue=cluster",
+    ),
+    "Helios": (
+        "vc gpu_num submit_time duration",
+        "name=job_id,queue=vc,gpus=gpu_num,cpus=cpu_num,state=state,submit=submit_time,"
+        "start=start_time,end=end_time,run=duration",
+    ),
+    "Alibaba": (
+        "num_gpu creation_time deletion_time scheduled_time",
+        "name=name,queue=qos,gpus=num_gpu,cpus=cpu_milli*0.001,memory=memory_mib*1048576,"
+        "state=pod_phase,submit=creation_time,start=scheduled_time,end=deletion_time",
+    ),
+    "sacct": (
+        "JobID Submit Start End",
+        "name=JobID,queue=Partition,submit=Submit,start=Start,end=End,state=State,cpus=AllocCPUS,"
+        "tres=AllocTRES,run=Elapsed",
+    ),
+}
+
+
 def recognise(header: Sequence[str], mapping: Mapping[str, TraceColumn]) -> Layout:
     """The layout of a table by its header; what the user has mapped comes first."""
     present = set(header)
-    for signature, layout in SIGNATURES:
-        if signature <= present:
-            known = {f: c for f, c in layout.columns.items() if c.name in present}
-            return Layout(name=layout.name, columns={**known, **mapping})
+    for name, (signature, columns_known) in KNOWN_LAYOUTS.items():
+        if present.issuperset(signature.split()):
+            known = {f: c for f, c in parse_mapping(columns_known).items() if c.name in present}
+            return Layout(name=name, columns={**known, **mapping})
     taken = {column.name for column in mapping.values()}
     plain = {_plain(name): name for name in reversed(header) if name not in taken}
     columns = dict(mapping)

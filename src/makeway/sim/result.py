@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import SimulatedCluster, nominal_of
@@ -21,6 +21,8 @@ from makeway.sim.statistics import (
     waits_of,
 )
 from makeway.sim.trace_jobs import Oddity, Trace
+
+KeyT = TypeVar("KeyT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +119,23 @@ class Result:
         )
 
     def waits_by_queue(self) -> dict[str, Waits]:
-        groups: dict[str, list[JobRun]] = {name: [] for name in self.cluster.queues}
-        for run in self.record.runs:
-            groups[run.queue].append(run)
-        return {name: waits_of(runs, self.end) for name, runs in groups.items()}
+        groups = self._grouped(lambda run: run.queue)
+        return {name: waits_of(groups.get(name, ()), self.end) for name in self.cluster.queues}
 
     def waits_by_priority(self) -> dict[int, Waits]:
-        groups: dict[int, list[JobRun]] = {}
-        for run in self.record.runs:
-            groups.setdefault(run.priority, []).append(run)
+        groups = self._grouped(lambda run: run.priority)
         return {p: waits_of(groups[p], self.end) for p in sorted(groups, reverse=True)}
 
     def waits_by_size(self) -> dict[tuple[int, int], Waits]:
         """By how much of the main resource a job asks for, in whole units."""
-        groups: dict[tuple[int, int], list[JobRun]] = {}
-        for run in self.record.runs:
-            groups.setdefault(size_group(self.in_units(run.size)), []).append(run)
+        groups = self._grouped(lambda run: size_group(self.in_units(run.size)))
         return {group: waits_of(groups[group], self.end) for group in sorted(groups)}
+
+    def _grouped(self, key_of: Callable[[JobRun], KeyT]) -> dict[KeyT, list[JobRun]]:
+        groups: dict[KeyT, list[JobRun]] = {}
+        for run in self.record.runs:
+            groups.setdefault(key_of(run), []).append(run)
+        return groups
 
     def longest_waits(self, count: int = 20) -> list[JobRun]:
         waiting = (run for run in self.record.runs if run.outcome is not JobOutcome.NEVER_FITS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from makeway.api.codec import decode_unconverted
 from makeway.api.errors import FieldError
@@ -176,26 +176,10 @@ def _error(path: str, value: object, problem: str, hint: str) -> FieldError:
     return FieldError(path=path, value=value, problem=problem, hint=hint)
 
 
-class _ForFlavor(Protocol):
-    @property
-    def flavor(self) -> str: ...
+SettingT = TypeVar("SettingT", Startup, Checkpoints, Cancellations)
 
 
-class _ForQueue(Protocol):
-    @property
-    def queue(self) -> str: ...
-
-
-ForFlavorT = TypeVar("ForFlavorT", bound=_ForFlavor)
-ForQueueT = TypeVar("ForQueueT", bound=_ForQueue)
-
-
-def for_flavor(settings: Iterable[ForFlavorT], flavor: str) -> ForFlavorT | None:
-    """The setting that names the flavor, else the one for every flavor."""
-    by_name = {setting.flavor: setting for setting in settings}
-    return by_name.get(flavor, by_name.get(EVERY))
-
-
-def for_queue(settings: Iterable[ForQueueT], queue: str) -> ForQueueT | None:
-    by_name = {setting.queue: setting for setting in settings}
-    return by_name.get(queue, by_name.get(EVERY))
+def setting_for(settings: Iterable[SettingT], name: str) -> SettingT | None:
+    """The setting that names the flavor or queue, else the one for every flavor or queue."""
+    by_name = {s.flavor if isinstance(s, Startup) else s.queue: s for s in settings}
+    return by_name.get(name, by_name.get(EVERY))

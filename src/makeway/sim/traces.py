@@ -18,7 +18,6 @@ from makeway.api.errors import in_words
 from makeway.sim.generator import read_generator
 from makeway.sim.layouts import (
     END,
-    NAME,
     PODS,
     QUEUE,
     RUN,
@@ -27,6 +26,7 @@ from makeway.sim.layouts import (
     TRES,
     Layout,
     TraceColumn,
+    parse_mapping,
     recognise,
 )
 from makeway.sim.rows import Rows
@@ -38,13 +38,7 @@ SWF_COLUMNS = (
     *("procs_requested", "time_requested", "memory_requested", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding", "think_time"),
 )
-SWF_FIELDS: Mapping[str, TraceColumn] = {
-    NAME: TraceColumn("job"),
-    SUBMIT: TraceColumn("submit"),
-    RUN: TraceColumn("run"),
-    CPUS: TraceColumn("procs_requested"),
-    QUEUE: TraceColumn("queue"),
-}
+SWF_FIELDS = parse_mapping("name=job,submit=submit,run=run,cpus=procs_requested,queue=queue")
 SWF_CANCELLED = "5"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?", re.ASCII)
 

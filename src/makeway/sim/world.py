@@ -55,8 +55,7 @@ from makeway.sim.settings import (
     Delay,
     Failure,
     Stockout,
-    for_flavor,
-    for_queue,
+    setting_for,
 )
 from makeway.sim.trace_jobs import Trace
 from makeway.translate.categories import can_never_run
@@ -266,7 +265,7 @@ class World:
     def _gives_up_at(self, run: JobRun) -> float | None:
         if run.job.cancel_s is not None:
             return run.job.cancel_s
-        rule = for_queue(self.settings.cancellations, run.queue)
+        rule = setting_for(self.settings.cancellations, run.queue)
         if rule is None or self.random.named("cancels", run.key).random() >= rule.share:
             return None
         return self.now + self.random.delay_s(rule.patience, "patience", run.key)
@@ -325,7 +324,7 @@ class World:
             self._pods_ready(run)
 
     def _startup(self, flavor: FlavorName) -> Delay:
-        return for_flavor(self.settings.startup, flavor) or NO_DELAY
+        return setting_for(self.settings.startup, flavor) or NO_DELAY
 
     def _pods_ready(self, run: JobRun) -> None:
         run.run_from = self.now
