@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from tests.placement.one import place_one
 
 from makeway.engine.model import ResourceName
 from makeway.placement.candidates import find_candidates, freed
@@ -131,7 +132,7 @@ def measure(case: Case) -> tuple[float, PlacementDecision]:
     single = pod_unit(PodKey("top/member-0000"))
     unit = gang_unit(GangKey("top/gang")) if case.gang else single
     started = time.process_time()
-    decision = state.place_one(unit, NOW)
+    decision = place_one(state, unit, NOW)
     spent = time.process_time() - started
     assert decision is not None
     return spent, decision

@@ -10,7 +10,6 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "makeway"
 KEPT = {
     "ignore_aliases": "the YAML library calls it",
-    "place_one": "recorded decisions and benchmarks are about one unit at a time",
 }
 
 

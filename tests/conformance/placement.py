@@ -25,6 +25,7 @@ from makeway.placement.state import PlacementState
 from makeway.translate.placement import seen_in_placement
 from tests.harness.placing import PlacingPlane
 from tests.harness.plane import NAMESPACE
+from tests.placement.one import place_one
 
 Json = dict[str, Any]
 NOW = 1_000_000.0
@@ -250,7 +251,7 @@ class Stage:
             unit = gang_unit(self._groups[preemptor])
         else:
             unit = pod_unit(self.key(preemptor))
-        decision = self.state.place_one(unit, NOW)
+        decision = place_one(self.state, unit, NOW)
         waiting = filter(None, map(self.state.pod, self.state.waiting(unit)))
         nominated = {_name(pod.key): str(pod.nominated) for pod in waiting if pod.nominated}
         match decision:

@@ -37,6 +37,7 @@ from makeway.placement.model import (
 )
 from makeway.placement.state import PlacementState
 from makeway.selectors import Requirement
+from tests.placement.one import place_one
 
 CPU, GPU, PODS = ResourceName("cpu"), ResourceName("gpu"), ResourceName("pods")
 
@@ -180,7 +181,7 @@ class Cluster:
         else:
             unit = pod_unit(PodKey(f"lab/{name}"))
         self.now += 1
-        decision = self.state.place_one(unit, self.now)
+        decision = place_one(self.state, unit, self.now)
         assert decision is not None, f"nothing of {name} waits"
         self.check()
         return decision

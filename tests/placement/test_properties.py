@@ -44,6 +44,7 @@ from makeway.placement.model import (
 from makeway.placement.state import PlacementState
 from makeway.selectors import Requirement
 from tests.placement import oracle
+from tests.placement.one import place_one
 from tests.placement.scenario import CPU, GPU, PODS
 
 HIGH = 100
@@ -72,7 +73,7 @@ class World(NamedTuple):
             state.apply(event)
         gang = self.members[0].gang
         unit = pod_unit(self.members[0].key) if gang is None else gang_unit(gang)
-        decision = state.place_one(unit, now=0.0)
+        decision = place_one(state, unit, now=0.0)
         assert decision is not None
         return decision
 

@@ -19,6 +19,7 @@ from makeway.placement.decisions import (
 from makeway.placement.events import GangSeen, NodeSeen, PlacementEvent, PodGone, PodSeen
 from makeway.placement.model import Gang, GangKey, Pod, PodKey
 from makeway.placement.state import PlacementState
+from tests.placement.one import place_one
 from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
 
 SEEDS = [range(first, first + 250) for first in range(0, 2_000, 250)]
@@ -104,7 +105,7 @@ def test_no_answer_is_worse_than_trying_everything(seeds: range) -> None:
     for seed in seeds:
         world = Maker(seed).world()
         try:
-            check(world, told(world).place_one(world.unit, now=0.0))
+            check(world, place_one(told(world), world.unit, now=0.0))
         except AssertionError as error:
             error.add_note(f"seed {seed}")
             raise
@@ -115,16 +116,16 @@ def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seeds: r
     for seed in seeds:
         world = Maker(seed).world()
         state = told(world)
-        plan = state.place_one(world.unit, now=0.0)
+        plan = place_one(state, world.unit, now=0.0)
         if not isinstance(plan, PreemptUnits):
             continue
-        again = state.place_one(world.unit, now=1.0)
+        again = place_one(state, world.unit, now=1.0)
         assert isinstance(again, WaitForNodes), seed
         assert (again.reason, again.nominated) == (WaitReason.VICTIMS_LEAVING, plan.placement)
         for pod in world.running:
             if pod.terminating or pod.key in plan.pods:
                 state.apply(PodGone(pod.key))
-        assert isinstance(state.place_one(world.unit, now=2.0), BindPods), seed
+        assert isinstance(place_one(state, world.unit, now=2.0), BindPods), seed
 
 
 class Traffic:

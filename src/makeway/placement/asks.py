@@ -21,10 +21,10 @@ class Ask(NamedTuple):
     priority: int  # scheduling priority
     may_preempt: bool
     members: tuple[Pod, ...]  # pods without a node; by key
-    running: tuple[Pod, ...]  # members on a node that are not leaving
     needed: int  # so many of `members` have to be placed together; 0: all are extra
-    topology_key: str | None
     created_at: float
+    running: tuple[Pod, ...] = ()  # members on a node that are not leaving
+    topology_key: str | None = None
 
 
 class ClusterView(NamedTuple):

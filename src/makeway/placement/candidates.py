@@ -50,9 +50,8 @@ class Candidates:
 def find_candidates(table: UnitTable, below: int, room: Room, usable: Flags) -> Candidates:
     """Collect the units of lower preemption priority that stand on usable nodes of a room."""
     rows = 1 + int(max(room.node_rows.max(initial=0), table.row.max(initial=0)))
-    room_row_of = np.full(
-        rows + 1, -1, dtype=np.intp
-    )  # the last entry is for pods on unknown nodes
+    # The last entry is for pods on unknown nodes.
+    room_row_of = np.full(rows + 1, -1, dtype=np.intp)
     room_row_of[room.node_rows[usable]] = np.flatnonzero(usable)
     slots = np.flatnonzero(
         table.stays & (table.priority[table.unit] < below) & (room_row_of[table.row] >= 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, overload
@@ -80,9 +80,7 @@ class SpareReason(Enum):
     ABOVE_LEVEL = "AboveLevel"  # victims of lower priority are enough
     BUDGET = "DisruptionBudget"  # the unit goes only if nothing else helps
     FITS = "FitsBeside"  # the preemptor has room with the unit in place
-    ELSEWHERE = (
-        "Elsewhere"  # the unit stands on no node of the chosen domain that the preemptor can use
-    )
+    ELSEWHERE = "Elsewhere"  # the unit stands on no usable node of the chosen domain
 
 
 class Spared(NamedTuple):
@@ -112,9 +110,6 @@ class SparedUnits(Sequence[Spared]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return Spared(self._keys[index], int(self._priorities[index]), self._reasons[index])
-
-    def __iter__(self) -> Iterator[Spared]:
-        return (self[i] for i in range(len(self)))
 
 
 NOBODY_SPARED = SparedUnits((), (), ())
@@ -151,10 +146,10 @@ class PreemptUnits:
 class WaitForNodes:
     preemptor: Unit
     reason: WaitReason
-    nominated: Placement  # the nominations that stand; empty unless VICTIMS_LEAVING
-    blocked: tuple[Blocked, ...]  # the most frequent cause first
     needed: int  # members still to be placed together
-    fitting: int  # members that have room without victims, in the best domain
+    nominated: Placement = ()  # the nominations that stand; empty unless VICTIMS_LEAVING
+    blocked: tuple[Blocked, ...] = ()  # the most frequent cause first
+    fitting: int = 0  # members that have room without victims, in the best domain
     domains: tuple[DomainLack, ...] = ()  # the best domain first; empty without a topology key
 
 

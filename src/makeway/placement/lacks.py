@@ -36,14 +36,7 @@ def wait(
     nominated: Placement = (),
 ) -> WaitForNodes:
     if cluster is None or room is None:
-        return WaitForNodes(
-            preemptor=ask.unit,
-            reason=reason,
-            nominated=(),
-            blocked=(),
-            needed=ask.needed,
-            fitting=0,
-        )
+        return WaitForNodes(preemptor=ask.unit, reason=reason, needed=ask.needed)
     blocked, fits = _tally(ask, cluster.nodes, room)
     domains = () if ask.topology_key is None else _domain_lacks(ask, cluster, room)
     return WaitForNodes(
@@ -59,10 +52,7 @@ def wait(
 
 def without_gang(unit: Unit) -> WaitForNodes:
     """The answer to pods whose gang is not known."""
-    reason = WaitReason.GANG_MISSING
-    return WaitForNodes(
-        preemptor=unit, reason=reason, nominated=(), blocked=(), needed=0, fitting=0
-    )
+    return WaitForNodes(preemptor=unit, reason=WaitReason.GANG_MISSING, needed=0)
 
 
 def _tally(ask: Ask, nodes: NodeTable, room: Room) -> tuple[tuple[Blocked, ...], int]:

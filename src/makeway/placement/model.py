@@ -17,9 +17,7 @@ from makeway.selectors import Requirement, all_hold
 
 NodeName = NewType("NodeName", str)
 PodKey = NewType("PodKey", str)  # namespace/name
-GangKey = NewType(
-    "GangKey", str
-)  # namespace/name of the group, and the replica if there are several
+GangKey = NewType("GangKey", str)  # namespace/name of the group, and the replica if several
 BudgetKey = NewType("BudgetKey", str)  # namespace/name
 
 HOSTNAME = "kubernetes.io/hostname"  # the topology key whose value defaults to the name of the node

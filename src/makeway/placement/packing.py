@@ -84,12 +84,8 @@ def shapes_of(
             pods=tuple(pods),
             need=nodes.columns.amounts(pod_shape),
             suits=nodes.suits(pod_shape.constraints)[rows],
-            capped=None
-            if pod_shape.apart is None
-            else _capped(pod_shape.apart, running, nodes, rows),
-            spreading=None
-            if pod_shape.spread is None
-            else _spreading(pod_shape.spread, running, nodes, rows),
+            capped=pod_shape.apart and _capped(pod_shape.apart, running, nodes, rows),
+            spreading=pod_shape.spread and _spreading(pod_shape.spread, running, nodes, rows),
         )
         for pod_shape, pods in by_shape.items()
     ]

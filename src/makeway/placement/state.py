@@ -75,9 +75,7 @@ class PlacementState:
         self._nominated: set[PodKey] = set()  # the waiting pods with a nomination
         self._assumed: dict[PodKey, _Bound] = {}  # pods bound by us, not confirmed yet
         self._assumed_leaving: set[PodKey] = set()  # pods evicted by us, not gone yet
-        self._nominations: dict[
-            PodKey, NodeName | None
-        ] = {}  # our nominations count before seen ones
+        self._nominations: dict[PodKey, NodeName | None] = {}  # ours count before seen ones
         # By gang: the pods that were bound together with a pod whose bind failed.
         self._short: dict[GangKey, set[PodKey]] = {}
         self._given_up = 0  # nominations given up so far
@@ -305,11 +303,6 @@ class PlacementState:
         self._changes_seen = self._changes
         return [unit for unit in units if self._parked.get(unit) != self._changes]
 
-    def place_one(self, unit: Unit, now: float) -> BindPods | PreemptUnits | WaitForNodes | None:
-        """Decide about one pod or gang; None if nothing of it waits or we don't know it."""
-        ask = self._ask(unit)
-        return None if ask is None else self._settle(ask, now)
-
     def waiting(self, unit: Unit) -> tuple[PodKey, ...]:
         """The pods of a unit that have no node, by key; also of an unknown gang."""
         members = self._members.get(GangKey(unit.key), ()) if unit.is_gang else [PodKey(unit.key)]
@@ -336,9 +329,7 @@ class PlacementState:
                 priority=(group or pod).priority,
                 may_preempt=(group or pod).may_preempt,
                 members=(pod,),
-                running=(),
                 needed=1,
-                topology_key=None,
                 created_at=pod.created_at,
             )
         gang = self._gangs.get(GangKey(unit.key))

@@ -33,9 +33,7 @@ class UnitTable:
         # By slot of a pod.
         self.pods: list[Pod | None] = []
         self.slot_of: dict[PodKey, int] = {}
-        self.row: Rows = np.full(
-            16, NOWHERE, dtype=np.intp
-        )  # row of the node; -1: the node is unknown
+        self.row: Rows = np.full(16, NOWHERE, dtype=np.intp)  # of the node; -1: it is unknown
         self.unit: Rows = np.zeros(16, dtype=np.intp)
         self.taken: Ints = np.zeros((16, len(columns)), dtype=np.int64)
         self.stays: Flags = np.zeros(16, dtype=np.bool_)  # the pod runs and is not leaving already
@@ -46,9 +44,8 @@ class UnitTable:
         self.priority: Ints = np.zeros(16, dtype=np.int64)
         self.in_gang: Flags = np.zeros(16, dtype=np.bool_)
         self.size: Ints = np.zeros(16, dtype=np.int64)  # pods that are not leaving
-        self.started: Floats = np.zeros(
-            16, dtype=np.float64
-        )  # the earliest start of a pod; inf: none has started
+        # The earliest start of a pod; inf: no pod has started.
+        self.started: Floats = np.zeros(16, dtype=np.float64)
         self._vacant_slots: list[int] = []
         self._vacant_units: list[int] = []
         self._by_key: list[Unit] = []  # sorted, but for units that came or went since
