@@ -34,6 +34,7 @@ from makeway.deploy.applying import (
     InstallFailed,
     Tell,
     apply_all,
+    delete_all,
     for_each,
     put_definitions,
     short_name,
@@ -43,7 +44,7 @@ from makeway.deploy.applying import (
     without_finalizer,
 )
 from makeway.deploy.installation import Site, controller, crds, namespace, policies
-from makeway.deploy.policies import GROUP as POLICY_GROUP
+from makeway.deploy.policies import API_VERSION as POLICY_VERSION
 
 GROUP = versions.QUEUEING_GROUP
 HUB = versions.HUB_VERSION
@@ -51,16 +52,9 @@ MOVING = "v1moving"  # the version in which objects are rewritten
 VISIBILITY = f"visibility.{GROUP}"
 WEBHOOK_SERVICE = "kueue-webhook-service"
 API_SERVICES = Resource("apiregistration.k8s.io/v1", "apiservices", "APIService", False)
-WEBHOOKS = (
-    Resource(
-        f"{POLICY_GROUP}/v1",
-        "validatingwebhookconfigurations",
-        "ValidatingWebhookConfiguration",
-        False,
-    ),
-    Resource(
-        f"{POLICY_GROUP}/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
-    ),
+WEBHOOKS = tuple(
+    Resource(POLICY_VERSION, f"{kind.lower()}s", kind, False)
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 )
 # The kinds on which Kueue leaves a finalizer that no controller would take away after it.
 _KINDS_WITH_FINALIZER = (COHORTS, LOCAL_QUEUES, CHECKS, WORKLOAD_CLASSES)
@@ -197,8 +191,7 @@ async def replace_kueue(
     for deployment in kueue.deployments:
         await _stop(client, deployment, tell)
     await apply_all(client, (namespace(site), *policies(site)), tell)
-    for found in kueue.webhooks:
-        await _delete(client, found, tell)
+    await delete_all(client, kueue.webhooks, tell)
     for definition in kueue.definitions:
         await _leave_old_versions(client, definition["metadata"]["name"], tell)
     await put_definitions(client, crds(), tell)
@@ -206,8 +199,7 @@ async def replace_kueue(
         count = await without_finalizer(client, resource, IN_USE, has_leaving=False)
         if count:
             tell(f"{count} {resource.plural} are no longer held by a finalizer")
-    for found in kueue.api_services:
-        await _delete(client, found, tell)
+    await delete_all(client, kueue.api_services, tell)
     await apply_all(client, controller(site), tell)
     return await _remaining_notes(client)
 
@@ -218,15 +210,6 @@ async def _stop(client: Client, deployment: Document, tell: Tell) -> None:
     await client.patch(DEPLOYMENTS, metadata["name"], metadata["namespace"], patch=patch)
     await until_stopped(client, deployment)
     tell(f"{short_name(deployment)} stopped")
-
-
-async def _delete(client: Client, document: Document, tell: Tell) -> None:
-    resource = await client.resource(document["apiVersion"], document["kind"])
-    try:
-        await client.delete(resource, document["metadata"]["name"])
-    except NotFound:
-        return
-    tell(f"{short_name(document)} deleted")
 
 
 # Definitions

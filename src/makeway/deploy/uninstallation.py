@@ -8,13 +8,7 @@ from makeway.api.kinds import FLAVORS, PODS, QUEUES, WORKLOADS
 from makeway.api.labels import IN_USE, MANAGED
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.deploy.applying import (
-    DEPLOYMENTS,
-    Tell,
-    delete_all,
-    until_stopped,
-    without_finalizer,
-)
+from makeway.deploy.applying import DEPLOYMENTS, Tell, delete_all, until_stopped, without_finalizer
 from makeway.deploy.installation import NAME, Site, controller, crds, lease, policies
 
 
@@ -27,11 +21,7 @@ def removal(site: Site, *, has_crds: bool) -> list[Document]:
 
 def _bare(document: Document) -> Document:
     metadata = {k: v for k, v in document["metadata"].items() if k in ("name", "namespace")}
-    return {
-        "apiVersion": document["apiVersion"],
-        "kind": document["kind"],
-        "metadata": metadata,
-    }
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
 
 
 async def uninstall(client: Client, site: Site, tell: Tell, *, has_crds: bool) -> None:
