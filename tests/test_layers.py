@@ -50,7 +50,7 @@ ROOMS = {
     "logs": room(),
     "embedded": room("api", "store", "server", "client", "plane", "controller", "runner"),
     "cluster": room("api", "client", "logs", "plane", "controller"),
-    "cluster_http": room("controller", libraries=("aiohttp", "orjson")),
+    "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),

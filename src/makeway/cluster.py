@@ -123,11 +123,13 @@ class Controller:
 
     @property
     def unready(self) -> str:
+        """Why it can't do its work yet; empty if it can, or stands by to do it."""
         is_behind = self._term is not None and not self._term.loop.is_synced
         return "not everything has been listed yet" if is_behind else ""
 
     @property
     def visibility(self) -> Visibility | None:
+        """None while another replica leads."""
         return None if self._term is None else self._term.visibility
 
     def metrics(self) -> str:

@@ -7,11 +7,12 @@ for Prometheus, and for `kubectl port-forward`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from aiohttp import web
 
+from makeway.cluster import Controller
 from makeway.controller.visibility import PENDING_MAX, Visibility
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,23 +23,9 @@ _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/{version:v1beta1|v1beta2}"
 Found = Mapping[str, Any] | None
 
 
-class Told(Protocol):
-    """Who knows the answers."""
-
-    @property
-    def unready(self) -> str:
-        """Why it can't do its work yet; empty if it can, or stands by to do it."""
-
-    @property
-    def visibility(self) -> Visibility | None:
-        """None while another replica leads."""
-
-    def metrics(self) -> str: ...
-
-
 class Window:
-    def __init__(self, told: Told, host: str, port: int) -> None:
-        self._told, self._host, self._port = told, host, port
+    def __init__(self, controller: Controller, host: str, port: int) -> None:
+        self._controller, self._host, self._port = controller, host, port
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> int:
@@ -73,11 +60,11 @@ class Window:
         return web.Response(text="ok")
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        unready = self._told.unready
+        unready = self._controller.unready
         return web.Response(text=unready or "ok", status=503 if unready else 200)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        body = self._told.metrics().encode()
+        body = self._controller.metrics().encode()
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 
     async def _explain(self, request: web.Request) -> web.Response:
@@ -94,7 +81,7 @@ class Window:
         return self._answer(lambda v: v.pending_in_local_queue(namespace, name, *part))
 
     def _answer(self, ask: Callable[[Visibility], Found]) -> web.Response:
-        visibility = self._told.visibility
+        visibility = self._controller.visibility
         if visibility is None:
             return _refusal(503, "ServiceUnavailable", "this replica stands by; another one leads")
         found = ask(visibility)
