@@ -16,7 +16,7 @@ from makeway.sim.examples import EXAMPLES, load_example, load_variant
 from makeway.sim.layouts import FIELDS
 from makeway.sim.report import as_data
 from makeway.sim.settings import SimulationSpec
-from makeway.sim.simulate import compare, simulate
+from makeway.sim.simulate import simulate
 from tests.sim.worlds import queue
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def keys_of(value: object, skipped: tuple[str, ...]) -> Iterator[str]:
 
 def test_every_field_of_the_report_is_documented() -> None:
     first = simulate(*load_example("stockout"), explain=["train-1"])
-    second = compare(first, load_variant("stockout-without-rules"))
+    second = simulate(load_variant("stockout-without-rules"), first.trace, seed=first.seed)
     maps = ("evictions", "counts", "byQueue", "byPriority", "bySize", "reasons", "stories")
     maps = (*maps, "waiting", "running", *(k for k in as_data(first)["series"] if "By" in k))
 

@@ -14,7 +14,7 @@ import pytest
 from makeway.sim.examples import load_example, load_variant
 from makeway.sim.page import render_page
 from makeway.sim.record import SimulationRecord
-from makeway.sim.simulate import compare, simulate
+from makeway.sim.simulate import simulate
 from tests.prerequisites import program
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
@@ -87,7 +87,9 @@ def test_the_timeline_zooms_in_and_out(browser: str, tmp_path: Path) -> None:
 
 def test_a_comparison_stands_side_by_side(browser: str, tmp_path: Path) -> None:
     first = simulate(*load_example("stockout"))
-    page = render_page(first, compare(first, load_variant("stockout-without-rules")))
+    page = render_page(
+        first, simulate(load_variant("stockout-without-rules"), first.trace, seed=first.seed)
+    )
 
     run = look(browser, page, tmp_path, "--dump-dom")
 

@@ -14,7 +14,7 @@ from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Steps
 from makeway.sim.report import as_data, as_json, short_span, tables
-from makeway.sim.simulate import compare, simulate
+from makeway.sim.simulate import simulate
 from makeway.sim.statistics import bin_means, quantile, size_group
 from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.traces import parse_trace
@@ -115,7 +115,9 @@ def test_every_example_finishes_and_shows_something(name: str) -> None:
 
 def test_the_stockout_example_shows_what_fallback_rules_are_for() -> None:
     with_rules = simulate(*load_example("stockout"))
-    without = compare(with_rules, load_variant("stockout-without-rules"))
+    without = simulate(
+        load_variant("stockout-without-rules"), with_rules.trace, seed=with_rules.seed
+    )
 
     assert with_rules.wait().p95 < 10 * MINUTE
     assert without.wait().p95 > 6 * HOUR
@@ -129,7 +131,7 @@ def test_every_variant_is_a_configuration() -> None:
 
 def test_a_comparison_calls_out_what_got_better_and_what_worse() -> None:
     first = play((flavor("a"), queue("q", a=1)), *(job(f"j{i}") for i in range(4)))
-    second = compare(first, cluster(flavor("a"), queue("q", a=2)))
+    second = simulate(cluster(flavor("a"), queue("q", a=2)), first.trace, seed=first.seed)
 
     verdicts = {f.what: (f.verdict, f.change_text) for f in figures(first, second)}
     (table,) = comparison_tables(first, second)

@@ -23,6 +23,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from types import FrameType
@@ -43,7 +44,6 @@ from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
 from makeway.sim.report import as_json, short_span, tables
-from makeway.sim.simulate import compare
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
@@ -145,25 +145,17 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
     until = _until(arguments.until)
     with Bar(is_shown=not arguments.quiet and sys.stderr.isatty()) as bar:
         cluster, trace = _inputs(arguments)
-        result = simulate(
-            cluster if cluster is not None else arguments.files,
-            trace,
+        play = partial(
+            simulate,
+            trace=trace,
             queue=arguments.queue,
             seed=arguments.seed,
             until=until,
             explain=arguments.explain,
             watch=bar.look,
         )
-        if not arguments.compare:
-            return result, None
-        return result, compare(
-            result,
-            _other_queues(arguments),
-            queue=arguments.queue,
-            until=until,
-            explain=arguments.explain,
-            watch=bar.look,
-        )
+        result = play(arguments.files if cluster is None else cluster)
+        return result, play(_other_queues(arguments)) if arguments.compare else None
 
 
 def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Trace]:

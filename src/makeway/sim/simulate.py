@@ -55,24 +55,3 @@ def simulate(
         is_complete=is_complete,
         label=queues.source,
     )
-
-
-def compare(
-    first: Result,
-    queues: FileNames | SimulatedCluster,
-    *,
-    queue: str | None = None,
-    until: float | None = None,
-    explain: Iterable[str] = (),
-    watch: Watch | None = None,
-) -> Result:
-    """Play the trace of a result, with its seed, through other queues."""
-    return simulate(
-        queues,
-        first.trace,
-        queue=queue,
-        seed=first.seed,
-        until=until,
-        explain=explain,
-        watch=watch,
-    )
