@@ -53,16 +53,16 @@ class ManifestSet:
         return [(index, view) for index, view in enumerate(self.views) if isinstance(view, kind)]
 
     def names(self, kind: type[View]) -> set[str]:
-        return {view.metadata.name for view in self.views if _is_named(view, kind)}
+        return {
+            view.metadata.name
+            for view in self.views
+            if isinstance(view, kind) and not isinstance(view, Configuration)
+        }
 
     @property
     def configuration(self) -> Configuration | None:
         found = self.of(Configuration)
         return found[0][1] if found else None
-
-
-def _is_named(view: View, kind: type[View]) -> bool:
-    return isinstance(view, kind) and not isinstance(view, Configuration)
 
 
 def advice(
@@ -277,21 +277,16 @@ def lonely_policies(files: ManifestSet) -> Iterator[Advice]:
         cohort, preemption = queue.spec.cohort_name, queue.spec.preemption
         if not cohort:
             if preemption.reclaim_within_cohort != "Never":
-                yield advice(
-                    index,
+                path, value = (
                     "spec.preemption.reclaimWithinCohort",
                     preemption.reclaim_within_cohort,
-                    "never takes effect: the queue is in no cohort",
-                    "write spec.cohortName, or Never here",
                 )
+                problem = "never takes effect: the queue is in no cohort"
+                yield advice(index, path, value, problem, "write spec.cohortName, or Never here")
         elif members[cohort] == 1 and cohort not in with_quota | in_trees:
-            yield advice(
-                index,
-                "spec.cohortName",
-                cohort,
-                "has no other queue and no quota: there is nobody to lend or borrow",
-                "name the cohort of another queue, or none",
-            )
+            problem = "has no other queue and no quota: there is nobody to lend or borrow"
+            hint = "name the cohort of another queue, or none"
+            yield advice(index, "spec.cohortName", cohort, problem, hint)
     for index, found in cohorts:
         name = found.metadata.name
         if name not in members and name not in in_trees:
@@ -316,26 +311,20 @@ def circling_policies(files: ManifestSet) -> Iterator[Advice]:
     )
     by_creation = configuration.requeue_after_preemption == "UseCreationTimestamp"
     if preempts and by_creation and not configuration.gate("HoldForPreemptor"):
-        yield advice(
-            config_index,
-            "featureGates.HoldForPreemptor",
-            False,
-            "lets an older victim take back the place that was cleared at its expense",
-            "switch it on, or write requeueStrategy.priorityPreemption: UseEvictionTimestamp",
-        )
+        problem = "lets an older victim take back the place that was cleared at its expense"
+        hint = "switch it on, or write requeueStrategy.priorityPreemption: UseEvictionTimestamp"
+        yield advice(config_index, "featureGates.HoldForPreemptor", False, problem, hint)
     by_eviction = configuration.requeue_after_pods_ready_timeout == "UseEvictionTimestamp"
     for index, queue in queues:
         within = queue.spec.preemption.within_cluster_queue
         if configuration.pods_ready is None or not by_eviction:
             break
         if within == "LowerOrNewerEqualPriority":
-            yield advice(
-                index,
-                "spec.preemption.withinClusterQueue",
-                within,
-                "can circle: whoever's pods are late counts as newer, and its equal preempts it",
-                "write requeueStrategy.podsReadyTimeout: UseCreationTimestamp, or LowerPriority",
+            problem = (
+                "can circle: whoever's pods are late counts as newer, and its equal preempts it"
             )
+            hint = "write requeueStrategy.podsReadyTimeout: UseCreationTimestamp, or LowerPriority"
+            yield advice(index, "spec.preemption.withinClusterQueue", within, problem, hint)
 
 
 def overridden_policies(files: ManifestSet) -> Iterator[Advice]:
@@ -345,10 +334,6 @@ def overridden_policies(files: ManifestSet) -> Iterator[Advice]:
     for index, queue in files.of(ClusterQueue):
         policy = queue.spec.preemption.borrow_within_cohort.policy
         if policy != "Never":
-            yield advice(
-                index,
-                "spec.preemption.borrowWithinCohort.policy",
-                policy,
-                "never takes effect: under fair sharing the shares decide who is preempted",
-                "write Never, or switch fairSharing off",
-            )
+            path = "spec.preemption.borrowWithinCohort.policy"
+            problem = "never takes effect: under fair sharing the shares decide who is preempted"
+            yield advice(index, path, policy, problem, "write Never, or switch fairSharing off")

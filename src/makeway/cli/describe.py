@@ -16,7 +16,6 @@ import argparse
 import re
 from typing import Any
 
-from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.tables import aligned
 from makeway.client import Client
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         for index, name in enumerate(names):
             document = await client.get(resource, name, namespace)
             print("\n\n" * bool(index) + "\n".join(_described(document)))
-            print(await _events(client, resource, document))
+            print(await _events(client, document))
         return 0
 
     return connect.converse(arguments, story)
@@ -85,7 +84,7 @@ def _lines(value: Any, indent: str) -> list[str]:
     return found
 
 
-async def _events(client: Client, resource: Resource, document: Document) -> str:
+async def _events(client: Client, document: Document) -> str:
     uid = document["metadata"]["uid"]
     events = await client.resource("v1", "Event")
     namespace = document["metadata"].get("namespace", "")

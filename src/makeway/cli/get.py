@@ -39,26 +39,27 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         resource, names = await connect.find_target(client, arguments.words)
         where = "" if arguments.all_namespaces else namespace
+        selector = arguments.selector
         if arguments.output in ("table", "wide"):
-            await _print_tables(client, resource, names, where, arguments)
+            tables = [
+                await client.table(resource, name, where, label_selector=selector)
+                for name in names or [""]
+            ]
+            _print_tables(tables, resource, where, arguments)
+        elif names:
+            items = [await client.get(resource, name, where) for name in names]
+            _print_documents(items, resource, arguments, is_one=len(names) == 1)
         else:
-            await _print_documents(client, resource, names, where, arguments)
+            items = (await client.list(resource, where, label_selector=selector)).items
+            _print_documents(items, resource, arguments, is_one=False)
         return 0
 
     return connect.converse(arguments, story)
 
 
-async def _print_tables(
-    client: Client,
-    resource: Resource,
-    names: list[str],
-    namespace: str,
-    arguments: argparse.Namespace,
+def _print_tables(
+    tables: list[Document], resource: Resource, namespace: str, arguments: argparse.Namespace
 ) -> None:
-    tables = [
-        await client.table(resource, name, namespace, label_selector=arguments.selector)
-        for name in names or [""]
-    ]
     head = tables[0].get("columnDefinitions") or []
     shown = [
         index
@@ -66,14 +67,11 @@ async def _print_tables(
         if arguments.output == "wide" or not column["priority"]
     ]
     has_namespace = arguments.all_namespaces and resource.is_namespaced
-    rows = [
-        (["NAMESPACE"] if has_namespace else []) + [head[index]["name"].upper() for index in shown]
-    ]
+    rows = [["NAMESPACE"] * has_namespace + [head[index]["name"].upper() for index in shown]]
     for table in tables:
         for row in table.get("rows") or ():
-            cells = [_cell(row["cells"][index]) for index in shown]
             where = row["object"]["metadata"].get("namespace", "")
-            rows.append(([where] if has_namespace else []) + cells)
+            rows.append([where] * has_namespace + [_cell(row["cells"][index]) for index in shown])
     if len(rows) == 1:
         place = f" in namespace {namespace}" if resource.is_namespaced and namespace else ""
         print(f"no {resource.plural}{place}", file=sys.stderr)
@@ -88,27 +86,14 @@ def _cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-async def _print_documents(
-    client: Client,
-    resource: Resource,
-    names: list[str],
-    namespace: str,
-    arguments: argparse.Namespace,
+def _print_documents(
+    items: list[Document], resource: Resource, arguments: argparse.Namespace, *, is_one: bool
 ) -> None:
-    if names:
-        items = [await client.get(resource, name, namespace) for name in names]
-    else:
-        listing = await client.list(resource, namespace, label_selector=arguments.selector)
-        items = listing.items
     if arguments.output == "name":
         for item in items:
             print(connect.written(resource, item["metadata"]["name"]))
         return
     for item in items:
         item["metadata"].pop("managedFields", None)
-    shown: Document = (
-        items[0]
-        if len(names) == 1
-        else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
-    )
-    print_document(arguments.output, shown)
+    listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
+    print_document(arguments.output, items[0] if is_one else listing)

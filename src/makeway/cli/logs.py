@@ -92,17 +92,13 @@ async def _print(client: Client, pods: list[Pod], query: dict[str, str]) -> None
 
 def query_of(arguments: argparse.Namespace) -> dict[str, str]:
     """What is asked of the server's log."""
-    query: dict[str, str] = {}
-    if arguments.container:
-        query["container"] = arguments.container
-    if arguments.tail is not None:
-        if arguments.tail < 0:
-            raise UsageError(f"--tail {arguments.tail}: write 0 or more")
-        query["tailLines"] = str(arguments.tail)
-    if arguments.previous:
-        query["previous"] = "true"
-    if arguments.timestamps:
-        query["timestamps"] = "true"
-    if arguments.since:
-        query["sinceSeconds"] = str(int(span_of("--since", arguments.since)))
-    return query
+    if arguments.tail is not None and arguments.tail < 0:
+        raise UsageError(f"--tail {arguments.tail}: write 0 or more")
+    asked = {
+        "container": arguments.container or None,
+        "tailLines": arguments.tail,
+        "previous": "true" if arguments.previous else None,
+        "timestamps": "true" if arguments.timestamps else None,
+        "sinceSeconds": int(span_of("--since", arguments.since)) if arguments.since else None,
+    }
+    return {name: str(value) for name, value in asked.items() if value is not None}
