@@ -66,14 +66,9 @@ class SimulatedCluster:
 
     def cells(self) -> tuple[FlavorResource, ...]:
         """Every flavor-resource that there is quota of, in the order of the file."""
-        found: dict[FlavorResource, None] = {}
-        for queue in self.queues.values():
-            for cell in nominal_of(queue):
-                found[cell] = None
-        for cohort in self.cohorts.values():
-            for cell in cohort.quotas:
-                found[cell] = None
-        return tuple(found)
+        found = [cell for queue in self.queues.values() for cell in nominal_of(queue)]
+        found += [cell for cohort in self.cohorts.values() for cell in cohort.quotas]
+        return tuple(dict.fromkeys(found))
 
     def quota_of(self, cell: FlavorResource) -> int:
         """All the quota there is of it."""
@@ -188,7 +183,7 @@ def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
 
 def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluster:
     cluster = SimulatedCluster(source)
-    views = [(manifest, view) for manifest, view in _views(manifests, cluster)]
+    views = list(_views(manifests, cluster))
     for between in validate_set([view for _, view in views]):
         _refuse(views[between.index][0], between.error)
     for manifest, view in views:
@@ -211,7 +206,9 @@ def _views(
 ) -> Iterator[tuple[Manifest, View]]:
     for manifest in manifests:
         if manifest.document.get("kind") == Simulation.KIND:
-            cluster.settings = _settings_of(manifest)
+            cluster.settings, errors = read_settings(manifest.document)
+            for error in errors:
+                _refuse(manifest, error)
             continue
         taken = take_in(manifest.document)
         for error in taken.errors:
@@ -220,13 +217,6 @@ def _views(
         for part in taken.unsupported:
             cluster.notes.append(f"{position_of(manifest.locate(part.path))}: {part}")
         yield manifest, taken.object
-
-
-def _settings_of(manifest: Manifest) -> SimulationSpec:
-    settings, errors = read_settings(manifest.document)
-    for error in errors:
-        _refuse(manifest, error)
-    return settings
 
 
 def _refuse(manifest: Manifest, error: FieldError) -> None:

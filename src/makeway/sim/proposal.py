@@ -46,10 +46,10 @@ def _documents(trace: Trace, by_queue: Mapping[str, list[TraceJob]], share: floa
         f"metadata: {{name: {FLAVOR}}}\n"
     )
     for name, jobs in sorted(by_queue.items()):
-        yield _queue(name, jobs, {word: quotas[name][word] for word in used}, trace)
+        yield _queue(name, jobs, {word: quotas[name][word] for word in used})
 
 
-def _queue(name: str, jobs: list[TraceJob], quotas: Mapping[str, int], trace: Trace) -> str:
+def _queue(name: str, jobs: list[TraceJob], quotas: Mapping[str, int]) -> str:
     resources = {RESOURCES.get(word, word): (word, amount) for word, amount in quotas.items()}
     lines = []
     for resource, (word, amount) in resources.items():

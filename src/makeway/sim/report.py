@@ -86,7 +86,7 @@ def as_data(result: Result) -> dict[str, Any]:
         ],
         "series": series(result),
     }
-    stories = {run.key: _story(run) for run in result.runs if run.story}
+    stories = {run.key: [*map(_moment, run.story)] for run in result.runs if run.story}
     if stories:
         data["stories"] = stories
     return data
@@ -194,7 +194,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def series(result: Result, bins: int = BINS) -> dict[str, Any]:
+def series(result: Result) -> dict[str, Any]:
     """Means over equal spans of time, for pictures."""
     record, end, cells = result.record, result.end, result.cluster.cells()
     main = [cell for cell in cells if cell.resource == result.main_resource]
@@ -205,15 +205,14 @@ def series(result: Result, bins: int = BINS) -> dict[str, Any]:
 
     def used(groups: Mapping[str, Sequence[Held]], *, is_borrowed: bool = False) -> Bins:
         return {
-            name: _used_bins(result, held, bins, is_borrowed=is_borrowed)
-            for name, held in groups.items()
+            name: _used_bins(result, held, is_borrowed=is_borrowed) for name, held in groups.items()
         }
 
     def means(steps: Mapping[QueueName, Steps]) -> Bins:
-        return {str(name): _rounded(bin_means(s, end, bins)) for name, s in steps.items()}
+        return {str(name): _rounded(bin_means(s, end, BINS)) for name, s in steps.items()}
 
     return {
-        "binSeconds": _round(end / bins),
+        "binSeconds": _round(end / BINS),
         "waiting": means(record.waiting),
         "running": means(record.running),
         "usedByQueue": used(by_queue),
@@ -221,21 +220,19 @@ def series(result: Result, bins: int = BINS) -> dict[str, Any]:
         "usedByFlavor": used(by_flavor),
         "borrowedByFlavor": used(by_flavor, is_borrowed=True),
         "busyByFlavor": {
-            title: _rounded(bin_means(record.busy[cell], end, bins))
+            title: _rounded(bin_means(record.busy[cell], end, BINS))
             for cell, title in titles.items()
         },
     }
 
 
-def _used_bins(
-    result: Result, held: Sequence[Held], bins: int, *, is_borrowed: bool
-) -> list[float]:
+def _used_bins(result: Result, held: Sequence[Held], *, is_borrowed: bool) -> list[float]:
     """What queues use of cells altogether, or what of it is beyond their own quota."""
     parts = []
     for name, cell in held:
         own = nominal_of(result.cluster.queues[name]).get(cell, 0) if is_borrowed else 0
-        parts.append(bin_means(result.record.used[name, cell], result.end, bins, _above(own)))
-    return _rounded(_column_sums(parts) if parts else [0.0] * bins)
+        parts.append(bin_means(result.record.used[name, cell], result.end, BINS, _above(own)))
+    return _rounded(_column_sums(parts) if parts else [0.0] * BINS)
 
 
 def _column_sums(rows: Sequence[Sequence[float]]) -> list[float]:
@@ -292,11 +289,6 @@ def _never_fits(result: Result) -> list[dict[str, Any]]:
         }
         for run in found[:LONGEST_SHOWN]
     ]
-
-
-def _story(run: JobRun) -> list[dict[str, Any]]:
-    assert run.story is not None
-    return [_moment(moment) for moment in run.story]
 
 
 def _moment(moment: Moment) -> dict[str, Any]:

@@ -137,27 +137,19 @@ def read_settings(document: Document) -> tuple[SimulationSpec, tuple[FieldError,
 def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     """What is wrong with settings that are right in form."""
     for i, stockout in enumerate(spec.stockouts):
-        if (stockout.start is None) == (stockout.every is None):
-            problem, hint = "has no time, or two", "write from: 2h, or every: 24h"
-            yield _error(f"spec.stockouts[{i}]", stockout.flavor, problem, hint)
+        yield from _wrong_times(f"spec.stockouts[{i}]", stockout, "from", stockout.start)
         if stockout.lasts <= 0:
-            yield _error(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive", "")
-        if stockout.every is not None and stockout.every <= 0:
-            yield _error(f"spec.stockouts[{i}].every", stockout.every, "is not positive", "")
+            yield _error(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive")
     for i, failure in enumerate(spec.failures):
-        if (failure.at is None) == (failure.every is None):
-            problem, hint = "has no time, or two", "write at: 2h, or every: 24h"
-            yield _error(f"spec.failures[{i}]", failure.flavor, problem, hint)
-        if failure.every is not None and failure.every <= 0:
-            yield _error(f"spec.failures[{i}].every", failure.every, "is not positive", "")
+        yield from _wrong_times(f"spec.failures[{i}]", failure, "at", failure.at)
     for i, pool in enumerate(spec.nodes):
         for resource, amount in pool.capacity.items():
             if amount <= 0:
                 path = f"spec.nodes[{i}].capacity"
-                yield _error(path, amount, f"of {resource} is no capacity", "")
+                yield _error(path, amount, f"of {resource} is no capacity")
     for resource, amount in spec.pod_size_max.items():
         if amount <= 0:
-            yield _error("spec.podSizeMax", amount, f"of {resource} is no size for a pod", "")
+            yield _error("spec.podSizeMax", amount, f"of {resource} is no size for a pod")
     for i, checkpoints in enumerate(spec.checkpoints):
         if checkpoints.interval <= 0:
             path = f"spec.checkpoints[{i}].interval"
@@ -165,14 +157,25 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     for i, check in enumerate(spec.checks):
         if not 0 <= check.rejects <= check.rejects + check.retries <= 1:
             problem = "and retries are no shares of one whole"
-            yield _error(f"spec.checks[{i}].rejects", float(check.rejects), problem, "")
+            yield _error(f"spec.checks[{i}].rejects", float(check.rejects), problem)
     for i, cancelled in enumerate(spec.cancellations):
         if not 0 <= cancelled.share <= 1:
             path = f"spec.cancellations[{i}].share"
             yield _error(path, float(cancelled.share), "is no share", "write 0.05 for one in 20")
 
 
-def _error(path: str, value: object, problem: str, hint: str) -> FieldError:
+def _wrong_times(
+    path: str, outage: Stockout | Failure, word: str, at: float | None
+) -> Iterator[FieldError]:
+    """An outage comes at one time, which `word` gives, or every so often."""
+    if (at is None) == (outage.every is None):
+        hint = f"write {word}: 2h, or every: 24h"
+        yield _error(path, outage.flavor, "has no time, or two", hint)
+    if outage.every is not None and outage.every <= 0:
+        yield _error(f"{path}.every", outage.every, "is not positive")
+
+
+def _error(path: str, value: object, problem: str, hint: str = "") -> FieldError:
     return FieldError(path=path, value=value, problem=problem, hint=hint)
 
 

@@ -65,11 +65,9 @@ class Oddities:
     def __init__(self) -> None:
         self._by_what: dict[str, Oddity] = {}
 
-    def note(
-        self, what: str, example: str = "", *, is_left_out: bool = False, count: int = 1
-    ) -> None:
+    def note(self, what: str, example: str = "", *, is_left_out: bool = False) -> None:
         oddity = self._by_what.setdefault(what, Oddity(what, is_left_out))
-        oddity.count += count
+        oddity.count += 1
         if example and len(oddity.examples) < EXAMPLES_SHOWN:
             oddity.examples.append(example)
 
