@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from makeway.engine.matching import Constraints
 from makeway.engine.model import ResourceName, WorkloadKey
-from makeway.placement.decisions import BindPods, PlacementDecision, PreemptUnits, WaitForNodes
+from makeway.placement.decisions import BindPods, PlacementDecision
 from makeway.placement.events import GangGone, GangSeen, NodeSeen, PodGone, PodSeen
 from makeway.placement.model import (
     DisruptionMode,
@@ -20,7 +20,7 @@ from makeway.placement.model import (
     PodShape,
 )
 from makeway.placement.state import PlacementState
-from makeway.sim.record import JobRun, MadeWay, NoRoom, Placed, PlacementResult
+from makeway.sim.record import JobRun
 from makeway.sim.settings import NodePool
 
 FLAVOR_LABEL = "makeway.dev/flavor"
@@ -103,26 +103,13 @@ class Machines:
         node = min(nodes.values())
         return tuple(other for other, on in self._nodes_of.items() if node in on.values())
 
-    def place(self, now: float) -> list[PlacementResult]:
-        """Decide about every job that waits for nodes."""
-        results: list[PlacementResult] = []
-        for decision in self.placement.place(now):
-            results += self._results(decision)
-        return results
-
-    def _results(self, decision: PlacementDecision) -> list[PlacementResult]:
-        match decision:
-            case BindPods():
+    def place(self, now: float) -> list[PlacementDecision]:
+        """Decide about every job that waits for nodes; what is bound stands there at once."""
+        decisions = self.placement.place(now)
+        for decision in decisions:
+            if isinstance(decision, BindPods):
                 key = WorkloadKey(decision.preemptor.key)
-                nodes = {place.pod: place.node for place in decision.placement}
-                self._nodes_of[key] = nodes
+                nodes = self._nodes_of[key] = dict(decision.placement)
                 for pod in self._pods[key]:
                     self.placement.apply(PodSeen(replace(pod, node=nodes[pod.key])))
-                return [Placed(key, tuple(sorted(set(nodes.values()))))]
-            case PreemptUnits():
-                preemptor = WorkloadKey(decision.preemptor.key)
-                return [MadeWay(workload, preemptor) for workload in decision.workloads]
-            case WaitForNodes():
-                return [NoRoom(WorkloadKey(decision.preemptor.key), decision.reason.value)]
-            case _:
-                raise AssertionError(f"no bind of ours ever fails, yet {decision}")
+        return decisions

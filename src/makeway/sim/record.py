@@ -126,30 +126,6 @@ class JobRun:
             self.story.append(Moment(at, what))
 
 
-class Placed(NamedTuple):
-    """All pods of a job have their nodes."""
-
-    workload: WorkloadKey
-    nodes: tuple[str, ...]  # each once, sorted
-
-
-class MadeWay(NamedTuple):
-    """A whole job is preempted for the sake of another one's place on nodes."""
-
-    workload: WorkloadKey
-    preemptor: WorkloadKey
-
-
-class NoRoom(NamedTuple):
-    """A gang waits for nodes."""
-
-    workload: WorkloadKey
-    why: str
-
-
-PlacementResult = Placed | MadeWay | NoRoom
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedEviction:
     at: float

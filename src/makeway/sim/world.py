@@ -29,9 +29,9 @@ from makeway.engine.model import (
     CheckName,
     CheckState,
     EvictionReason,
-    FlavorName,
     WorkloadKey,
 )
+from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.demand import Demand
@@ -40,9 +40,6 @@ from makeway.sim.record import (
     Incident,
     JobOutcome,
     JobRun,
-    MadeWay,
-    NoRoom,
-    Placed,
     RecordedEviction,
     SimulationRecord,
     StayEnding,
@@ -52,7 +49,6 @@ from makeway.sim.settings import (
     EVERY,
     NO_DELAY,
     READY_AT_ONCE,
-    Delay,
     Failure,
     Stockout,
     setting_for,
@@ -209,7 +205,10 @@ class World:
                     self._ask_check(run, check)
             case Wait():
                 run.reasons = decision.reasons
-                if can_never_run(decision.reasons) and self._can_never_run(run):
+                # A cycle may have looked at some flavors only; ask about all of them.
+                if can_never_run(decision.reasons) and can_never_run(
+                    self.engine.explain(run.key).obstacles
+                ):
                     self.record.count("jobs that can never fit")
                     self._leave(run, JobOutcome.NEVER_FITS)
             case Evict():
@@ -237,11 +236,6 @@ class World:
                 run = self.runs[victim.workload]
                 run.tell(self.now, decision)
                 self._stop(run, victim.rule.value, StayEnding.PREEMPTED, preemptor.index)
-
-    def _can_never_run(self, run: JobRun) -> bool:
-        """A cycle may have looked at some flavors only; ask about all of them."""
-        obstacles = self.engine.explain(run.key).obstacles
-        return can_never_run(obstacles)
 
     def _evict(self, run: JobRun, decision: Evict) -> None:
         if decision.reason is EvictionReason.FLAVOR_FALLBACK:
@@ -311,20 +305,15 @@ class World:
     def _start_on_machines(self, run: JobRun) -> None:
         """The machines are there; pods take a while until they are ready."""
         planned = Planned(self._pods_ready, run, run.attempt)
-        delay_s = max(
-            (
-                self.random.delay_s(self._startup(f), "startup", f, run.key, run.attempt)
-                for f in run.flavors
-            ),
-            default=0.0,
-        )
+        delay_s = 0.0
+        for flavor in run.flavors:
+            delay = setting_for(self.settings.startup, flavor) or NO_DELAY
+            name = ("startup", flavor, run.key, run.attempt)
+            delay_s = max(delay_s, self.random.delay_s(delay, *name))
         if delay_s:
             self.agenda.plan(self.now + delay_s, planned)
         else:
             self._pods_ready(run)
-
-    def _startup(self, flavor: FlavorName) -> Delay:
-        return setting_for(self.settings.startup, flavor) or NO_DELAY
 
     def _pods_ready(self, run: JobRun) -> None:
         run.run_from = self.now
@@ -445,23 +434,29 @@ class World:
 
     def _place(self, machines: Machines) -> None:
         """Let placement decide about the jobs that wait for nodes, and carry that out."""
-        for found in machines.place(self.now):
-            run = self.runs[found.workload]
-            match found:
-                case Placed():
-                    run.tell(self.now, Incident("placed", f"on {', '.join(found.nodes)}"))
+        for decision in machines.place(self.now):
+            match decision:
+                case BindPods():
+                    run = self.runs[WorkloadKey(decision.preemptor.key)]
+                    nodes = sorted({place.node for place in decision.placement})
+                    run.tell(self.now, Incident("placed", f"on {', '.join(nodes)}"))
                     self._start_on_machines(run)
-                case MadeWay():
-                    preemptor = self.runs[found.preemptor]
-                    detail = f"{preemptor.key} needs its nodes"
-                    run.tell(self.now, Incident("preempted in placement", detail))
-                    reason = EvictionReason.PREEMPTED_IN_PLACEMENT
-                    self.engine.apply(ev.Evicted(run.key, reason, self.now))
-                    self._stop(run, reason.value, StayEnding.PREEMPTED, preemptor.index)
-                case NoRoom():
-                    run.tell(self.now, Incident("waits for nodes", found.why))
+                case PreemptUnits():
+                    preemptor = self.runs[WorkloadKey(decision.preemptor.key)]
+                    for workload in decision.workloads:
+                        self._make_way(self.runs[workload], preemptor)
+                case WaitForNodes():
+                    run = self.runs[WorkloadKey(decision.preemptor.key)]
+                    run.tell(self.now, Incident("waits for nodes", decision.reason.value))
                 case _:
-                    assert_never(found)
+                    raise AssertionError(f"no bind of ours ever fails, yet {decision}")
+
+    def _make_way(self, run: JobRun, preemptor: JobRun) -> None:
+        """A whole job is preempted for the sake of another one's place on nodes."""
+        detail, reason = f"{preemptor.key} needs its nodes", EvictionReason.PREEMPTED_IN_PLACEMENT
+        run.tell(self.now, Incident("preempted in placement", detail))
+        self.engine.apply(ev.Evicted(run.key, reason, self.now))
+        self._stop(run, reason.value, StayEnding.PREEMPTED, preemptor.index)
 
     def _fail_node(self, failure: Failure, draws: Random) -> None:
         """A node fails, and with it jobs that run on its flavor."""
