@@ -136,11 +136,7 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self,
-        picture: Picture,
-        configuration: Configuration,
-        host: Host,
-        nodes: Sequence[Document],
+        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
     ) -> None:
         self.admission = Admission(picture, configuration)
         self.pods = PodRunner(picture, host, nodes)

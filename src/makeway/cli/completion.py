@@ -137,8 +137,4 @@ def _fish_option(action: argparse.Action) -> str:
     return " ".join([*parts, f"-d {shlex.quote(action.help or '')}"])
 
 
-SCRIPTS: dict[str, Callable[[list[Word]], Iterator[str]]] = {
-    "bash": bash,
-    "zsh": zsh,
-    "fish": fish,
-}
+SCRIPTS: dict[str, Callable[[list[Word]], Iterator[str]]] = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -32,12 +32,7 @@ from typing import TYPE_CHECKING
 
 from makeway.cli.command import UsageError, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
-from makeway.client.kubeconfig import (
-    Access,
-    KubeconfigError,
-    access_in_cluster,
-    read_kubeconfig,
-)
+from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster, read_kubeconfig
 
 if TYPE_CHECKING:
     from makeway.cluster import Settings

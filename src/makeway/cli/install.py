@@ -101,9 +101,7 @@ def kube_version(text: str) -> KubeVersion:
 
 def run(arguments: argparse.Namespace) -> int:
     site = replace(
-        site_of(arguments),
-        image=arguments.image,
-        configuration=_configuration(arguments),
+        site_of(arguments), image=arguments.image, configuration=_configuration(arguments)
     )
     if arguments.apply or arguments.replace_kueue:
         return converse(arguments, site, _replace if arguments.replace_kueue else _install)

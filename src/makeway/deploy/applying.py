@@ -11,12 +11,7 @@ from functools import partial
 from makeway.api.kinds import PODS, Resource
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.deploy.policies import (
-    API_VERSION,
-    MUTATING_SINCE,
-    VALIDATING_SINCE,
-    KubeVersion,
-)
+from makeway.deploy.policies import API_VERSION, MUTATING_SINCE, VALIDATING_SINCE, KubeVersion
 
 CRDS = Resource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False

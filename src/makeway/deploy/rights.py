@@ -69,10 +69,7 @@ CLUSTER_RULES: tuple[Document, ...] = (
 
 # What users of a namespace may do, by the role of Kubernetes' own that it becomes part of.
 USER_RULES: dict[str, tuple[Document, ...]] = {
-    "view": (
-        _rule(("get", *_READ), LOCAL_QUEUES, WORKLOADS),
-        _rule(("get", *_READ), GANGS),
-    ),
+    "view": (_rule(("get", *_READ), LOCAL_QUEUES, WORKLOADS), _rule(("get", *_READ), GANGS)),
     "edit": (_rule(("create", "delete", "deletecollection", "patch", "update"), GANGS),),
 }
 
@@ -80,7 +77,4 @@ USER_RULES: dict[str, tuple[Document, ...]] = {
 def lease_rules(lease: str) -> tuple[Document, ...]:
     """In the controller's own namespace: who leads. A name can't be asked of what isn't there."""
     own = _rule(("get", "update"), LEASES)
-    return (
-        {**own, "resourceNames": [lease]},
-        _rule(("create",), LEASES),
-    )
+    return ({**own, "resourceNames": [lease]}, _rule(("create",), LEASES))

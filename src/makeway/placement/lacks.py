@@ -7,13 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from makeway.placement.asks import (
-    Ask,
-    ClusterView,
-    domains_of,
-    room_after_leaving,
-    usable_rows,
-)
+from makeway.placement.asks import Ask, ClusterView, domains_of, room_after_leaving, usable_rows
 from makeway.placement.candidates import find_candidates, freed
 from makeway.placement.decisions import (
     Blocked,

@@ -108,13 +108,7 @@ def read_generator(text: str, source: str) -> Trace:
         ) from None
     if not jobs:
         raise SimulationError(f"{position_of(manifest.position)}: this file makes no jobs")
-    return Trace(
-        source=source,
-        layout="generator",
-        jobs=jobs,
-        rows=len(jobs),
-        manifests=manifests,
-    )
+    return Trace(source=source, layout="generator", jobs=jobs, rows=len(jobs), manifests=manifests)
 
 
 def _queues(generator: Generator) -> Iterator[tuple[str, str, QueuesSet]]:

@@ -60,8 +60,7 @@ class Machines:
         )
         wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
         shape = PodShape(
-            requests=tuple(wanted),
-            constraints=Constraints(selector=((FLAVOR_LABEL, pool.flavor),)),
+            requests=tuple(wanted), constraints=Constraints(selector=((FLAVOR_LABEL, pool.flavor),))
         )
         pods = tuple(
             Pod(

@@ -13,13 +13,7 @@ from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import SimulatedCluster, nominal_of
 from makeway.sim.demand import Demand
 from makeway.sim.record import JobOutcome, JobRun, SimulationRecord
-from makeway.sim.statistics import (
-    Waits,
-    share_over_entitlement,
-    size_group,
-    wait_of,
-    waits_of,
-)
+from makeway.sim.statistics import Waits, share_over_entitlement, size_group, wait_of, waits_of
 from makeway.sim.trace_jobs import Oddity, Trace
 
 KeyT = TypeVar("KeyT")

@@ -25,12 +25,7 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.model import (
-    CheckName,
-    CheckState,
-    EvictionReason,
-    WorkloadKey,
-)
+from makeway.engine.model import CheckName, CheckState, EvictionReason, WorkloadKey
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
@@ -45,14 +40,7 @@ from makeway.sim.record import (
     StayEnding,
 )
 from makeway.sim.seeded_random import SeededRandom
-from makeway.sim.settings import (
-    EVERY,
-    NO_DELAY,
-    READY_AT_ONCE,
-    Failure,
-    Stockout,
-    setting_for,
-)
+from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
 from makeway.sim.trace_jobs import Trace
 from makeway.translate.categories import can_never_run
 
@@ -83,10 +71,7 @@ class Planned(NamedTuple):
 
     @property
     def is_off(self) -> bool:
-        return self.run.ended_at is not None or self.attempt not in (
-            self.run.attempt,
-            ANY_ATTEMPT,
-        )
+        return self.run.ended_at is not None or self.attempt not in (self.run.attempt, ANY_ATTEMPT)
 
 
 class World:
