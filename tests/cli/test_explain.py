@@ -10,7 +10,7 @@ import orjson
 from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.cli.explain import explanation_of
-from makeway.cli.references import JobTarget
+from makeway.cli.job_state import JobTarget
 from makeway.client import Client
 from makeway.client.transport import Answer, Call
 

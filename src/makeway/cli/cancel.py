@@ -23,8 +23,8 @@ from makeway.api.batch import Job
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.job_state import Lead, is_true
-from makeway.cli.references import HELP, JobTarget, find_target, managed_pods, units_of
+from makeway.cli.job_state import JobTarget, Lead, is_true
+from makeway.cli.references import HELP, find_target, managed_pods, units_of
 from makeway.cli.tables import counted
 from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound

@@ -28,8 +28,8 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
-from makeway.cli.job_state import check_texts, condition, is_true, short_text, state_of
-from makeway.cli.references import HELP, JobTarget, find_target
+from makeway.cli.job_state import JobTarget, check_texts, condition, is_true, short_text, state_of
+from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.cli.views import fetch
@@ -160,17 +160,17 @@ def _without_workload(job: Job) -> list[str]:
 
 def _pod_lines(target: JobTarget) -> list[str]:
     """Pods that have no Workload yet."""
-    state = state_of(None, None, time.time(), target.pods)
+    state = state_of(target, time.time())
     return [f"{target.text} shall go to LocalQueue {state.queue}; {state.reason}"]
 
 
 def _state_lines(target: JobTarget, workload: Workload) -> list[str]:
     """The state by its conditions, for servers that explain nothing themselves."""
-    state = state_of(target.job, workload, time.time(), target.pods)
+    state = state_of(target, time.time())
     reason = f": {state.reason}" if state.reason else ""
     found = (condition(workload, type_) for type_ in _CONDITIONS)
     lines = (_condition_line(entry) for entry in found if entry is not None)
-    return [f"{state.name} is {state.status}{reason}", *lines]
+    return [f"{target.name} is {state.status}{reason}", *lines]
 
 
 def _loss_lines(workload: Workload) -> list[str]:

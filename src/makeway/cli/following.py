@@ -19,6 +19,7 @@ from makeway.api.queueing import Workload
 from makeway.cli.job_state import (
     ENDED,
     JOB_NAME,
+    JobTarget,
     condition,
     is_of,
     is_true,
@@ -268,7 +269,7 @@ async def tell_state(client: Client, job: Job) -> None:
                 current = await fetch(client, Job, name, namespace)
             except (ApiError, Unavailable):
                 continue
-            state = state_of(current, workload, time.time())
+            state = state_of(JobTarget(current, workload), time.time())
             why = f": {state.reason}" if state.reason else ""
             text = f"{job_text(job.metadata)} is {state.status}{why}"
             if text != told and state.status not in ENDED:

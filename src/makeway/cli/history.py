@@ -22,10 +22,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from makeway.api.batch import Job, Pod
+from makeway.api.batch import Pod
 from makeway.cli import connect
 from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure
-from makeway.cli.job_state import ENDED, FAILED, JOB, JOB_NAME, SUCCEEDED, JobState, pods_by_job
+from makeway.cli.job_state import ENDED, FAILED, JOB_NAME, SUCCEEDED, JobState, pods_by_job
 from makeway.cli.spans import span_of, span_text
 from makeway.cli.status import COLUMNS, add_filters, job_states, print_jobs
 from makeway.cli.tables import Cell, add_output
@@ -81,8 +81,8 @@ def _print(shown: list[JobState], pods: Pods, now: float, arguments: argparse.Na
 
 def exit_code(state: JobState, pods: Pods) -> int:
     own = _pods_of(state, pods)
-    if isinstance(state.lead, Job):
-        return end_of(state.lead, own).code
+    if state.target.job is not None:
+        return end_of(state.target.job, own).code
     if state.status == SUCCEEDED:
         return 0
     failure = first_failure(own)
@@ -90,7 +90,8 @@ def exit_code(state: JobState, pods: Pods) -> int:
 
 
 def _pods_of(state: JobState, pods: Pods) -> Sequence[Pod]:
-    return pods.get(state.metadata.uid, []) if state.kind == JOB else state.pods
+    target = state.target
+    return target.pods if target.job is None else pods.get(target.metadata.uid, [])
 
 
 def _with_message(state: JobState, pods: Pods) -> JobState:

@@ -23,8 +23,8 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.job_state import is_true
-from makeway.cli.references import HELP, JobTarget, find_target
+from makeway.cli.job_state import JobTarget, is_true
+from makeway.cli.references import HELP, find_target
 from makeway.client import ApiError, Client
 
 QUEUE_WORDS = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Pod, StatusCondition
 from makeway.api.labels import (
@@ -54,12 +54,56 @@ STYLES: Mapping[str, str] = {
 Lead = Job | Pod | Workload
 
 
+class JobTarget(NamedTuple):
+    """A Job, its Workload, or both; or pods without a Job. At least one of them is there."""
+
+    job: Job | None
+    workload: Workload | None  # None: no Workload was made
+    pods: tuple[Pod, ...] = ()  # pods without a Job, the oldest first
+    part: str = ""  # the pod that was named, where its whole group is meant
+
+    @property
+    def lead(self) -> Lead:
+        """The Job; without one, the first of the pods, or else the Workload."""
+        lead = self.job or (self.pods[0] if self.pods else self.workload)
+        assert lead is not None
+        return lead
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return self.lead.metadata
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def group(self) -> str:
+        """The name of a group of pods; empty: a group is not meant."""
+        if self.pods:
+            return group_of(self.pods[0].metadata)
+        own = None if self.workload is None else self.workload.metadata
+        return own.name if own is not None and own.annotations.get(IS_GROUP) == "true" else ""
+
+    @property
+    def kind(self) -> str:
+        if self.job is not None:
+            return JOB
+        return POD_GROUP if self.group else POD if self.pods else WORKLOAD
+
+    @property
+    def name(self) -> str:
+        return self.group if self.kind == POD_GROUP else self.metadata.name
+
+    @property
+    def text(self) -> str:
+        words = {POD_GROUP: "group", POD: "pod", WORKLOAD: "workload"}
+        return f"{words[self.kind]} {self.name}" if self.job is None else job_text(self.metadata)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    lead: Lead  # the Job; without one, the first of the pods, or else the Workload
-    workload: Workload | None  # None: no Workload was made
-    kind: str = JOB
-    pods: tuple[Pod, ...] = ()  # where there is no Job
+    target: JobTarget
     status: str
     reason: str  # why the job does not run; empty when it runs or has run
     wait_s: float | None = None  # until admission, or until now; None: not in a queue
@@ -67,11 +111,11 @@ class JobState:
 
     @property
     def metadata(self) -> ObjectMeta:
-        return self.lead.metadata
+        return self.target.metadata
 
     @property
-    def name(self) -> str:
-        return (group_of(self.metadata) if self.kind == POD_GROUP else "") or self.metadata.name
+    def workload(self) -> Workload | None:
+        return self.target.workload
 
     @property
     def queue(self) -> str:
@@ -88,8 +132,8 @@ class JobState:
 
     @property
     def ended_at(self) -> float | None:
-        if isinstance(self.lead, Job):
-            return ended_at(self.lead)
+        if self.target.job is not None:
+            return ended_at(self.target.job)
         finished = _if_true(self.workload, "Finished")
         return None if finished is None else finished.last_transition_time
 
@@ -111,8 +155,8 @@ class JobState:
         metadata, ended = self.metadata, self.ended_at
         return {
             "id": id_of(metadata),
-            "name": self.name,
-            "kind": self.kind,
+            "name": self.target.name,
+            "kind": self.target.kind,
             "namespace": metadata.namespace,
             "queue": self.queue or None,
             "status": self.status,
@@ -129,24 +173,14 @@ class JobState:
         }
 
 
-def state_of(
-    job: Job | None, workload: Workload | None, now: float, pods: tuple[Pod, ...] = ()
-) -> JobState:
-    """Of a Job; or, where there is none, of pods or of a Workload for itself."""
-    lead = job or (pods[0] if pods else workload)
-    assert lead is not None
-    kind = JOB
-    if job is None:
-        kind = POD_GROUP if is_group(pods, workload) else POD if pods else WORKLOAD
-    status = _status_without_job(pods, workload) if job is None else _status(job, workload)
-    reason = _reason(job, pods, workload, status, now)
-    bare = JobState(
-        lead=lead, workload=workload, kind=kind, pods=pods, status=status, reason=reason
-    )
-    admitted, ended = _admitted_at(bare), bare.ended_at
+def state_of(target: JobTarget, now: float) -> JobState:
+    job, workload = target.job, target.workload
+    status = _status_without_job(target.pods, workload) if job is None else _status(job, workload)
+    bare = JobState(target=target, status=status, reason=_reason(target, status, now))
+    admitted, ended = _admitted_at(target), bare.ended_at
     waited_until = admitted if admitted is not None else ended if ended is not None else now
     waited = max(0.0, waited_until - bare.created_at)
-    started = None if status in NOT_BEGUN else _started_at(bare, admitted)
+    started = None if status in NOT_BEGUN else _started_at(target, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
     return replace(bare, wait_s=waited if bare.queue else None, run_s=ran)
 
@@ -194,9 +228,8 @@ def _by_workload(workload: Workload, *, is_ready: bool) -> str:
     return RESERVED if is_true(workload, "QuotaReserved") else PENDING
 
 
-def _reason(
-    job: Job | None, pods: tuple[Pod, ...], workload: Workload | None, status: str, now: float
-) -> str:
+def _reason(target: JobTarget, status: str, now: float) -> str:
+    job, workload = target.job, target.workload
     if status == FAILED:
         ended = condition(job, "Failed") if job is not None else condition(workload, "Finished")
         return _text_of(ended)
@@ -206,11 +239,11 @@ def _reason(
         return _why_it_waits(workload, status, now)
     if job is not None and not job.metadata.labels.get(QUEUE_NAME):
         return "in no queue"
-    if job is None and is_group(pods, workload):
-        metadata = pods[0].metadata
-        total = metadata.annotations.get(GROUP_TOTAL) or metadata.labels.get(GROUP_TOTAL)
+    if target.group:
+        annotations, labels = target.metadata.annotations, target.metadata.labels
+        total = annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)
         if total:
-            return f"{len(pods)} of {total} pods of its group are there"
+            return f"{len(target.pods)} of {total} pods of its group are there"
     return "no Workload was made for it yet"
 
 
@@ -271,20 +304,20 @@ def _text_of(found: Condition | StatusCondition | None) -> str:
 # --- times ---
 
 
-def _started_at(state: JobState, admitted: float | None) -> float | None:
+def _started_at(target: JobTarget, admitted: float | None) -> float | None:
     """Since when the pods run, as far as the objects tell; None: they never have."""
-    ready = _if_true(state.workload, "PodsReady")
+    ready = _if_true(target.workload, "PodsReady")
     # Later transitions tell of pods that were lost or have ended, not of the beginning.
     if ready is not None and ready.reason == "Started":
         return ready.last_transition_time
-    started = _start_time(state.lead)
+    started = _start_time(target.lead)
     return admitted if started is None else started
 
 
-def _admitted_at(state: JobState) -> float | None:
+def _admitted_at(target: JobTarget) -> float | None:
     """Since when the job has what it needs; None while it waits."""
-    admitted = _if_true(state.workload, "Admitted")
-    return _start_time(state.lead) if admitted is None else admitted.last_transition_time
+    admitted = _if_true(target.workload, "Admitted")
+    return _start_time(target.lead) if admitted is None else admitted.last_transition_time
 
 
 def _start_time(lead: Lead) -> float | None:
@@ -319,12 +352,6 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
 def group_of(pod: ObjectMeta) -> str:
     """The group that a pod is admitted with; empty: none."""
     return pod.labels.get(GROUP_NAME) or pod.annotations.get(GROUP_NAME, "")
-
-
-def is_group(pods: tuple[Pod, ...], workload: Workload | None) -> bool:
-    if pods:
-        return bool(group_of(pods[0].metadata))
-    return workload is not None and workload.metadata.annotations.get(IS_GROUP) == "true"
 
 
 # --- a Job, its Workload and its pods ---

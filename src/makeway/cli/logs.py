@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             names = ", ".join(pod.metadata.name for pod in pods)
             raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
         if not any(map(_has_begun, pods)):
-            state = state_of(target.job, target.workload, time.time(), target.pods)
+            state = state_of(target, time.time())
             why = f": {state.reason}" if state.reason else ""
             what = "has printed nothing" if pods else "has no pods"
             raise RequestRefused(f"{target.text} {what}, it is {state.status}{why}")

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
-from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.job_state import (
     ID,
     SUBMITTED_BY,
+    JobTarget,
     group_of,
     id_of,
-    is_group,
     is_of,
-    job_text,
     workloads_by_job,
 )
 from makeway.cli.views import fetch, fetch_all
@@ -38,40 +35,6 @@ DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
-
-
-class JobTarget(NamedTuple):
-    """A Job, its Workload, or both; or pods without a Job. At least one of them is there."""
-
-    job: Job | None
-    workload: Workload | None
-    pods: tuple[Pod, ...] = ()  # pods without a Job, the oldest first
-    part: str = ""  # the pod that was named, where its whole group is meant
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        return (self.job or self.workload or self.pods[0]).metadata
-
-    @property
-    def group(self) -> str:
-        """The name of a group of pods; empty: a group is not meant."""
-        if not is_group(self.pods, self.workload):
-            return ""
-        return group_of(self.pods[0].metadata) if self.pods else self.metadata.name
-
-    @property
-    def text(self) -> str:
-        if self.job is not None:
-            return job_text(self.job.metadata)
-        if self.group:
-            return f"group {self.group}"
-        if self.pods:
-            return f"pod {self.pods[0].metadata.name}"
-        return f"workload {self.metadata.name}"
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
 
 
 def user_name() -> str:

@@ -36,6 +36,7 @@ from makeway.cli.job_state import (
     POD,
     STYLES,
     JobState,
+    JobTarget,
     id_of,
     pods_by_job,
     state_of,
@@ -94,18 +95,18 @@ async def job_states(
     workloads = await fetch_all(client, Workload, where)
     by_job = workloads_by_job(workloads)
     now = time.time()
-    found = [state_of(job, by_job.get(job.metadata.uid), now) for job in jobs]
+    targets = [JobTarget(job, by_job.get(job.metadata.uid)) for job in jobs]
+    found = [state_of(target, now) for target in targets]
     if any(state.status == ADMITTED for state in found):
         pods = pods_by_job(await fetch_all(client, Pod, where))
         found = [with_pods(state, pods.get(state.metadata.uid, ())) for state in found]
     taken = {state.workload.metadata.uid for state in found if state.workload is not None}
     free = [workload for workload in workloads if workload.metadata.uid not in taken]
     units = units_of(await managed_pods(client, where), free)
-    alone = [state_of(None, unit.workload, now, unit.pods) for unit in units]
-    found += [with_pods(state, state.pods) for state in alone]
+    found += [with_pods(state_of(unit, now), unit.pods) for unit in units]
     return sorted(
         (state for state in found if _passes(state, arguments)),
-        key=lambda s: (s.created_at, id_of(s.metadata) or 0, s.name),
+        key=lambda s: (s.created_at, id_of(s.metadata) or 0, s.target.name),
     )
 
 
@@ -151,7 +152,7 @@ def print_jobs(
 def reference_of(state: JobState) -> str:
     """As kubectl takes it."""
     kinds = {JOB: "job.batch", POD: "pod"}
-    return f"{kinds.get(state.kind, 'workload.kueue.x-k8s.io')}/{state.name}"
+    return f"{kinds.get(state.target.kind, 'workload.kueue.x-k8s.io')}/{state.target.name}"
 
 
 def _cut(reason: str) -> str:
@@ -166,7 +167,7 @@ Column = Callable[[JobState], Cell | str]
 COLUMNS: Mapping[str, Column] = {
     "NAMESPACE": lambda state: state.metadata.namespace,
     "ID": lambda state: _or_dash(id_of(state.metadata)),
-    "NAME": lambda state: state.name,
+    "NAME": lambda state: state.target.name,
     "QUEUE": lambda state: _or_dash(state.queue),
     "STATUS": lambda state: Cell(state.status, STYLES.get(state.status, "")),
     "PRIO": lambda state: _or_dash(state.priority),
