@@ -24,11 +24,7 @@ from makeway.api.queueing import (
     WorkloadPriorityClass,
 )
 from makeway.api.schema import Document, Whole
-from makeway.api.versions import (
-    HUB_VERSION,
-    QUEUEING_GROUP,
-    split_api_version,
-)
+from makeway.api.versions import HUB_VERSION, QUEUEING_GROUP, split_api_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

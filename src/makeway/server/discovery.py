@@ -3,13 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.api.kinds import (
-    NAMESPACES,
-    PODS,
-    RESOURCES,
-    WORKLOADS,
-    Resource,
-)
+from makeway.api.kinds import NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
 from makeway.server import errors
 from makeway.server.messages import Request, Response, encode, json_response
 

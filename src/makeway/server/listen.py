@@ -57,11 +57,7 @@ class Listener:
         )
         await self._runner.setup()
         site = web.TCPSite(
-            self._runner,
-            self._host,
-            self._port,
-            ssl_context=self._tls,
-            backlog=1024,
+            self._runner, self._host, self._port, ssl_context=self._tls, backlog=1024
         )
         await site.start()
         addresses = self._runner.addresses

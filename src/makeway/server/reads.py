@@ -366,12 +366,7 @@ class _Watch:
     """What one watcher has not been sent yet."""
 
     def __init__(
-        self,
-        store: Store,
-        view: View,
-        namespace: str,
-        match: Matcher,
-        clock: Callable[[], float],
+        self, store: Store, view: View, namespace: str, match: Matcher, clock: Callable[[], float]
     ) -> None:
         self._store, self._view, self._namespace, self._match = store, view, namespace, match
         self._clock = clock

@@ -61,12 +61,7 @@ _JOB_FIXED = (
 # What a queue may set in the template of a job that is held back (KEP-2926).
 _TEMPLATE_FREE = ("nodeSelector", "tolerations", "affinity", "schedulingGates")
 _POD_FREE = frozenset(
-    (
-        "activeDeadlineSeconds",
-        "tolerations",
-        "terminationGracePeriodSeconds",
-        "schedulingGates",
-    )
+    ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 )
 _GATED_FREE = ("nodeSelector", "affinity")
 

@@ -323,10 +323,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Pending Workloads", _field("status", "pendingWorkloads"), "integer"),
         Column("Admitted Workloads", _field("status", "admittedWorkloads"), "integer"),
     ),
-    "workloadpriorityclasses.kueue.x-k8s.io": (
-        NAME,
-        Column("Value", _field("value"), "integer"),
-    ),
+    "workloadpriorityclasses.kueue.x-k8s.io": (NAME, Column("Value", _field("value"), "integer")),
     "resourceflavors.kueue.x-k8s.io": (
         NAME,
         Column("Node Labels", _node_labels, priority=1),
@@ -389,11 +386,7 @@ def table(
 
 
 def _row(
-    columns: Iterable[Column],
-    document: Document,
-    now: float,
-    include_object: str,
-    api_version: str,
+    columns: Iterable[Column], document: Document, now: float, include_object: str, api_version: str
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"cells": [column.cell(document, now) for column in columns]}
     if include_object == "Object":

@@ -60,10 +60,7 @@ from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_PRIORITY_CLASSES = (
-    "priorityclasses.scheduling.k8s.io",
-    "workloadpriorityclasses.kueue.x-k8s.io",
-)
+_PRIORITY_CLASSES = ("priorityclasses.scheduling.k8s.io", "workloadpriorityclasses.kueue.x-k8s.io")
 # Kinds that may carry a preemption priority in an annotation.
 _RANKED = ("jobs.batch", "pods", "podgroups.scheduling.k8s.io", "gangs.makeway.dev")
 _NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
@@ -72,11 +69,7 @@ _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 
 class Verbs:
     def __init__(
-        self,
-        store: Store,
-        committer: Committer,
-        clock: Callable[[], float],
-        chance: random.Random,
+        self, store: Store, committer: Committer, clock: Callable[[], float], chance: random.Random
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
         self._chance = chance
@@ -212,11 +205,7 @@ class Verbs:
             raise errors.conflict(target.resource, target.name, why)
 
     def _changed(
-        self,
-        target: Target,
-        converted: versions.Converted,
-        old: Document,
-        options: Options,
+        self, target: Target, converted: versions.Converted, old: Document, options: Options
     ) -> tuple[Document, tuple[str, ...]]:
         """The object after a change of its spec or of its status, checked; and warnings."""
         resource = target.resource
@@ -363,12 +352,7 @@ class Verbs:
         metadata = document["metadata"]
         for word, asked, found, perhaps in (
             ("UID", options.uid, metadata["uid"], "deleted and then recreated"),
-            (
-                "ResourceVersion",
-                options.resource_version,
-                metadata["resourceVersion"],
-                "modified",
-            ),
+            ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "modified"),
         ):
             if asked and asked != found:
                 why = (
@@ -437,11 +421,7 @@ class Verbs:
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [c for c in conditions if c.get("type") != "PodScheduled"]
         conditions.append(
-            {
-                "type": "PodScheduled",
-                "status": "True",
-                "lastTransitionTime": self._now(),
-            }
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}
         )
         return await self._settle(target, record, new, Options(), ())
 

@@ -4,10 +4,7 @@
 what one of the two has to hear of the other.
 """
 
-from makeway.translate.placement import (
-    not_matching_condition,
-    seen_in_placement,
-)
+from makeway.translate.placement import not_matching_condition, seen_in_placement
 from makeway.translate.queues import (
     QueueObject,
     changed,

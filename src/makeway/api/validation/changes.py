@@ -8,13 +8,7 @@ from makeway.api.errors import ABSENT
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
-from makeway.api.queueing import (
-    AdmissionCheck,
-    LocalQueue,
-    PodSet,
-    Workload,
-    WorkloadPriorityClass,
-)
+from makeway.api.queueing import AdmissionCheck, LocalQueue, PodSet, Workload, WorkloadPriorityClass
 from makeway.api.validation.findings import Findings
 
 

@@ -15,13 +15,7 @@ from makeway.api.batch import (
     all_containers,
 )
 from makeway.api.errors import ABSENT
-from makeway.api.labels import (
-    GROUP_NAME,
-    GROUP_TOTAL,
-    MAX_EXEC_TIME,
-    MIN_PARALLELISM,
-    QUEUE_NAME,
-)
+from makeway.api.labels import GROUP_NAME, GROUP_TOTAL, MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
 from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.quantity import NANOS_PER_UNIT, format_amount, is_extended, parse_nanos
 from makeway.api.validation.findings import Findings, check_unique

@@ -3,20 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from makeway.api.batch import (
-    Job,
-    Pod,
-    PriorityClass,
-)
+from makeway.api.batch import Job, Pod, PriorityClass
 from makeway.api.errors import FieldError
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES, resolve_priorities
-from makeway.api.queueing import (
-    Cohort,
-    WorkloadPriorityClass,
-)
+from makeway.api.queueing import Cohort, WorkloadPriorityClass
 
 
 @dataclass(frozen=True, slots=True)

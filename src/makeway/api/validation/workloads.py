@@ -2,10 +2,7 @@
 
 from makeway.api.errors import ABSENT, one_of
 from makeway.api.meta import is_true
-from makeway.api.queueing import (
-    PodSet,
-    Workload,
-)
+from makeway.api.queueing import PodSet, Workload
 from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_name, check_short_name
 from makeway.api.validation.pods import check_pod_spec, check_tolerations
