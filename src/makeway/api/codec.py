@@ -87,13 +87,7 @@ def decode_as(kind: type[KindT], document: object) -> Decoded[KindT]:
             document = {"apiVersion": kind.API_VERSION, "kind": kind.KIND, **document}
         written = document.get("kind")
         if isinstance(written, str) and written and written != kind.KIND:
-            error = FieldError(
-                path="kind",
-                value=written,
-                problem="is not expected here",
-                hint=f"write {kind.KIND}",
-            )
-            return Decoded(None, (error,))
+            return _refused("kind", written, "is not expected here", f"write {kind.KIND}")
     return cast(Decoded[KindT], decode(document))
 
 
@@ -146,12 +140,12 @@ def _decode_unsupported(
 
 
 def _refused(path: str, value: object, problem: str, hint: str) -> Decoded[Any]:
-    return Decoded(None, (FieldError(path=path, value=value, problem=problem, hint=hint),))
+    return Decoded(None, (FieldError(path, value, problem, hint),))
 
 
 def _untyped(api_version: object, kind: object) -> tuple[FieldError, ...]:
     return tuple(
-        FieldError(path=path, value=ABSENT, problem="is missing", hint=f"write for example {hint}")
+        FieldError(path, ABSENT, "is missing", f"write for example {hint}")
         for path, value, hint in (
             ("apiVersion", api_version, f"{versions.QUEUEING_GROUP}/{versions.HUB_VERSION}"),
             ("kind", kind, "ClusterQueue"),
@@ -191,9 +185,7 @@ class Notes:
         self.unsupported: list[Unsupported] = []
 
     def error(self, path: Path, value: object, problem: str, hint: str) -> None:
-        self.errors.append(
-            FieldError(path=write_path(path), value=value, problem=problem, hint=hint)
-        )
+        self.errors.append(FieldError(write_path(path), value, problem, hint))
 
 
 def write_path(path: Path) -> str:

@@ -108,7 +108,7 @@ def read_manifests(text: str, source: str = "<text>") -> Manifests:
 def _trouble(
     position: Position, problem: str, hint: str = "", value: object = ABSENT
 ) -> SyntaxTrouble:
-    error = FieldError(path="", value=value, problem=problem, hint=hint)
+    error = FieldError("", value, problem, hint)
     return SyntaxTrouble(position=position, error=error)
 
 

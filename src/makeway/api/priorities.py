@@ -58,9 +58,7 @@ def resolve_priorities(
         problem = f"has value {preemption.value}, too far above {found.value}"
         hint = f"name a class of at most {found.value + distance_max}"
     if problem:
-        error = FieldError(
-            path=preemption_path, value=preemption_class_name, problem=problem, hint=hint
-        )
+        error = FieldError(preemption_path, preemption_class_name, problem, hint)
         return Resolved(None, (error,))
     return Resolved(Priorities(found.value, preemption.value, found.preemption_policy))
 
@@ -81,9 +79,5 @@ def _find(name: str, known: Mapping[str, PriorityClass]) -> _Class | None:
 
 def _unknown(path: str, name: str, known: Mapping[str, PriorityClass]) -> FieldError:
     names = ", ".join(sorted(known)) or "none"
-    return FieldError(
-        path=path,
-        value=name,
-        problem="is not a priority class",
-        hint=f"create it first, or name one that exists ({names})",
-    )
+    hint = f"create it first, or name one that exists ({names})"
+    return FieldError(path, name, "is not a priority class", hint)

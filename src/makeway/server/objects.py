@@ -176,14 +176,12 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
     owners = metadata.get("ownerReferences") or ()
     if sum(1 for owner in owners if owner.get("controller")) > 1:
         problem = "has two controllers; only one reference can have controller set to true"
-        found.append(
-            FieldError(path="metadata.ownerReferences", value=ABSENT, problem=problem, hint="")
-        )
+        found.append(FieldError("metadata.ownerReferences", ABSENT, problem))
     for index, name in enumerate(metadata.get("finalizers") or ()):
         if resource.is_built_in and "/" not in name and name not in _FINALIZERS:
             path = f"metadata.finalizers[{index}]"
             hint = "write a name with a domain, such as example.com/hold"
-            found.append(FieldError(path=path, value=name, problem="has no domain", hint=hint))
+            found.append(FieldError(path, name, "has no domain", hint))
     return found
 
 
@@ -223,9 +221,7 @@ def fit(document: Document, target: Target) -> list[str]:
         if resource.is_built_in or error.path.startswith(".metadata"):
             why = error.as_decoded(resource.kind)
             raise errors.cannot_handle(resource.kind, target.version, why) from None
-        wrong = FieldError(
-            path=error.path.removeprefix("."), value=error.value, problem=error.problem, hint=""
-        )
+        wrong = FieldError(error.path.removeprefix("."), error.value, error.problem)
         raise errors.invalid(resource, target.name, [wrong]) from None
     return unknown
 
@@ -237,7 +233,7 @@ def check_finalizers(target: Target, new: Mapping[str, Any], old: Mapping[str, A
     more = [name for name in new.get("finalizers") or () if name not in old.get("finalizers", ())]
     if more:
         problem = f"no new finalizers can be added if the object is being deleted: {more}"
-        found = FieldError(path="metadata.finalizers", value=ABSENT, problem=problem, hint="")
+        found = FieldError("metadata.finalizers", ABSENT, problem)
         raise errors.invalid(target.resource, target.name, [found])
 
 
@@ -252,7 +248,7 @@ def unknown_fields(target: Target, unknown: list[str], options: Options) -> tupl
 def _as_written(path: str, converted: versions.Converted) -> str:
     if not converted.renamed:
         return path
-    error = FieldError(path=path.removeprefix("."), value=None, problem="")
+    error = FieldError(path.removeprefix("."), None, "")
     return converted.as_written(error).path
 
 

@@ -114,12 +114,8 @@ class Verbs:
     def _generated_name(self, resource: Resource, document: Document) -> str:
         prefix = document["metadata"].get("generateName")
         if not isinstance(prefix, str) or not prefix:
-            missing = FieldError(
-                path="metadata.name",
-                value=ABSENT,
-                problem="is missing",
-                hint="name or generateName is required",
-            )
+            hint = "name or generateName is required"
+            missing = FieldError("metadata.name", ABSENT, "is missing", hint)
             raise errors.invalid(resource, "", [missing])
         return prefix[:_NAME_MAX] + "".join(self._chance.choices(_NAME_SIGNS, k=5))
 

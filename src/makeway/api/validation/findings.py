@@ -17,7 +17,7 @@ class Findings:
         return Findings(self.errors, (self.path + written).removeprefix("."))
 
     def add(self, value: object, problem: str, hint: str) -> None:
-        self.errors.append(FieldError(path=self.path, value=value, problem=problem, hint=hint))
+        self.errors.append(FieldError(self.path, value, problem, hint))
 
 
 def check_unique(names: Iterable[tuple[str, Findings]], what: str) -> None:
