@@ -335,13 +335,7 @@ class App:
 
     def _deleted(self, target: Target, outcome: Outcome) -> Response:
         uid = decode(outcome.body)["metadata"]["uid"]
-        details = {
-            "name": target.name,
-            "group": target.resource.group,
-            "kind": target.resource.plural,
-            "uid": uid,
-        }
-        return json_response(success({key: value for key, value in details.items() if value}))
+        return json_response(success({**errors.of(target.resource, target.name), "uid": uid}))
 
 
 def _segments(path: str) -> list[str]:
