@@ -3,17 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from makeway.api.batch import (
-    Job,
-    Pod,
-    PodDisruptionBudget,
-    PodSpec,
-    PriorityClass,
-    ResourceRequirements,
-    Taint,
-    Toleration,
-    all_containers,
-)
+from makeway.api import batch
 from makeway.api.errors import ABSENT
 from makeway.api.labels import GROUP_NAME, GROUP_TOTAL, MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
 from makeway.api.priorities import SYSTEM_PRIORITIES
@@ -32,7 +22,7 @@ USER_PRIORITY_MAX = 1_000_000_000
 _SHARE = re.compile(r"[0-9]{1,9}%", re.ASCII)
 
 
-def check_taints(taints: Sequence[Taint], found: Findings) -> None:
+def check_taints(taints: Sequence[batch.Taint], found: Findings) -> None:
     for index, taint in enumerate(taints):
         check_key(taint.key, found.at(index).at("key"))
         check_label_value(taint.value, found.at(index).at("value"))
@@ -40,7 +30,7 @@ def check_taints(taints: Sequence[Taint], found: Findings) -> None:
     check_unique(keys, "taint")
 
 
-def check_tolerations(tolerations: Sequence[Toleration], found: Findings) -> None:
+def check_tolerations(tolerations: Sequence[batch.Toleration], found: Findings) -> None:
     for index, toleration in enumerate(tolerations):
         here = found.at(index)
         if toleration.key:
@@ -63,11 +53,11 @@ def check_not_negative(resource: str, amount: int, found: Findings) -> None:
         found.add(format_amount(resource, amount), "is negative", "write 0 or more")
 
 
-def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False) -> None:
+def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = False) -> None:
     if not spec.containers and not in_workload:
         found.at("containers").add(ABSENT, "is empty", "list at least one container")
     names: list[tuple[str, Findings]] = []
-    for place, index, container in all_containers(spec):
+    for place, index, container in batch.all_containers(spec):
         here = found.at(place).at(index)
         names.append((container.name, here.at("name")))
         check_short_name(container.name, "container", here.at("name"))
@@ -95,7 +85,7 @@ def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False)
         here.add(spec.termination_grace_period_seconds, "is negative", "write 0 or more")
 
 
-def _check_requirements(requirements: ResourceRequirements, found: Findings) -> None:
+def _check_requirements(requirements: batch.ResourceRequirements, found: Findings) -> None:
     for place, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
         for resource, amount in amounts.items():
             here = found.at(place).at(resource)
@@ -112,7 +102,7 @@ def _check_requirements(requirements: ResourceRequirements, found: Findings) -> 
             )
 
 
-def _check_extended(requirements: ResourceRequirements, found: Findings) -> None:
+def _check_extended(requirements: batch.ResourceRequirements, found: Findings) -> None:
     """Devices and the like come whole, and nobody may use more of them than was asked for."""
     written = requirements.document or {}
     for place in ("requests", "limits"):
@@ -132,7 +122,7 @@ def _check_extended(requirements: ResourceRequirements, found: Findings) -> None
             )
 
 
-def _check_affinity(spec: PodSpec, found: Findings) -> None:
+def _check_affinity(spec: batch.PodSpec, found: Findings) -> None:
     node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if node_affinity is None or node_affinity.required is None:
         return
@@ -157,7 +147,7 @@ def _is_one_number(values: Sequence[str]) -> bool:
     return len(values) == 1 and re.fullmatch(r"[-+]?[0-9]{1,19}", values[0], re.ASCII) is not None
 
 
-def check_job(job: Job, found: Findings) -> None:
+def check_job(job: batch.Job, found: Findings) -> None:
     spec, here = job.spec, found.at("spec")
     metadata = found.at("metadata")
     labels, annotations = job.metadata.labels, job.metadata.annotations
@@ -191,7 +181,7 @@ def check_job(job: Job, found: Findings) -> None:
     check_pod_spec(spec.template.spec, template)
 
 
-def check_pod(pod: Pod, found: Findings) -> None:
+def check_pod(pod: batch.Pod, found: Findings) -> None:
     metadata, labels, annotations = (
         found.at("metadata"),
         pod.metadata.labels,
@@ -221,7 +211,7 @@ def _number_in(text: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else -1
 
 
-def check_priority_class(cls: PriorityClass, found: Findings) -> None:
+def check_priority_class(cls: batch.PriorityClass, found: Findings) -> None:
     name = cls.metadata.name
     if name in SYSTEM_PRIORITIES:
         if cls.value != SYSTEM_PRIORITIES[name]:
@@ -237,7 +227,7 @@ def check_priority_class(cls: PriorityClass, found: Findings) -> None:
         )
 
 
-def check_disruption_budget(budget: PodDisruptionBudget, found: Findings) -> None:
+def check_disruption_budget(budget: batch.PodDisruptionBudget, found: Findings) -> None:
     spec = budget.spec
     check_selector(spec.selector, found.at("selector"))
     for name, value in (

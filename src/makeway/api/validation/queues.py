@@ -3,22 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from makeway.api import queueing
 from makeway.api.errors import ABSENT, one_of
 from makeway.api.quantity import format_amount, format_quantity
-from makeway.api.queueing import (
-    ANY_FLAVOR,
-    AdmissionCheck,
-    AdmissionChecksStrategy,
-    ClusterQueue,
-    ClusterQueuePreemption,
-    Cohort,
-    FairSharing,
-    FallbackRule,
-    FlavorFungibility,
-    ResourceFlavor,
-    ResourceGroup,
-    ResourceQuota,
-)
 from makeway.api.times import format_duration
 from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_key, check_labels, check_name, check_selector
@@ -31,7 +18,7 @@ FLAVOR_ITEMS_MAX = 8  # labels, taints and tolerations of a flavor
 CHECKS_MAX = 64
 
 
-def check_resource_flavor(flavor: ResourceFlavor, found: Findings) -> None:
+def check_resource_flavor(flavor: queueing.ResourceFlavor, found: Findings) -> None:
     spec = flavor.spec
     check_labels(spec.node_labels, found.at("nodeLabels"))
     check_count(len(spec.node_labels), FLAVOR_ITEMS_MAX, "labels", found.at("nodeLabels"))
@@ -41,7 +28,7 @@ def check_resource_flavor(flavor: ResourceFlavor, found: Findings) -> None:
     check_count(len(spec.tolerations), FLAVOR_ITEMS_MAX, "tolerations", found.at("tolerations"))
 
 
-def check_cluster_queue(queue: ClusterQueue, found: Findings) -> None:
+def check_cluster_queue(queue: queueing.ClusterQueue, found: Findings) -> None:
     spec, here = queue.spec, found.at("spec")
     rule = QuotaRule(
         parent="cohortName", has_parent=bool(spec.cohort_name), lends_only_nominal=True
@@ -56,7 +43,7 @@ def check_cluster_queue(queue: ClusterQueue, found: Findings) -> None:
     _check_weight(spec.fair_sharing, here.at("fairSharing"))
 
 
-def check_cohort(cohort: Cohort, found: Findings) -> None:
+def check_cohort(cohort: queueing.Cohort, found: Findings) -> None:
     spec, here = cohort.spec, found.at("spec")
     check_name(spec.parent_name, here.at("parentName"))
     if spec.parent_name and spec.parent_name == cohort.metadata.name:
@@ -76,7 +63,9 @@ class QuotaRule:
     lends_only_nominal: bool = False
 
 
-def _check_groups(groups: Sequence[ResourceGroup], rule: QuotaRule, found: Findings) -> None:
+def _check_groups(
+    groups: Sequence[queueing.ResourceGroup], rule: QuotaRule, found: Findings
+) -> None:
     check_count(len(groups), GROUPS_MAX, "groups", found)
     for what, count in (
         ("resources", sum(len(group.covered_resources) for group in groups)),
@@ -115,7 +104,7 @@ def _check_in_one_group(names: Iterable[tuple[str, Findings, int]], what: str) -
             found.add(name, f"is already in resourceGroups[{first[name]}]", hint)
 
 
-def _check_group(group: ResourceGroup, rule: QuotaRule, found: Findings) -> None:
+def _check_group(group: queueing.ResourceGroup, rule: QuotaRule, found: Findings) -> None:
     covered = group.covered_resources
     check_count(len(covered), GROUP_ITEMS_MAX, "resources", found.at("coveredResources"), 1)
     for index, resource in enumerate(covered):
@@ -137,7 +126,7 @@ def _all_of(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "nothing"
 
 
-def _check_quota(quota: ResourceQuota, rule: QuotaRule, found: Findings) -> None:
+def _check_quota(quota: queueing.ResourceQuota, rule: QuotaRule, found: Findings) -> None:
     check_not_negative(quota.name, quota.nominal_quota, found.at("nominalQuota"))
     for name, limit in (
         ("borrowingLimit", quota.borrowing_limit),
@@ -158,13 +147,13 @@ def _check_quota(quota: ResourceQuota, rule: QuotaRule, found: Findings) -> None
         found.at("lendingLimit").add(value, f"is more than nominalQuota ({nominal})", hint)
 
 
-def _check_weight(sharing: FairSharing | None, found: Findings) -> None:
+def _check_weight(sharing: queueing.FairSharing | None, found: Findings) -> None:
     if sharing is not None and sharing.weight < 0:
         found.at("weight").add(format_quantity(sharing.weight), "is negative", "write 0 or more")
 
 
 def _check_fungibility(
-    fungibility: FlavorFungibility, flavors: Sequence[str], found: Findings
+    fungibility: queueing.FlavorFungibility, flavors: Sequence[str], found: Findings
 ) -> None:
     searches_on = fungibility.when_can_borrow == fungibility.when_can_preempt == "TryNextFlavor"
     if fungibility.preference is not None and not searches_on:
@@ -188,9 +177,11 @@ def _check_fungibility(
         seen.setdefault(key, index)
 
 
-def _check_fallback_rule(rule: FallbackRule, flavors: Sequence[str], found: Findings) -> None:
-    if rule.name != ANY_FLAVOR and rule.name not in flavors:
-        hint = f"write {one_of((*flavors, ANY_FLAVOR))}"
+def _check_fallback_rule(
+    rule: queueing.FallbackRule, flavors: Sequence[str], found: Findings
+) -> None:
+    if rule.name != queueing.ANY_FLAVOR and rule.name not in flavors:
+        hint = f"write {one_of((*flavors, queueing.ANY_FLAVOR))}"
         found.at("name").add(rule.name, "is not a flavor of this queue", hint)
     if rule.timeout is not None and rule.timeout <= 0:
         value = format_duration(rule.timeout)
@@ -203,7 +194,7 @@ def _check_fallback_rule(rule: FallbackRule, flavors: Sequence[str], found: Find
         found.at("timeout").add(ABSENT, "is needed by TimeoutForPodsReadyExceeded", hint)
 
 
-def _check_preemption(preemption: ClusterQueuePreemption, found: Findings) -> None:
+def _check_preemption(preemption: queueing.ClusterQueuePreemption, found: Findings) -> None:
     borrowing = preemption.borrow_within_cohort
     here = found.at("borrowWithinCohort")
     if borrowing.policy != "Never" and preemption.reclaim_within_cohort == "Never":
@@ -217,7 +208,7 @@ def _check_preemption(preemption: ClusterQueuePreemption, found: Findings) -> No
         )
 
 
-def _check_checks(strategy: AdmissionChecksStrategy | None, found: Findings) -> None:
+def _check_checks(strategy: queueing.AdmissionChecksStrategy | None, found: Findings) -> None:
     if strategy is None:
         return
     here = found.at("admissionChecks")
@@ -230,6 +221,6 @@ def _check_checks(strategy: AdmissionChecksStrategy | None, found: Findings) -> 
     check_unique(((c.name, here.at(i).at("name")) for i, c in enumerate(checks)), "check")
 
 
-def check_admission_check(check: AdmissionCheck, found: Findings) -> None:
+def check_admission_check(check: queueing.AdmissionCheck, found: Findings) -> None:
     if not check.spec.controller_name:
         found.at("controllerName").add("", "is empty", "name the controller that runs the check")
