@@ -456,24 +456,21 @@ def _decode_quantity(value: Any, path: Path, notes: Notes) -> Any:
         return None
 
 
-def _decode_duration(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        if isinstance(value, str):
-            return times.parse_duration(value)
-    except times.DurationError:
-        pass
-    notes.error(path, value, "is not a duration", 'write for example "90s", "10m" or "1h30m"')
-    return None
+def _text_decoder(parse: Callable[[str], float], problem: str, hint: str) -> Decoder:
+    def decode_text(value: Any, path: Path, notes: Notes) -> Any:
+        try:
+            if isinstance(value, str):
+                return parse(value)
+        except (times.DurationError, times.TimeError):
+            pass
+        notes.error(path, value, problem, hint)
+        return None
+
+    return decode_text
 
 
-def _decode_time(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        if isinstance(value, str):
-            return times.parse_time(value)
-    except times.TimeError:
-        pass
-    notes.error(path, value, "is not a point in time", 'write for example "2026-01-31T12:00:00Z"')
-    return None
+_DURATION_HINT = 'write for example "90s", "10m" or "1h30m"'
+_TIME_HINT = 'write for example "2026-01-31T12:00:00Z"'
 
 
 _PLAIN: Mapping[Any, Decoder] = {
@@ -486,8 +483,8 @@ _MARKED: Mapping[Mark, Decoder] = {
     Mark.INT32: _int_decoder(32),
     Mark.AMOUNT: _decode_quantity,  # never called: amounts need their resource
     Mark.QUANTITY: _decode_quantity,
-    Mark.DURATION: _decode_duration,
-    Mark.TIME: _decode_time,
+    Mark.DURATION: _text_decoder(times.parse_duration, "is not a duration", _DURATION_HINT),
+    Mark.TIME: _text_decoder(times.parse_time, "is not a point in time", _TIME_HINT),
 }
 
 

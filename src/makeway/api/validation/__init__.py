@@ -55,7 +55,7 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
         case Cohort():
             check_cohort(view, found)
         case LocalQueue():
-            check_name(view.spec.cluster_queue, found.at("spec").at("clusterQueue"))
+            check_name(view.spec.cluster_queue, found.at("spec", "clusterQueue"))
         case ResourceFlavor():
             check_resource_flavor(view, found.at("spec"))
         case Workload():
@@ -69,7 +69,7 @@ def validate(view: View, old: View | None = None) -> tuple[FieldError, ...]:
         case Pod():
             check_pod(view, found)
         case Node():
-            check_taints(view.spec.taints, found.at("spec").at("taints"))
+            check_taints(view.spec.taints, found.at("spec", "taints"))
         case PriorityClass():
             check_priority_class(view, found)
         case PodDisruptionBudget():

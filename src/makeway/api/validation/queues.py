@@ -76,7 +76,7 @@ def _check_groups(
         _check_group(group, rule, found.at(index))
     _check_in_one_group(
         (
-            (resource, found.at(g).at("coveredResources").at(r), g)
+            (resource, found.at(g, "coveredResources", r), g)
             for g, group in enumerate(groups)
             for r, resource in enumerate(group.covered_resources)
         ),
@@ -84,7 +84,7 @@ def _check_groups(
     )
     _check_in_one_group(
         (
-            (flavor.name, found.at(g).at("flavors").at(f).at("name"), g)
+            (flavor.name, found.at(g, "flavors", f, "name"), g)
             for g, group in enumerate(groups)
             for f, flavor in enumerate(group.flavors)
         ),
@@ -108,10 +108,10 @@ def _check_group(group: queueing.ResourceGroup, rule: QuotaRule, found: Findings
     covered = group.covered_resources
     check_count(len(covered), GROUP_ITEMS_MAX, "resources", found.at("coveredResources"), 1)
     for index, resource in enumerate(covered):
-        check_key(resource, found.at("coveredResources").at(index))
+        check_key(resource, found.at("coveredResources", index))
     check_count(len(group.flavors), GROUP_ITEMS_MAX, "flavors", found.at("flavors"), 1)
     for index, flavor in enumerate(group.flavors):
-        here = found.at("flavors").at(index)
+        here = found.at("flavors", index)
         check_name(flavor.name, here.at("name"))
         names = [quota.name for quota in flavor.resources]
         if names != list(covered):
@@ -119,7 +119,7 @@ def _check_group(group: queueing.ResourceGroup, rule: QuotaRule, found: Findings
                 names, "differs from coveredResources", f"list {_all_of(covered)} in this order"
             )
         for number, quota in enumerate(flavor.resources):
-            _check_quota(quota, rule, here.at("resources").at(number))
+            _check_quota(quota, rule, here.at("resources", number))
 
 
 def _all_of(names: Sequence[str]) -> str:
@@ -165,7 +165,7 @@ def _check_fungibility(
     strategy = fungibility.fallback_strategy
     if strategy is None:
         return
-    here = found.at("fallbackStrategy").at("rules")
+    here = found.at("fallbackStrategy", "rules")
     for index, rule in enumerate(strategy.rules):
         _check_fallback_rule(rule, flavors, here.at(index))
     triggers = ((f"{rule.name}/{rule.fires_on}", i) for i, rule in enumerate(strategy.rules))
@@ -173,7 +173,7 @@ def _check_fungibility(
     for key, index in triggers:
         if key in seen:
             problem = f"has a rule for the same trigger already (rules[{seen[key]}])"
-            here.at(index).at("name").add(strategy.rules[index].name, problem, "keep one of them")
+            here.at(index, "name").add(strategy.rules[index].name, problem, "keep one of them")
         seen.setdefault(key, index)
 
 
@@ -215,10 +215,10 @@ def _check_checks(strategy: queueing.AdmissionChecksStrategy | None, found: Find
     checks = strategy.admission_checks
     check_count(len(checks), CHECKS_MAX, "checks", here, 1)
     for index, check in enumerate(checks):
-        check_name(check.name, here.at(index).at("name"))
-        on_flavors = here.at(index).at("onFlavors")
+        check_name(check.name, here.at(index, "name"))
+        on_flavors = here.at(index, "onFlavors")
         check_unique(((f, on_flavors.at(n)) for n, f in enumerate(check.on_flavors)), "flavor")
-    check_unique(((c.name, here.at(i).at("name")) for i, c in enumerate(checks)), "check")
+    check_unique(((c.name, here.at(i, "name")) for i, c in enumerate(checks)), "check")
 
 
 def check_admission_check(check: queueing.AdmissionCheck, found: Findings) -> None:
