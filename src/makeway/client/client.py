@@ -15,8 +15,6 @@ from makeway.client.transport import Answer, Call, Transport, Unreachable
 Document = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 500
 ATTEMPTS = 8

@@ -262,15 +262,8 @@ class App:
         if target.subresource not in known:
             raise errors.no_such_path()
         match target.subresource, request.method:
-            case "status", "GET":
-                view = view_of(request, target.resource, target.version)
-                return self.reads.get(request, view, target.key)
-            case "status", "PUT":
-                outcome = await self.verbs.replace(
-                    target, read_body(request), read_options(request)
-                )
-            case "status", "PATCH":
-                outcome = await self._patch(request, target)
+            case "status", "GET" | "PUT" | "PATCH":
+                return await self._object(request, target)
             case "finalize", "PUT":
                 wanted = read_body(request)
                 spec = wanted.get("spec") if isinstance(wanted, dict) else None

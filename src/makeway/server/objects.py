@@ -259,7 +259,7 @@ def _check_names(metadata: Mapping[str, Any]) -> list[FieldError]:
     check_name(metadata.get("name", ""), here.at("name"))
     check_labels(metadata.get("labels") or {}, here.at("labels"))
     for key in metadata.get("annotations") or {}:
-        check_key(key, here.at("annotations").at(key))
+        check_key(key, here.at("annotations", key))
     return found.errors
 
 

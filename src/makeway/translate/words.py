@@ -118,14 +118,11 @@ def _reservation(decision: dec.Reserve) -> Iterator[str]:
 
 def _assigned(assignment: model.Assignment, is_borrowing: bool) -> Iterator[str]:
     amounts = [
-        f"{amount_text(cell, used)} of flavor {cell.flavor}" for cell, used in _cells(assignment)
+        f"{amount_text(cell, used)} of flavor {cell.flavor}"
+        for cell, used in sorted(assignment.usage().items())
     ]
     if amounts:
         yield ", ".join(amounts) + (", borrowing from the cohort" if is_borrowing else "")
-
-
-def _cells(assignment: model.Assignment) -> Iterator[tuple[model.FlavorResource, int]]:
-    yield from sorted(assignment.usage().items())
 
 
 def _preemption(decision: dec.Preempt) -> Iterator[str]:
@@ -168,7 +165,8 @@ def _eviction(decision: dec.Evict) -> Iterator[str]:
     message = f"Evicted from ClusterQueue {decision.queue}: {_eviction_cause(decision)}"
     yield f"{message} [{decision.reason.value}]"
     for failure in decision.flavors:
-        yield f"Flavor {failure.flavor} is passed over from now on: {_failure(failure)}"
+        why = f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
+        yield f"Flavor {failure.flavor} is passed over from now on: {why}"
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
@@ -194,10 +192,6 @@ def _eviction_cause(decision: dec.Evict) -> str:
             return "the workload is deactivated"
         case _:
             assert_never(decision.reason)
-
-
-def _failure(failure: dec.FlavorFailure) -> str:
-    return f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
 
 
 def _trigger(trigger: model.Trigger) -> str:
