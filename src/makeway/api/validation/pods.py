@@ -30,6 +30,10 @@ def check_taints(taints: Sequence[batch.Taint], found: Findings) -> None:
     check_unique(keys, "taint")
 
 
+def check_node(node: batch.Node, found: Findings) -> None:
+    check_taints(node.spec.taints, found.at("spec", "taints"))
+
+
 def check_tolerations(tolerations: Sequence[batch.Toleration], found: Findings) -> None:
     for index, toleration in enumerate(tolerations):
         here = found.at(index)
@@ -224,17 +228,16 @@ def check_priority_class(cls: batch.PriorityClass, found: Findings) -> None:
 
 
 def check_disruption_budget(budget: batch.PodDisruptionBudget, found: Findings) -> None:
-    spec = budget.spec
-    check_selector(spec.selector, found.at("selector"))
+    spec, here = budget.spec, found.at("spec")
+    check_selector(spec.selector, here.at("selector"))
     for name, value in (
         ("minAvailable", spec.min_available),
         ("maxUnavailable", spec.max_unavailable),
     ):
         if isinstance(value, str) and not _SHARE.fullmatch(value):
-            found.at(name).add(value, "is not a share", 'write for example "50%"')
+            here.at(name).add(value, "is not a share", 'write for example "50%"')
         if isinstance(value, int) and value < 0:
-            found.at(name).add(value, "is negative", "write 0 or more")
+            here.at(name).add(value, "is negative", "write 0 or more")
     if spec.min_available is not None and spec.max_unavailable is not None:
-        found.at("maxUnavailable").add(
-            spec.max_unavailable, "stands beside minAvailable", "keep one of them"
-        )
+        place, problem = here.at("maxUnavailable"), "stands beside minAvailable"
+        place.add(spec.max_unavailable, problem, "keep one of them")

@@ -19,13 +19,17 @@ CHECKS_MAX = 64
 
 
 def check_resource_flavor(flavor: queueing.ResourceFlavor, found: Findings) -> None:
-    spec = flavor.spec
-    check_labels(spec.node_labels, found.at("nodeLabels"))
-    check_count(len(spec.node_labels), FLAVOR_ITEMS_MAX, "labels", found.at("nodeLabels"))
-    check_taints(spec.node_taints, found.at("nodeTaints"))
-    check_count(len(spec.node_taints), FLAVOR_ITEMS_MAX, "taints", found.at("nodeTaints"))
-    check_tolerations(spec.tolerations, found.at("tolerations"))
-    check_count(len(spec.tolerations), FLAVOR_ITEMS_MAX, "tolerations", found.at("tolerations"))
+    spec, here = flavor.spec, found.at("spec")
+    check_labels(spec.node_labels, here.at("nodeLabels"))
+    check_count(len(spec.node_labels), FLAVOR_ITEMS_MAX, "labels", here.at("nodeLabels"))
+    check_taints(spec.node_taints, here.at("nodeTaints"))
+    check_count(len(spec.node_taints), FLAVOR_ITEMS_MAX, "taints", here.at("nodeTaints"))
+    check_tolerations(spec.tolerations, here.at("tolerations"))
+    check_count(len(spec.tolerations), FLAVOR_ITEMS_MAX, "tolerations", here.at("tolerations"))
+
+
+def check_local_queue(queue: queueing.LocalQueue, found: Findings) -> None:
+    check_name(queue.spec.cluster_queue, found.at("spec", "clusterQueue"))
 
 
 def check_cluster_queue(queue: queueing.ClusterQueue, found: Findings) -> None:
@@ -223,4 +227,5 @@ def _check_checks(strategy: queueing.AdmissionChecksStrategy | None, found: Find
 
 def check_admission_check(check: queueing.AdmissionCheck, found: Findings) -> None:
     if not check.spec.controller_name:
-        found.at("controllerName").add("", "is empty", "name the controller that runs the check")
+        here, hint = found.at("spec", "controllerName"), "name the controller that runs the check"
+        here.add("", "is empty", hint)
