@@ -14,7 +14,7 @@ from makeway.server import discovery, errors, messages, openapi
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.evictions import Evictions
+from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import Request, Response, decode, json_response
@@ -68,7 +68,6 @@ class App:
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
-        self.evictions = Evictions(store, self.verbs)
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
         self._in_flight = 0
@@ -273,7 +272,7 @@ class App:
                 await self.verbs.bind(target, read_binding(request, target.name))
                 return json_response(messages.created(), 201)
             case "eviction", "POST":
-                await self.evictions.evict(target, read_eviction(request, target.name))
+                await evict(self.verbs, target, read_eviction(request, target.name))
                 return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
