@@ -23,7 +23,7 @@ test: $(STAMP) ## all tests, in parallel; ARGS=... goes to pytest
 	$(PYTEST) $(ARGS)
 
 test-fast: $(STAMP) ## the tests of what decides: api, engine, placement, translate, layers
-	$(PYTEST) $(FAST) $(ARGS)
+	$(PYTEST) --dist worksteal $(FAST) $(ARGS)
 
 # Building the control plane takes a quarter of an hour the first time.
 test-kube: $(STAMP) ## the tests that need a real Kubernetes control plane

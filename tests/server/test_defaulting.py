@@ -1,11 +1,13 @@
 """What the server fills in, and that it stays filled in."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
 from makeway.api.quantity import QuantityError, canonical
-from tests.server.harness import JOBS, MERGE, PODS, Server, job, play, pod
+from tests.server.harness import JOBS, MERGE, PODS, Document, Server, job, play, pod
 
 QUANTITIES = (
     (1, "1"),
@@ -78,3 +80,46 @@ def test_a_template_may_be_set_only_while_no_pod_is_left(tmp_path: Path) -> None
         await server.json("PATCH", url, spot, content_type=MERGE)
 
     play(tmp_path, story)
+
+
+def test_where_each_index_has_a_limit_the_job_has_none(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        indexed: Document = {"completionMode": "Indexed", "completions": 2, "suspend": True}
+        made = await server.json("POST", JOBS, job(backoffLimitPerIndex=1, **indexed))
+        assert made["spec"]["backoffLimit"] == 2_147_483_647
+
+    play(tmp_path, story)
+
+
+def test_a_queued_pod_is_held_back_and_nobody_else_may_release_it(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        held = await server.json("POST", PODS, queued("solo"))
+        assert held["metadata"]["labels"][MANAGED] == "true"
+        assert held["metadata"]["finalizers"] == [MANAGED]
+        assert held["spec"]["schedulingGates"] == [{"name": ADMISSION_GATE}]
+        assert held["status"]["conditions"][0]["reason"] == "SchedulingGated"
+
+        free = {"spec": {"schedulingGates": None}}
+        await server.json("PATCH", f"{PODS}/solo", free, MERGE, code=403)
+        await server.json("POST", PODS, queued("bound", nodeName="box"), code=422)
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize("finalizers", ["x", [{}], {"a": 1}])
+def test_a_malformed_pod_that_names_a_queue_is_refused_with_a_word(
+    tmp_path: Path, finalizers: object
+) -> None:
+    async def story(server: Server) -> None:
+        wrong = queued("solo")
+        wrong["metadata"]["finalizers"] = finalizers
+        response = await server.send("POST", PODS, wrong)
+        assert 400 <= response.code < 500
+
+    play(tmp_path, story)
+
+
+def queued(name: str, **spec: Any) -> Document:
+    document = pod(name, **spec)
+    document["metadata"]["labels"] = {QUEUE_NAME: "main"}
+    return document

@@ -107,7 +107,7 @@ async def _apply(
 
 
 def _same(before: Document, after: Document) -> bool:
-    """Equal but for who owns which field."""
+    """Equal but for the owners of fields."""
 
     def bare(document: Document) -> Document:
         aside = ("managedFields", "resourceVersion")

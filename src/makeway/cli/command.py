@@ -26,7 +26,7 @@ class Command:
 
 
 def add_log_options(parser: argparse.ArgumentParser, default: str) -> None:
-    """Those of the commands that run for long."""
+    """The log options of commands that run for long."""
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),

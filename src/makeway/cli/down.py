@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def holder_of(folder: Path) -> int | None:
-    """The process that serves a folder; None: nobody does."""
+    """The process that serves a folder; None: there is none."""
     import fcntl
 
     try:

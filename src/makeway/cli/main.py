@@ -61,7 +61,7 @@ def load(name: str) -> Command:
 
 
 def __getattr__(name: str) -> tuple[Command, ...]:
-    """`COMMANDS` is all of them; whoever asks for it pays for loading them."""
+    """`COMMANDS` is all of them; asking for it loads every module."""
     if name == "COMMANDS":
         return tuple(map(load, NAMES))
     raise AttributeError(name)

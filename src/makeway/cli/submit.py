@@ -144,7 +144,7 @@ def _tell(document: Document, job: Job, output: str | None) -> None:
 
 
 def _warn_of_command(job: Document) -> None:
-    """A command that is not here may still be where the job runs; in an image, nobody can tell."""
+    """A command that is not here may still be where the job runs; in an image, that is unknown."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     word, folder = container["command"][0], container["workingDir"]
     found = shutil.which(os.path.join(folder, word) if "/" in word else word)

@@ -33,7 +33,7 @@ from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
 from makeway.controller.hearing import Hold, Known, facts_of, hold_of, meaning_of, sign_of
 from makeway.controller.statuses import FINISHED, RESERVED, StatusUpdate, updates_of
-from makeway.controller.telling import Record, Teller, object_key
+from makeway.controller.telling import Record, Teller
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle, Deactivate, Decision, Wait
 from makeway.engine.engine import Engine
@@ -116,7 +116,7 @@ class Admission:
 
     def _rank_again(self, key: WorkloadKey) -> None:
         """A class that it is annotated with has changed."""
-        found = self._picture.find(WORKLOADS, object_key(key))
+        found = self._picture.find(WORKLOADS, Key.parse(key))
         if found is not None and found.view is not None:
             self._hear_spec(self._records[key], self._workload_in(found.view))
 

@@ -192,19 +192,18 @@ class WorkloadEvictions(Reconciler):
     def __init__(self, picture: Picture) -> None:
         super().__init__()
         self._picture = picture
-        self._messages: dict[Key, tuple[str, str]] = {}  # uid, and why
-        self._pods: dict[Key, tuple[Key, ...]] = {}  # whose end comes after
+        # The uid of each, why it goes, and the pods whose end comes after.
+        self._wanted: dict[Key, tuple[str, str, tuple[Key, ...]]] = {}
         self._freed: list[Key] = []
 
     def evict(self, key: Key, message: str, pods: tuple[Key, ...]) -> None:
         document = self._picture.get(WORKLOADS, key)
         if document is not None:
-            self._messages[key] = document["metadata"]["uid"], message
-            self._pods[key] = pods
+            self._wanted[key] = document["metadata"]["uid"], message, pods
             self.mark(key)
 
     def is_under_way(self, key: Key) -> bool:
-        return key in self._messages
+        return key in self._wanted
 
     def take_freed(self) -> list[Key]:
         """Pods whose Workloads have been told since the last time."""
@@ -212,9 +211,9 @@ class WorkloadEvictions(Reconciler):
         return freed
 
     def reconcile(self, key: Key, now: float) -> Plan:
-        if key not in self._messages:
+        if key not in self._wanted:
             return NOTHING
-        uid, message = self._messages[key]
+        uid, message, _ = self._wanted[key]
         document = self._picture.get(WORKLOADS, key)
         if document is None or document["metadata"]["uid"] != uid or not _holds(document):
             self._finish(key)
@@ -243,8 +242,8 @@ class WorkloadEvictions(Reconciler):
         return ()
 
     def _finish(self, key: Key) -> None:
-        self._messages.pop(key, None)
-        self._freed += self._pods.pop(key, ())
+        if key in self._wanted:
+            self._freed += self._wanted.pop(key)[2]
 
 
 def _is_same_but_numbers(errand: Errand, known: ToTell) -> TypeGuard[ToTell]:

@@ -282,8 +282,7 @@ class Metrics:
     # Labels
 
     def _document(self, key: WorkloadKey) -> Document:
-        namespace, _, name = key.partition("/")
-        return self._picture.get(WORKLOADS, Key(namespace, name)) or {}
+        return self._picture.get(WORKLOADS, Key.parse(key)) or {}
 
     def _place(
         self,

@@ -313,7 +313,7 @@ class Placing:
         match decision:
             case dec.BindPods():
                 for place in decision.placement:
-                    key = _key(place.pod)
+                    key = Key.parse(place.pod)
                     errand = ToBind(uid=self._uid_of(key), node=place.node)
                     self._errands.assign(key, errand, now)
                 return ()
@@ -331,14 +331,14 @@ class Placing:
                 assert_never(decision)
 
     def _preempt(self, plan: dec.PreemptUnits, now: float) -> Iterable[Say]:
-        workloads = tuple(_key(workload) for workload in plan.workloads)
-        pods = tuple(map(_key, plan.pods))
+        workloads = tuple(Key.parse(workload) for workload in plan.workloads)
+        pods = tuple(map(Key.parse, plan.pods))
         for workload in workloads:
             self._evictions.evict(workload, workload_text(plan), pods)
-        preemptors = tuple(_key(place.pod) for place in plan.placement)
+        preemptors = tuple(Key.parse(place.pod) for place in plan.placement)
         for victim in plan.victims:
             for pod_key in victim.pods:
-                key = _key(pod_key)
+                key = Key.parse(pod_key)
                 errand = ToEvict(
                     uid=self._uid_of(key),
                     reason=PREEMPTION,
@@ -357,7 +357,7 @@ class Placing:
 
     def _unwind(self, decision: dec.Unwind, now: float) -> None:
         for pod_key in decision.pods:
-            key = _key(pod_key)
+            key = Key.parse(pod_key)
             errand = ToEvict(
                 uid=self._uid_of(key),
                 reason=UNWOUND,
@@ -377,7 +377,7 @@ class Placing:
     ) -> None:
         """Every pod of a unit says why it waits; the first one has the event."""
         for index, pod_key in enumerate(self.state.waiting(unit)):
-            key = _key(pod_key)
+            key = Key.parse(pod_key)
             errand = ToTell(
                 uid=self._uid_of(key),
                 nominated=nominated.get(pod_key),
@@ -476,8 +476,3 @@ def _seen(pod: Object) -> tuple[bool, _Seen] | None:
     annotations = view.metadata.annotations
     needs_classes = view.spec.priority is None or PREEMPTION_PRIORITY_CLASS in annotations
     return needs_classes, _Seen(view.metadata.uid, bool(view.spec.node_name), replica)
-
-
-def _key(name: str) -> Key:
-    namespace, _, rest = name.partition("/")
-    return Key(namespace, rest)

@@ -206,7 +206,7 @@ class Teller:
         return not is_coming and self._view.why_outside(key) is None
 
     def _is_new_to_readers(self, key: WorkloadKey, update: StatusUpdate) -> bool:
-        document = self._picture.get(WORKLOADS, object_key(key))
+        document = self._picture.get(WORKLOADS, Key.parse(key))
         if document is None or not self._is_pending(self._view.workload(key)):
             return False
         conditions = conditions_of(document)
@@ -225,7 +225,7 @@ class Teller:
 
     def _write(self, key: WorkloadKey, now: float) -> Patch | None:
         record, known = self.records.get(key), self._view.workload(key)
-        document = self._picture.get(WORKLOADS, object_key(key))
+        document = self._picture.get(WORKLOADS, Key.parse(key))
         if record is None or record.update is None or document is None or known is None:
             return None
         update, record.update = record.update, None
@@ -235,13 +235,13 @@ class Teller:
             give_up: Document = {"metadata": as_seen(document), "spec": {"active": False}}
             record.sent = Sent(StatusUpdate(), record.hold, revision_of(document))
             self.tell(key, update)
-            return Patch(resource=WORKLOADS, key=object_key(key), patch=give_up)
+            return Patch(resource=WORKLOADS, key=Key.parse(key), patch=give_up)
         lets_go = not record.sign.has_owner
         patch = status_patch(document, known.status, update, now, lets_go=lets_go)
         hold = hold_of(known.status)
         hold = Hold(False) if hold.is_evicted and lets_go else hold
         record.sent = Sent(update, hold, revision_of(document))
-        return Patch(resource=WORKLOADS, key=object_key(key), patch=patch, subresource="status")
+        return Patch(resource=WORKLOADS, key=Key.parse(key), patch=patch, subresource="status")
 
     # What became of it
 
@@ -259,7 +259,7 @@ class Teller:
 
     def failed(self, key: WorkloadKey, sent: Sent, error: Exception, now: float) -> bool:
         """Write it again later, if it is still wanted; True: the server will never have it."""
-        document = self._picture.get(WORKLOADS, object_key(key))
+        document = self._picture.get(WORKLOADS, Key.parse(key))
         if document is None or isinstance(error, NotFound) or sent.is_void:
             return False  # it is gone, or will be shown as gone; or nobody wants it any more
         record = self.records[key]
@@ -277,8 +277,3 @@ class Teller:
         if is_refused:
             log.error(Fields(workload=key, problem="refused", error=error))
         return is_refused
-
-
-def object_key(workload: WorkloadKey) -> Key:
-    namespace, _, name = workload.partition("/")
-    return Key(namespace, name)

@@ -105,7 +105,7 @@ class Consequences:
     def _admit(self, head: Head) -> None:
         entry, queue, nomination = head.entry, head.queue, head.nomination
         assignment = nomination.assignment()
-        checks = queue.checks_for(assignment.flavors())
+        checks = queue.checks_for(assignment)
         waited_s = self.now - entry.order_time
         self.needs_cycle = True
         self.state.reserve(entry, assignment, not checks, self.now)
@@ -135,13 +135,13 @@ class Consequences:
             )
 
     def _preempt(self, head: Head) -> None:
-        victims = []
+        victims, contested = [], sorted(head.nomination.contested)
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
                 self.state.evict(entry, EvictionReason.PREEMPTED, self.now)
                 self.needs_cycle = True
-            cells = tuple(sorted(cell for cell in head.nomination.contested if cell in entry.usage))
+            cells = tuple(cell for cell in contested if cell in entry.usage)
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
         self.decisions.append(
             Preempt(

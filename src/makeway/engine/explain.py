@@ -296,7 +296,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     queue, status = _queue_of(state, entry), entry.status
     if queue is None or status.assignment is None:
         return ()
-    checks = queue.checks_for(status.assignment.flavors())
+    checks = queue.checks_for(status.assignment)
     states = ((check, status.checks.get(check, CheckState.PENDING)) for check in checks)
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 

@@ -48,9 +48,7 @@ STEPS: dict[tuple[Phase, Phase], Step] = {
 
 
 def check_step(before: Phase, after: Phase) -> None:
-    assert before is after or (before, after) in STEPS, (
-        f"a workload that is {before.value} can't become {after.value}"
-    )
+    assert (before, after) in STEPS, f"a workload that is {before.value} can't become {after.value}"
 
 
 def can_be_forgotten(phase: Phase, before: Phase) -> bool:

@@ -161,7 +161,7 @@ class NamespaceSelector(NamedTuple):
     requirements: tuple[Requirement, ...] = ()
 
     def admits(self, labels: Mapping[str, str]) -> bool:
-        return all_hold(self.requirements, labels)
+        return not self.requirements or all_hold(self.requirements, labels)
 
 
 class QueueCheck(NamedTuple):

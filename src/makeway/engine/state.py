@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 from weakref import WeakValueDictionary
 
 from makeway.engine.clocks import Clocks
@@ -56,6 +57,16 @@ from makeway.engine.model import (
 )
 from makeway.engine.tree import QueueState, Tree
 
+# What a status says of a workload that holds no quota, or none any more.
+NO_QUOTA: dict[str, Any] = {
+    "assignment": None,
+    "queue": None,
+    "reserved_at": None,
+    "admitted_at": None,
+    "pods_ready": False,
+    "pods_lost_at": None,
+}
+
 
 class ClusterState:
     def __init__(self, config: Config | None = None) -> None:
@@ -87,7 +98,7 @@ class ClusterState:
         """A workload that is new to us, with what became of it before we looked."""
         self.serial += 1
         holds = status.assignment is not None and not status.finished
-        entry = Entry(workload, status if holds else without_quota(status), self.serial)
+        entry = Entry(workload, status if holds else status._replace(**NO_QUOTA), self.serial)
         entry.search.pods_seen = not holds
         self.entries[workload.key] = entry
         self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
@@ -115,17 +126,23 @@ class ClusterState:
         if status == before and workload is entry.workload:
             return
         phase = phase_of(workload.active, status)
-        check_step(entry.phase, phase)
+        if phase is not entry.phase:
+            check_step(entry.phase, phase)
+        is_claim_alone = (
+            status.claim is not before.claim
+            and workload is entry.workload
+            and status._replace(claim=before.claim) == before
+        )
         if before.assignment is not None and status.assignment is not None:
-            self._move_holder(entry, workload, status)
-        elif _differ_in_claim(status, before) and workload is entry.workload:
+            self._move_holder(entry, workload, status, phase)
+        elif is_claim_alone:
             entry.status = status
             self._claim_or_waive(entry)
         else:
             if status.claim is not None and (phase is not Phase.PENDING or self._has_claim(entry)):
                 status = status._replace(claim=None)
             self._take_out(entry)
-            self._write(entry, workload, status)
+            self._write(entry, workload, status, phase)
             self._put_in(entry)
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
@@ -166,11 +183,12 @@ class ClusterState:
         self._changes[key] = StatusChange(before if known is None else known.before, after)
         self.revision += 1
 
-    def _write(self, entry: Entry, workload: Workload, status: WorkloadStatus) -> None:
-        entry.workload, entry.status = workload, status
-        entry.phase = phase_of(workload.active, status)
+    def _write(
+        self, entry: Entry, workload: Workload, status: WorkloadStatus, phase: Phase
+    ) -> None:
+        entry.workload, entry.status, entry.phase = workload, status, phase
         entry.order_time = self._order_time(entry)
-        if entry.phase is Phase.PENDING:
+        if phase is Phase.PENDING:
             entry.shape = self._shape_of(entry)
 
     def _take_out(self, entry: Entry) -> None:
@@ -299,7 +317,7 @@ class ClusterState:
             return
         queue = self.queues[entry.queue]
         queue.pending.discard(entry)
-        if self._has_claim(entry):
+        if entry.status.claim is not None and self._has_claim(entry):
             self._waive(entry, queue)
         entry.queue = None
         self.touch(queue.tree)
@@ -441,30 +459,34 @@ class ClusterState:
         entry.usage = NOTHING
         entry.queue = None
 
-    def _move_holder(self, entry: Entry, workload: Workload, status: WorkloadStatus) -> None:
+    def _move_holder(
+        self, entry: Entry, workload: Workload, status: WorkloadStatus, phase: Phase
+    ) -> None:
         """It goes on holding quota: perhaps less of it, on its way out, or more important."""
         queue = self.queues.get(entry.queue) if entry.queue is not None else None
         old, before = entry.workload, entry.status
         is_edited = workload is not old
         was_leaving, is_leaving = before.eviction is not None, status.eviction is not None
-        is_sorted_anew = is_edited or is_leaving is not was_leaving
+        leaves_or_stays = is_leaving is not was_leaving
         is_recounted = is_edited or status.reclaimable is not before.reclaimable
-        if is_sorted_anew and queue is not None:
+        if is_edited and queue is not None:
             queue.let_go(entry)
-        self._write(entry, workload, status)
+        self._write(entry, workload, status, phase)
         freed = self._recount_pods(entry) if is_recounted else NOTHING
         if queue is None:
             return
-        if is_sorted_anew:
+        if is_edited:
             queue.hold(entry)
+        elif leaves_or_stays:
+            queue.sort_anew(entry)
         if freed:
             self._charge(queue, {cell: -amount for cell, amount in freed.items()})
-        if freed or is_leaving is not was_leaving:
+        if freed or leaves_or_stays:
             queue.generation += 1
         stays_after_all = was_leaving and not is_leaving  # so who counted on it looks again
         if freed or stays_after_all or workload.victim_priority != old.victim_priority:
             self.wake_tree(queue)
-        elif is_sorted_anew:
+        elif is_edited or leaves_or_stays:
             self.touch(queue.tree)
 
     def _recount_pods(self, entry: Entry) -> Amounts:
@@ -588,23 +610,6 @@ class ClusterState:
             if not self.checks[check.name]:
                 return Inactive.CHECK_INACTIVE
         return None
-
-
-def without_quota(status: WorkloadStatus) -> WorkloadStatus:
-    """The status of a workload that holds no quota, or none any more."""
-    return status._replace(
-        assignment=None,
-        queue=None,
-        reserved_at=None,
-        admitted_at=None,
-        pods_ready=False,
-        pods_lost_at=None,
-    )
-
-
-def _differ_in_claim(one: WorkloadStatus, other: WorkloadStatus) -> bool:
-    """Do two statuses differ in the claim alone?"""
-    return one.claim != other.claim and one._replace(claim=other.claim) == other
 
 
 def with_active(workload: Workload, is_active: bool) -> Workload:

@@ -11,8 +11,8 @@ from operator import attrgetter
 from makeway.engine.entry import Entry, VictimOrder
 from makeway.engine.model import (
     Amounts,
+    Assignment,
     CheckName,
-    FlavorName,
     FlavorResource,
     Inactive,
     Phase,
@@ -67,9 +67,11 @@ class QueueState:
         twin.node = twin._new_node()
         return twin
 
-    def checks_for(self, flavors: Iterable[FlavorName]) -> tuple[CheckName, ...]:
-        """The admission checks that a workload on these flavors has to pass."""
-        held = set(flavors)
+    def checks_for(self, assignment: Assignment) -> tuple[CheckName, ...]:
+        """The admission checks that a workload on the assigned flavors has to pass."""
+        if not self.spec.checks:
+            return ()
+        held = set(assignment.flavors())
         return tuple(c.name for c in self.spec.checks if not c.flavors or c.flavors & held)
 
     def is_borrowing(self, cells: Iterable[FlavorResource]) -> bool:
@@ -77,8 +79,27 @@ class QueueState:
 
     def hold(self, entry: Entry) -> None:
         """Sort the entry in among those who hold quota."""
+        workload = entry.workload
+        insort(self._created.setdefault(workload.victim_priority, []), workload.created_at)
+        self._sort_in(entry)
+
+    def let_go(self, entry: Entry) -> None:
+        order = entry.victim_order
+        assert order is not None, f"{entry.workload.key} holds nothing"
+        created = self._created[order.priority]
+        del created[bisect_left(created, entry.workload.created_at)]
+        self._take_out(order)
+        entry.victim_order = None
+
+    def sort_anew(self, entry: Entry) -> None:
+        """It is on its way out now, or no longer."""
+        assert entry.victim_order is not None, f"{entry.workload.key} holds nothing"
+        self._take_out(entry.victim_order)
+        self._sort_in(entry)
+
+    def _sort_in(self, entry: Entry) -> None:
         workload, reserved_at = entry.workload, entry.status.reserved_at
-        order = VictimOrder(
+        order = entry.victim_order = VictimOrder(
             entry.phase is not Phase.EVICTING,
             workload.victim_priority,
             -(reserved_at or 0.0),
@@ -86,18 +107,11 @@ class QueueState:
             entry.serial,
             entry,
         )
-        entry.victim_order = order
         insort(self.holders, order)
-        insort(self._created.setdefault(order.priority, []), entry.workload.created_at)
         self.tree.lowest_priority_known = None
 
-    def let_go(self, entry: Entry) -> None:
-        order = entry.victim_order
-        assert order is not None, f"{entry.workload.key} holds nothing"
+    def _take_out(self, order: VictimOrder) -> None:
         del self.holders[bisect_left(self.holders, order)]
-        created = self._created[order.priority]
-        del created[bisect_left(created, entry.workload.created_at)]
-        entry.victim_order = None
         self.tree.lowest_priority_known = None
 
     def newest(self, priority: int) -> float:

@@ -138,7 +138,7 @@ class Upkeep:
     def _checks_are_ready(self, entry: Entry, queue: QueueState) -> bool:
         status = entry.status
         assert status.assignment is not None
-        checks = queue.checks_for(status.assignment.flavors())
+        checks = queue.checks_for(status.assignment)
         return all(status.checks.get(check) is CheckState.READY for check in checks)
 
     def _admit(self, entry: Entry, queue: QueueState) -> None:

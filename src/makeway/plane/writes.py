@@ -16,6 +16,12 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """Of an object in a namespace, as `str` writes it."""
+        namespace, _, name = text.partition("/")
+        return cls(namespace, name)
+
 
 def key_of(document: Document) -> Key:
     metadata = document["metadata"]

@@ -142,7 +142,7 @@ class SimulatedCluster:
             self.events.append(ev.NamespaceChanged(name, labels))
 
     def priority_of(self, text: str) -> int | None:
-        """The number that a trace's priority means; None for a class that nobody defined."""
+        """The number that a trace's priority means; None for an undefined class."""
         if not text:
             return self.priority_default
         if text in self.priorities:

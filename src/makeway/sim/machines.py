@@ -27,7 +27,7 @@ FLAVOR_LABEL = "makeway.dev/flavor"
 
 
 class Machines:
-    """Nodes by pool, and who stands on them. Every job is one gang, placed and preempted whole."""
+    """Nodes by pool, and the jobs on them. Every job is one gang, placed and preempted whole."""
 
     def __init__(self, pools: tuple[NodePool, ...]) -> None:
         self.placement = PlacementState()
@@ -104,7 +104,7 @@ class Machines:
         return tuple(other for other, on in self._nodes_of.items() if node in on.values())
 
     def place(self, now: float) -> list[PlacementResult]:
-        """Decide about everybody who waits for nodes."""
+        """Decide about every job that waits for nodes."""
         results: list[PlacementResult] = []
         for decision in self.placement.place(now):
             results += self._results(decision)

@@ -58,7 +58,7 @@ class Makespan(NamedTuple):
 
     @property
     def unused_s(self) -> float:
-        """Quota that lay idle: nobody was there, nobody fitted, or pods were starting."""
+        """Quota that lay idle: no job was there, no job fitted, or pods were starting."""
         return self.seconds - self.work_s - self.lost_s
 
 
@@ -184,7 +184,7 @@ class Result:
 
     @cached_property
     def shares(self) -> dict[str, float | None]:
-        """Per queue: what it had over what it owns while somebody waited in it."""
+        """Per queue: what it had over what it owns while jobs waited in it."""
         found: dict[str, float | None] = {}
         for name, queue in self.cluster.queues.items():
             owned = nominal_of(queue)

@@ -124,9 +124,9 @@ def _changes(which: int, steps: Steps) -> Iterator[tuple[float, int, int]]:
 def share_over_entitlement(
     used: Sequence[Steps], waiting: Steps, nominal: int, end: float
 ) -> float | None:
-    """What a queue had over what it owns, on average over the time in which somebody waited in it.
+    """What a queue had over what it owns, on average over the time in which jobs waited in it.
 
-    Below 1 it was kept from what is its own; None where it owns nothing or nobody ever waited.
+    Below 1 it was kept from what is its own; None where it owns nothing or no job ever waited.
     """
     had, waited_s = 0.0, 0.0
     for start, stop, values in together([waiting, *used], end):

@@ -81,7 +81,7 @@ class Store:
             self._order[kind] = sorted(documents)
 
     def close(self) -> None:
-        """Close the file; writes in line that nobody flushed are lost, as none was confirmed."""
+        """Close the file; writes in line that were not flushed are lost, as none was confirmed."""
         self._database.close()
 
     # Reading
