@@ -64,12 +64,8 @@ def addressed(target: Target, written: Any) -> Document:
         raise bad_request("the body of the request is not an object")
     document: Document = dict(written)
     expected = resource.in_version(target.version)
-    found, kind = (
-        document.setdefault("apiVersion", expected),
-        document.setdefault("kind", resource.kind),
-    )
-    if not found:
-        found = document["apiVersion"] = expected
+    found = document["apiVersion"] = document.get("apiVersion") or expected
+    kind = document.setdefault("kind", resource.kind)
     if found != expected:
         raise bad_request(
             f"the API version in the data ({found}) does not match the expected API version "
@@ -91,13 +87,12 @@ def addressed(target: Target, written: Any) -> Document:
     metadata = document["metadata"] = dict(metadata)
     if not resource.is_namespaced:
         metadata.pop("namespace", None)
-    elif metadata.setdefault("namespace", target.namespace) != target.namespace:
-        if metadata["namespace"]:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on "
-                "the request"
-            )
-        metadata["namespace"] = target.namespace
+        return document
+    metadata["namespace"] = metadata.get("namespace") or target.namespace
+    if metadata["namespace"] != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     return document
 
 

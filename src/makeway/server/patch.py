@@ -259,14 +259,9 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        place = next(
-            (
-                index
-                for index, old in enumerate(result)
-                if isinstance(old, dict) and old.get(key) == item[key]
-            ),
-            None,
-        )
+        name = item[key]
+        same = (i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == name)
+        place = next(same, None)
         if item.get(_DIRECTIVE) == "delete":
             if place is not None:
                 del result[place]

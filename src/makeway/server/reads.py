@@ -5,6 +5,7 @@ import base64
 import binascii
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from makeway.api import versions
@@ -214,10 +215,7 @@ class Reads:
         timeout_s = WATCH_TIMEOUT_S if not asked_s else min(float(asked_s), WATCH_TIMEOUT_S)
         wants_bookmarks = request.flag("allowWatchBookmarks")
         watch = _Watch(self.store, view, namespace, match, self.clock)
-
-        def begin() -> None:
-            watch.open(since, wants_initial=wants_initial, wants_bookmarks=wants_bookmarks)
-
+        begin = partial(watch.open, since, wants_initial, wants_bookmarks)
         return Response(body=self._stream(watch, begin, timeout_s, wants_bookmarks))
 
     async def _stream(
@@ -372,7 +370,7 @@ class _Watch:
         self._error: ApiError | None = None
         self.wake = asyncio.Event()
 
-    def open(self, since: int | None, *, wants_initial: bool, wants_bookmarks: bool) -> None:
+    def open(self, since: int | None, wants_initial: bool, wants_bookmarks: bool) -> None:
         kind = self._view.resource.full_name
         if not since or wants_initial:
             # No revision, or 0: begin with everything there is.
