@@ -33,7 +33,6 @@ def resolve_priorities(
     preemption_class_name: str,
     classes: Iterable[PriorityClass],
     *,
-    path: str = "spec.priorityClassName",
     preemption_path: str = "spec.preemptionPriorityClassName",
     distance_max: int | None = None,
 ) -> Resolved:
@@ -46,7 +45,7 @@ def resolve_priorities(
     known = {cls.metadata.name: cls for cls in classes}
     found = _find(class_name, known)
     if found is None:
-        return Resolved(None, (_unknown(path, class_name, known),))
+        return Resolved(None, (_unknown("spec.priorityClassName", class_name, known),))
     preemption = _find(preemption_class_name, known) if preemption_class_name else found
     if preemption is None:
         return Resolved(None, (_unknown(preemption_path, preemption_class_name, known),))

@@ -309,11 +309,11 @@ class Client:
         namespace: str = "",
         *,
         patch: Any,
-        content_type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> Document:
+        """Change an object by a merge patch."""
         path = resource.path(namespace, name, subresource)
-        return await self._write("PATCH", path, patch, content_type=content_type)
+        return await self._write("PATCH", path, patch, content_type=MERGE_PATCH)
 
     async def apply(
         self,
