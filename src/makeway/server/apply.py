@@ -292,32 +292,21 @@ def _is_contested(live: Any, wanted: Any) -> bool:
 
 
 def _conflict(conflicts: list[tuple[Manager, list[Path]]]) -> ApiError:
-    causes = []
+    fields: dict[str, list[str]] = {}  # by what is said of them
     for other, paths in conflicts:
         using = f" using {other.api_version}" if other.operation == UPDATE else ""
         subresource = f' with subresource "{other.subresource}"' if other.subresource else ""
-        for path in paths:
-            causes.append(
-                {
-                    "reason": "FieldManagerConflict",
-                    "message": f'conflict with "{other.name}"{subresource}{using}',
-                    "field": written(path),
-                }
-            )
-    plural = "conflict" if len(causes) == 1 else "conflicts"
-    if len(causes) == 1:
-        text = f"{causes[0]['message']}: {causes[0]['field']}"
+        message = f'conflict with "{other.name}"{subresource}{using}'
+        fields.setdefault(message, []).extend(map(written, paths))
+    pairs = [(message, field) for message, listed in fields.items() for field in listed]
+    if len(pairs) == 1:
+        text = "1 conflict: " + ": ".join(pairs[0])
     else:
-        by_message: dict[str, list[str]] = {}
-        for cause in causes:
-            by_message.setdefault(cause["message"], []).append(cause["field"])
-        text = "\n".join(
-            "\n".join([f"{message}:", *(f"- {field}" for field in fields)])
-            for message, fields in by_message.items()
-        )
-    return ApiError(
-        409, "Conflict", f"Apply failed with {len(causes)} {plural}: {text}", {"causes": causes}
-    )
+        lists = ("\n- ".join((f"{message}:", *listed)) for message, listed in fields.items())
+        text = f"{len(pairs)} conflicts: " + "\n".join(lists)
+    reason = "FieldManagerConflict"
+    causes = [{"reason": reason, "message": message, "field": f} for message, f in pairs]
+    return ApiError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 
 def written(path: Path) -> str:
