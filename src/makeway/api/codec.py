@@ -306,7 +306,7 @@ def _object_decoder(cls: type, strict: bool) -> Decoder:
             if plan.unsupported:
                 notes.unsupported.append(Unsupported(path=write_path(here), what=plan.unsupported))
             if plan.is_amount:
-                arguments[plan.attribute] = _decode_amount(str(resource), item, here, notes)
+                arguments[plan.attribute] = _decode_quantity(item, here, notes, str(resource))
             else:
                 arguments[plan.attribute] = plan.decoder(item, here, notes)
         for name in required:
@@ -369,7 +369,7 @@ def _mapping_decoder(hint: Any, strict: bool) -> Decoder:
             if not isinstance(key, str):
                 notes.error(here, key, "is not text", f'put the key in quotes: "{key}"')
             elif is_amount:
-                result[key] = _decode_amount(key, item, here, notes)
+                result[key] = _decode_quantity(item, here, notes, key)
             else:
                 result[key] = decode_item(item, here, notes)
         return result
@@ -437,22 +437,14 @@ def _decode_anything(value: Any, path: Path, notes: Notes) -> Any:
     return value
 
 
-_QUANTITY_HINT = 'write a number such as 4, "500m" or "16Gi"'
-
-
-def _decode_amount(resource: str, value: Any, path: Path, notes: Notes) -> Any:
+def _decode_quantity(value: Any, path: Path, notes: Notes, resource: str | None = None) -> Any:
+    """An amount of a resource, or a number that is none."""
     try:
+        if resource is None:
+            return quantity.parse_quantity(value)
         return quantity.amount(resource, value)
     except quantity.QuantityError:
-        notes.error(path, value, "is not a quantity", _QUANTITY_HINT)
-        return None
-
-
-def _decode_quantity(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        return quantity.parse_quantity(value)
-    except quantity.QuantityError:
-        notes.error(path, value, "is not a quantity", _QUANTITY_HINT)
+        notes.error(path, value, "is not a quantity", 'write a number such as 4, "500m" or "16Gi"')
         return None
 
 

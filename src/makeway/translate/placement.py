@@ -319,21 +319,14 @@ def _key(metadata: ObjectMeta) -> str:
 
 def not_matching_condition(pods: Sequence[model.PodKey], now: float) -> Condition:
     """The condition of a Workload or PodGroup whose priority is not that of all its pods."""
-    if not pods:
-        return Condition(
-            type=PODS_NOT_MATCHING_PRIORITY,
-            status="False",
-            reason="PrioritiesMatch",
-            message="All pods have the priority of their group",
-            last_transition_time=now,
-        )
     names = ", ".join(pod.rpartition("/")[2] for pod in pods[:_NAMED_MAX])
     more = f" and {len(pods) - _NAMED_MAX} more" if len(pods) > _NAMED_MAX else ""
+    differ = f"The priority of the group counts, not that of these pods: {names}{more}"
     return Condition(
         type=PODS_NOT_MATCHING_PRIORITY,
-        status="True",
-        reason="PrioritiesDiffer",
-        message=f"The priority of the group counts, not that of these pods: {names}{more}",
+        status="True" if pods else "False",
+        reason="PrioritiesDiffer" if pods else "PrioritiesMatch",
+        message=differ if pods else "All pods have the priority of their group",
         last_transition_time=now,
     )
 
