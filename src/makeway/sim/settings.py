@@ -127,7 +127,7 @@ def read_settings(document: Document) -> tuple[SimulationSpec, tuple[FieldError,
     version = document.get("apiVersion")
     if version != Simulation.API_VERSION:
         problem, hint = "is not a version that Makeway reads", f"write {Simulation.API_VERSION}"
-        return SimulationSpec(), (_error("apiVersion", version, problem, hint),)
+        return SimulationSpec(), (FieldError("apiVersion", version, problem, hint),)
     decoded = decode_unconverted(Simulation, document)
     if decoded.object is None:
         return SimulationSpec(), decoded.errors
@@ -139,29 +139,31 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     for i, stockout in enumerate(spec.stockouts):
         yield from _wrong_times(f"spec.stockouts[{i}]", stockout, "from", stockout.start)
         if stockout.lasts <= 0:
-            yield _error(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive")
+            yield FieldError(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive")
     for i, failure in enumerate(spec.failures):
         yield from _wrong_times(f"spec.failures[{i}]", failure, "at", failure.at)
     for i, pool in enumerate(spec.nodes):
         for resource, amount in pool.capacity.items():
             if amount <= 0:
                 path = f"spec.nodes[{i}].capacity"
-                yield _error(path, amount, f"of {resource} is no capacity")
+                yield FieldError(path, amount, f"of {resource} is no capacity")
     for resource, amount in spec.pod_size_max.items():
         if amount <= 0:
-            yield _error("spec.podSizeMax", amount, f"of {resource} is no size for a pod")
+            yield FieldError("spec.podSizeMax", amount, f"of {resource} is no size for a pod")
     for i, checkpoints in enumerate(spec.checkpoints):
         if checkpoints.interval <= 0:
             path = f"spec.checkpoints[{i}].interval"
-            yield _error(path, checkpoints.interval, "is not positive", "write for example 10m")
+            yield FieldError(path, checkpoints.interval, "is not positive", "write for example 10m")
     for i, check in enumerate(spec.checks):
         if not 0 <= check.rejects <= check.rejects + check.retries <= 1:
             problem = "and retries are no shares of one whole"
-            yield _error(f"spec.checks[{i}].rejects", float(check.rejects), problem)
+            yield FieldError(f"spec.checks[{i}].rejects", float(check.rejects), problem)
     for i, cancelled in enumerate(spec.cancellations):
         if not 0 <= cancelled.share <= 1:
             path = f"spec.cancellations[{i}].share"
-            yield _error(path, float(cancelled.share), "is no share", "write 0.05 for one in 20")
+            yield FieldError(
+                path, float(cancelled.share), "is no share", "write 0.05 for one in 20"
+            )
 
 
 def _wrong_times(
@@ -170,13 +172,9 @@ def _wrong_times(
     """An outage comes at one time, which `word` gives, or every so often."""
     if (at is None) == (outage.every is None):
         hint = f"write {word}: 2h, or every: 24h"
-        yield _error(path, outage.flavor, "has no time, or two", hint)
+        yield FieldError(path, outage.flavor, "has no time, or two", hint)
     if outage.every is not None and outage.every <= 0:
-        yield _error(f"{path}.every", outage.every, "is not positive")
-
-
-def _error(path: str, value: object, problem: str, hint: str = "") -> FieldError:
-    return FieldError(path=path, value=value, problem=problem, hint=hint)
+        yield FieldError(f"{path}.every", outage.every, "is not positive")
 
 
 SettingT = TypeVar("SettingT", Startup, Checkpoints, Cancellations)
