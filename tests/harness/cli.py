@@ -20,7 +20,7 @@ from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resou
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
-from makeway.client import Client
+from makeway.client import Client, NotFound
 from makeway.embedded import client_in_process
 from makeway.server.app import App
 from makeway.server.identity import identity_in
@@ -238,7 +238,11 @@ class CliServer:
         def take() -> None:
             for step in steps:
                 time.sleep(0.3)
-                step()
+                try:
+                    step()
+                except NotFound:  # on a busy machine the command may not have come so far yet
+                    time.sleep(3.0)
+                    step()
 
         thread = threading.Thread(target=take)
         thread.start()
