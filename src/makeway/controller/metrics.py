@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.api.kinds import WORKLOADS
 from makeway.api.times import parse_time
@@ -50,6 +50,7 @@ from makeway.plane.writes import Key
 
 Clock = Callable[[], float]
 NO_CHANGE = StatusChange(None, None)
+Kind = TypeVar("Kind", Counter, Histogram)
 
 
 class _Place(NamedTuple):
@@ -114,47 +115,41 @@ class Metrics:
         }
 
     def _set_up(self) -> None:
-        self._attempts = self._counter(families.ATTEMPTS, self._of_all)
-        self._attempt_duration = self._histogram(families.ATTEMPT_DURATION, self._of_all)
+        self._attempts = self._new(Counter, families.ATTEMPTS, self._of_all)
+        self._attempt_duration = self._new(Histogram, families.ATTEMPT_DURATION, self._of_all)
         self._cycle_duration = Histogram(families.CYCLE_DURATION)
         self._of_all.append(self._cycle_duration)
-        self._reserved = self._counted(families.RESERVED, families.LOCAL_RESERVED)
-        self._reserved_wait = self._timed(families.RESERVED_WAIT, families.LOCAL_RESERVED_WAIT)
-        self._admitted = self._counted(families.ADMITTED, families.LOCAL_ADMITTED)
-        self._admitted_wait = self._timed(families.ADMITTED_WAIT, families.LOCAL_ADMITTED_WAIT)
-        self._checks_wait = self._timed(families.CHECKS_WAIT, families.LOCAL_CHECKS_WAIT)
-        self._ready_wait = self._timed(families.READY_WAIT, families.LOCAL_READY_WAIT)
-        self._admitted_until_ready = self._timed(
-            families.ADMITTED_UNTIL_READY, families.LOCAL_ADMITTED_UNTIL_READY
-        )
-        self._finished = self._counted(families.FINISHED, families.LOCAL_FINISHED)
-        self._execution = self._timed(families.EXECUTION, families.LOCAL_EXECUTION)
-        self._evicted = self._counted(families.EVICTED, families.LOCAL_EVICTED)
-        self._evicted_once = self._counter(families.EVICTED_ONCE, self._of_queues)
-        self._preempted = self._counter(families.PREEMPTED, self._of_queues)
-        self._eviction_latency = self._histogram(families.EVICTION_LATENCY, self._of_queues)
-        self._ready_to_evicted = self._histogram(families.READY_TO_EVICTED, self._of_queues)
-        self._cohort_admitted = self._counter(families.COHORT_ADMITTED, self._of_all)
+        self._reserved = self._counted(families.RESERVED)
+        self._reserved_wait = self._timed(families.RESERVED_WAIT)
+        self._admitted = self._counted(families.ADMITTED)
+        self._admitted_wait = self._timed(families.ADMITTED_WAIT)
+        self._checks_wait = self._timed(families.CHECKS_WAIT)
+        self._ready_wait = self._timed(families.READY_WAIT)
+        self._admitted_until_ready = self._timed(families.ADMITTED_UNTIL_READY)
+        self._finished = self._counted(families.FINISHED)
+        self._execution = self._timed(families.EXECUTION)
+        self._evicted = self._counted(families.EVICTED)
+        self._evicted_once = self._new(Counter, families.EVICTED_ONCE, self._of_queues)
+        self._preempted = self._new(Counter, families.PREEMPTED, self._of_queues)
+        self._eviction_latency = self._new(Histogram, families.EVICTION_LATENCY, self._of_queues)
+        self._ready_to_evicted = self._new(Histogram, families.READY_TO_EVICTED, self._of_queues)
+        self._cohort_admitted = self._new(Counter, families.COHORT_ADMITTED, self._of_all)
 
-    def _counter(self, family: Family, among: list[Counter | Histogram]) -> Counter:
-        counter = Counter(family, (self._role,))
-        among.append(counter)
-        return counter
+    def _new(self, kind: type[Kind], family: Family, among: list[Counter | Histogram]) -> Kind:
+        series = kind(family, (self._role,))
+        among.append(series)
+        return series
 
-    def _histogram(self, family: Family, among: list[Counter | Histogram]) -> Histogram:
-        histogram = Histogram(family, (self._role,))
-        among.append(histogram)
-        return histogram
+    def _pair(self, kind: type[Kind], family: Family) -> tuple[Kind, Kind]:
+        queues, local_queues = self._of_queues, self._of_local_queues
+        twin = families.LOCAL[family]
+        return self._new(kind, family, queues), self._new(kind, twin, local_queues)
 
-    def _counted(self, family: Family, twin: Family) -> _Counted:
-        return _Counted(
-            self._counter(family, self._of_queues), self._counter(twin, self._of_local_queues)
-        )
+    def _counted(self, family: Family) -> _Counted:
+        return _Counted(*self._pair(Counter, family))
 
-    def _timed(self, family: Family, twin: Family) -> _Timed:
-        return _Timed(
-            self._histogram(family, self._of_queues), self._histogram(twin, self._of_local_queues)
-        )
+    def _timed(self, family: Family) -> _Timed:
+        return _Timed(*self._pair(Histogram, family))
 
     # What the engine is told
 
