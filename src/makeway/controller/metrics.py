@@ -20,21 +20,8 @@ from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
 from makeway.controller.series import Counter, Family, Histogram, Readings, Values
 from makeway.controller.statuses import PODS_READY
+from makeway.engine import decisions as dec
 from makeway.engine import events as ev
-from makeway.engine.decisions import (
-    Admit,
-    Cycle,
-    Deactivate,
-    Decision,
-    Evict,
-    HeadMode,
-    HeadResult,
-    Preempt,
-    Requeue,
-    Reserve,
-    StartOver,
-    Wait,
-)
 from makeway.engine.engine import Engine
 from makeway.engine.model import (
     Changes,
@@ -205,42 +192,42 @@ class Metrics:
         """A cycle begins."""
         self._began_at = self._timer()
 
-    def ended(self, cycle: Cycle, now: float) -> None:
+    def ended(self, cycle: dec.Cycle, now: float) -> None:
         seconds = self._timer() - self._began_at
         self._cycle_duration.observe(seconds)
         if cycle.had_heads:
-            is_success = any(head.result is HeadResult.ADMITTED for head in cycle.order)
+            is_success = any(head.result is dec.HeadResult.ADMITTED for head in cycle.order)
             result = "success" if is_success else "inadmissible"
             self._attempts.add(result)
             self._attempt_duration.observe(seconds, result)
             self._skips.update((head.queue, 0) for head in cycle.order)
             for head in cycle.order:
-                if head.mode is HeadMode.PREEMPT and head.result is HeadResult.SKIPPED:
+                if head.mode is dec.HeadMode.PREEMPT and head.result is dec.HeadResult.SKIPPED:
                     self._skips[head.queue] += 1
         for decision in cycle.decisions:
             self._decided(decision, cycle.changes, now)
 
-    def _decided(self, decision: Decision, changes: Changes, now: float) -> None:
+    def _decided(self, decision: dec.Decision, changes: Changes, now: float) -> None:
         match decision:
-            case Admit():
+            case dec.Admit():
                 self._count_admission(decision, changes[decision.workload])
-            case Reserve():
+            case dec.Reserve():
                 self._count_reservation(decision.workload, decision.waited_s)
-            case Preempt():
+            case dec.Preempt():
                 for victim in decision.victims:
                     if victim.is_new:
                         self._preempted.add(decision.queue, victim.rule.value)
                         preempted = EvictionReason.PREEMPTED.value
                         self._count_eviction(victim.workload, preempted, preempted, now)
-            case Evict():
+            case dec.Evict():
                 reason = decision.reason.value
                 self._count_eviction(decision.workload, reason, reason, now)
-            case Deactivate():
+            case dec.Deactivate():
                 # One that waited is not stopped by it.
                 if self._view[decision.workload].phase is Phase.EVICTING:
                     reason = EvictionReason.DEACTIVATED.value
                     self._count_eviction(decision.workload, reason, decision.reason.value, now)
-            case Wait() | Requeue() | StartOver():
+            case dec.Wait() | dec.Requeue() | dec.StartOver():
                 pass
             case _:
                 assert_never(decision)
@@ -250,7 +237,7 @@ class Metrics:
         self._reserved.add(place)
         self._reserved_wait.observe(waited_s, place)
 
-    def _count_admission(self, decision: Admit, change: StatusChange) -> None:
+    def _count_admission(self, decision: dec.Admit, change: StatusChange) -> None:
         place = self._place(decision.workload)
         if change.before is not None and change.before.assignment is not None:
             self._checks_wait.observe(decision.checked_s, place)
