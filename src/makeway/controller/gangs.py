@@ -44,13 +44,12 @@ class GangStatuses(Reconciler):
         resource: Resource,
         *,
         schedulers: frozenset[str] | None = None,
-        distance_max: int | None = None,
     ) -> None:
         """`schedulers` are the names whose pods are ours to tell about; None: all pods are."""
         super().__init__()
         self._schedulers = schedulers
         self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
-        self._picture, self._resource, self._distance_max = picture, resource, distance_max
+        self._picture, self._resource = picture, resource
         self._members = picture.index(PODS, self._member_of)  # by gang
         self._classes = picture.index(PRIORITY_CLASSES, in_one_group)
 
@@ -120,7 +119,6 @@ class GangStatuses(Reconciler):
             annotated or named,
             self._classes.values(None),
             preemption_path=path if annotated else "spec.preemptionPriorityClassName",
-            distance_max=self._distance_max,
         )
 
     def _with_divergence(
@@ -171,17 +169,10 @@ def _put_numbers(status: Document, priorities: Priorities | None) -> None:
 def _with_resolution(conditions: list[Document], resolved: Resolved, now: float) -> list[Document]:
     condition = Condition(
         type=PRIORITY_RESOLVED,
-        status="True",
-        reason="Resolved",
-        message=messages.CLASSES_KNOWN,
+        status="False" if resolved.errors else "True",
+        reason="PriorityClassNotUsable" if resolved.errors else "Resolved",
+        message="; ".join(map(str, resolved.errors)) or messages.CLASSES_KNOWN,
     )
-    if resolved.errors:
-        condition = Condition(
-            type=PRIORITY_RESOLVED,
-            status="False",
-            reason="PriorityClassNotUsable",
-            message="; ".join(map(str, resolved.errors)),
-        )
     return _with(conditions, condition, bad="False", now=now)
 
 
