@@ -25,13 +25,11 @@ from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
-    PodSummary,
     has_begun,
     is_finished,
     lost_state,
     refused_state,
     status_of,
-    summary_of,
 )
 
 log = logging.getLogger("makeway.runner")
@@ -159,7 +157,7 @@ class PodRunner(Reconciler):
                 self._to_start[key] = None
                 return NOTHING
             return self._start(key, document, pod, now)
-        return self._report(document, pod, state, summary_of(pod, state), now)
+        return self._report(document, pod, state, now)
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
@@ -179,7 +177,7 @@ class PodRunner(Reconciler):
             order = order_for(pod, allocatable, devices)
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
-            plan = self._report(document, pod, state, summary_of(pod, state), now)
+            plan = self._report(document, pod, state, now)
             return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
         try:
@@ -198,18 +196,11 @@ class PodRunner(Reconciler):
 
     # Telling
 
-    def _report(
-        self,
-        document: Document,
-        pod: PodOfPrograms,
-        state: PodState,
-        summary: PodSummary,
-        now: float,
-    ) -> Plan:
+    def _report(self, document: Document, pod: PodOfPrograms, state: PodState, now: float) -> Plan:
         before = document.get("status") or {}
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
-        status = status_of(pod, state, summary, before, now)
+        status = status_of(pod, state, before, now)
         if all(before.get(name) == value for name, value in status.items()):
             return NOTHING
         return Plan([status_patch(PODS, document, status)])
