@@ -55,11 +55,9 @@ class GangStatuses(Reconciler):
 
     def changed(self, change: Change) -> None:
         if change.resource == PODS:
-            for gang in self._members.touched(change):
-                self.mark(gang)
+            self.mark(*self._members.touched(change))
         elif change.resource == PRIORITY_CLASSES:
-            for gang in self._picture.keys(self._resource):
-                self.mark(gang)
+            self.mark(*self._picture.keys(self._resource))
         else:
             self.mark(change.key)
 
@@ -139,15 +137,14 @@ class GangStatuses(Reconciler):
         bound = sum(member.is_bound for member in members)
         if INITIALLY_SCHEDULED in true_types(conditions):
             return conditions
-        if bound >= (1 if gang is None else gang.min_count):
-            message = messages.PODS_HAVE_NODES.format(bound)
-            return with_condition(
-                conditions, INITIALLY_SCHEDULED, "True", "Scheduled", message, now
-            )
         lack = next((member.lack for member in members if member.lack), "")
-        if not lack:
+        if bound >= (1 if gang is None else gang.min_count):
+            told = "True", "Scheduled", messages.PODS_HAVE_NODES.format(bound)
+        elif lack:
+            told = "False", "Unschedulable", lack
+        else:
             return conditions
-        return with_condition(conditions, INITIALLY_SCHEDULED, "False", "Unschedulable", lack, now)
+        return with_condition(conditions, INITIALLY_SCHEDULED, *told, now)
 
 
 def _priority_of(view: GangWorkload | PodGroup | Gang, resolved: Resolved) -> int | None:

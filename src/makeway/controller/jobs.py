@@ -16,7 +16,7 @@ Everything is decided from the objects as they are, Job by Job. Some choices:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from makeway.api.batch import Job
@@ -103,15 +103,11 @@ class Jobs(WorkloadKeeper):
         if change.resource in REFERENCED_KINDS:
             self.reference_changed()
         elif change.resource == PODS:  # how a pod fares, the Job's status tells
-            self._mark_all(self._pods.touched(change))
+            self.mark(*self._pods.touched(change))
         elif change.resource == JOBS:
-            self._mark_all(self._jobs.groups(change))
+            self.mark(*self._jobs.groups(change))
         else:
-            self._mark_all(self._workloads.groups(change))
-
-    def _mark_all(self, jobs: Iterable[Key]) -> None:
-        for job in jobs:
-            self.mark(job)
+            self.mark(*self._workloads.groups(change))
 
     def event_target(self, key: Key) -> Document | None:
         found = self._find(key)
@@ -135,22 +131,17 @@ class Jobs(WorkloadKeeper):
         job: Job = found.view
         if is_managed_elsewhere(job) or self._has_queued_owner(document):
             return NOTHING
-        kept = chosen(job, [workload.view for workload in ours])
-        shown: Object | None = None
-        writes: list[Write] = []
-        for workload in ours:
-            if kept is not None and workload.key.name == kept.metadata.name:
-                shown = workload
-            else:
-                writes += self._remove(key, workload)
+        kept = chosen(job, ours)
+        others = [workload for workload in ours if workload is not kept]
+        writes = [write for workload in others for write in self._remove(key, workload)]
         wanted = wanted_of(job)
         if wanted.defects:
             writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
-        if kept is None or shown is None:
+        if kept is None:
             return Plan([*writes, *self._first_sight(key, about, job, wanted)])
-        lacks = (*found.read.unsupported, *shown.read.unsupported)
+        lacks = (*found.read.unsupported, *kept.read.unsupported)
         has_pods = self._pods.has(key)
-        pair = Pair(key, job, about, kept, shown.document, wanted, has_pods, lacks)
+        pair = Pair(key, job, about, kept.view, kept.document, wanted, has_pods, lacks)
         plan = self._step(pair, now)
         return Plan([*writes, *plan.writes], plan.next_at)
 

@@ -70,8 +70,7 @@ class JobPods(Reconciler):
         self._refused: set[Key] = set()  # jobs whose last new pod the server would not have
 
     def changed(self, change: Change) -> None:
-        for job in (change.key,) if change.resource == JOBS else self._pods.groups(change):
-            self.mark(job)
+        self.mark(*((change.key,) if change.resource == JOBS else self._pods.groups(change)))
 
     def reconcile(self, key: Key, now: float) -> Plan:
         found = self._picture.find(JOBS, key)

@@ -77,14 +77,12 @@ class PodRunner(Reconciler):
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
         if self._pods.has(uid):
-            for key in self._pods.keys(uid):
-                self.mark(key)
+            self.mark(*self._pods.keys(uid))
         elif self._strays is not None:
             self._strays[uid] = None
         state = self._host.states().get(uid)
         if state is not None and state.is_over and self._short_of_gpus:
-            for key in self._short_of_gpus:
-                self.mark(key)
+            self.mark(*self._short_of_gpus)
             self._short_of_gpus.clear()
 
     # Acting
