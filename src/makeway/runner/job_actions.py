@@ -38,7 +38,6 @@ from makeway.runner.job_tally import (
     is_indexed,
     latest_by_index,
     replaces_only_failed,
-    tally,
     true_condition,
 )
 
@@ -80,10 +79,10 @@ def decide(facts: JobFacts) -> JobActions:
     job = facts.job
     if job.metadata.deletion_timestamp is not None:
         return JobActions(release=facts.tracked)
-    finished = finished_condition(job)
+    finished = true_condition(job, *_TERMINAL.values())
     if finished is not None:
         return _after_the_end(facts, finished)
-    counted = tally(job, facts.pods)
+    counted = Tally(job, facts.pods)
     decided = _decided_end(job)
     ending = decided or _find_failure(facts, counted) or _find_success(job, counted)
     if ending is not None:
@@ -94,10 +93,6 @@ def decide(facts: JobFacts) -> JobActions:
 
 
 # Over
-
-
-def finished_condition(job: Job) -> StatusCondition | None:
-    return true_condition(job, *_TERMINAL.values())
 
 
 def _after_the_end(facts: JobFacts, finished: StatusCondition) -> JobActions:
@@ -205,8 +200,8 @@ def _bring_to_an_end(
     else:
         event = EventText(*ending[1:], "Warning")
     # Nothing will be counted after this, so everything is.
-    final = counted.all_counted()
-    status = status_patch(job, final, conditions, start_time, completion_time=completion_time)
+    counted.count_all()
+    status = status_patch(job, counted, conditions, start_time, completion_time=completion_time)
     return JobActions(status=status, events=(event,))
 
 
