@@ -18,7 +18,7 @@ from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Change, Object, Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
@@ -49,7 +49,7 @@ class PodRunner(Reconciler):
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
         for node in nodes:
             self._hear_node(node)
-        self._pods = picture.index(PODS, _by_uid)
+        self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
         self._stopped: dict[str, float] = {}  # by uid: the grace that was given
         self._short_of_gpus: dict[Key, None] = {}
@@ -213,7 +213,3 @@ class PodRunner(Reconciler):
 
 def _failure(document: Document, message: str) -> Say:
     return Say(about=document, reason="Failed", message=message, type="Warning")
-
-
-def _by_uid(pod: Object) -> tuple[str, None]:
-    return pod.uid, None

@@ -33,11 +33,7 @@ class _Summary(NamedTuple):
 
 
 def is_finished(document: Document) -> bool:
-    return phase_of(document) in ("Succeeded", "Failed")
-
-
-def phase_of(document: Document) -> str:
-    return str((document.get("status") or {}).get("phase") or "Pending")
+    return (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def has_begun(document: Document) -> bool:
