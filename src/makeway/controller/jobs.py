@@ -95,8 +95,8 @@ class Jobs(WorkloadKeeper):
         super().__init__(picture)
         # By namespace and uid of the Job: one made anew under an old name has nothing of the old
         # one. What belongs to a Job stays there when the Job is gone.
-        self._jobs = picture.index(JOBS, _itself)
-        self._workloads = picture.index(WORKLOADS, _job_of_workload)
+        self._jobs = picture.index(JOBS, lambda job: (Key(job.key.namespace, job.uid), None))
+        self._workloads = picture.index(WORKLOADS, lambda found: _job_of(found, JOB_UID))
         self._pods = picture.index(PODS, _job_of_pod)
 
     def changed(self, change: Change) -> None:
@@ -264,14 +264,6 @@ class Jobs(WorkloadKeeper):
             return False
         owner = self._find(Key(document["metadata"]["namespace"], controller.uid))
         return owner is not None and QUEUE_NAME in (owner.document["metadata"].get("labels") or {})
-
-
-def _itself(job: Object) -> tuple[Key, None]:
-    return Key(job.key.namespace, job.uid), None
-
-
-def _job_of_workload(workload: Object) -> tuple[Key, None] | None:
-    return _job_of(workload, JOB_UID)
 
 
 def _job_of_pod(pod: Object) -> tuple[Key, None] | None:

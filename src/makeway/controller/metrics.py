@@ -212,7 +212,7 @@ class Metrics:
             case dec.Admit():
                 self._count_admission(decision, changes[decision.workload])
             case dec.Reserve():
-                self._count_reservation(decision.workload, decision.waited_s)
+                self._count_reservation(self._place(decision.workload), decision.waited_s)
             case dec.Preempt():
                 for victim in decision.victims:
                     if victim.is_new:
@@ -232,8 +232,7 @@ class Metrics:
             case _:
                 assert_never(decision)
 
-    def _count_reservation(self, workload: WorkloadKey, waited_s: float) -> None:
-        place = self._place(workload)
+    def _count_reservation(self, place: _Place, waited_s: float) -> None:
         self._reserved.add(place)
         self._reserved_wait.observe(waited_s, place)
 
@@ -242,8 +241,7 @@ class Metrics:
         if change.before is not None and change.before.assignment is not None:
             self._checks_wait.observe(decision.checked_s, place)
         else:
-            self._reserved.add(place)
-            self._reserved_wait.observe(decision.waited_s, place)
+            self._count_reservation(place, decision.waited_s)
         self._admitted.add(place)
         self._admitted_wait.observe(decision.waited_s, place)
         for cohort in self._view.cohorts_above(decision.queue):

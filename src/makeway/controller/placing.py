@@ -41,16 +41,7 @@ from makeway.controller.errands import (
     is_final,
 )
 from makeway.placement import decisions as dec
-from makeway.placement.events import (
-    BindFailed,
-    BudgetGone,
-    EvictionFailed,
-    GangGone,
-    GangSeen,
-    NodeGone,
-    PlacementEvent,
-    PodGone,
-)
+from makeway.placement import events as ev
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
 from makeway.placement.state import PlacementState
 from makeway.plane.outbox import Outbox
@@ -84,9 +75,9 @@ INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need
 _INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
 # Of two classes that share a name the later one counts, that of Kubernetes.
 _CLASS_KINDS = (WORKLOAD_CLASSES, PRIORITY_CLASSES)
-_GONE: dict[Resource, Callable[[Key], PlacementEvent]] = {
-    NODES: lambda key: NodeGone(NodeName(key.name)),
-    BUDGETS: lambda key: BudgetGone(BudgetKey(str(key))),
+_GONE: dict[Resource, Callable[[Key], ev.PlacementEvent]] = {
+    NODES: lambda key: ev.NodeGone(NodeName(key.name)),
+    BUDGETS: lambda key: ev.BudgetGone(BudgetKey(str(key))),
 }
 
 
@@ -161,7 +152,7 @@ class Placing:
             return
         after = self._pods.entry(pod)
         if after is None:
-            self.state.apply(PodGone(PodKey(str(key))))
+            self.state.apply(ev.PodGone(PodKey(str(key))))
             return
         seen = after[1]
         if not seen.is_bound and pod.view.metadata.deletion_timestamp is not None:
@@ -177,10 +168,10 @@ class Placing:
         if pod is None or view is None or (pod.key in self._held and not view.spec.node_name):
             return
         events = seen_in_placement(view, self._class_list, schedulers=self._schedulers)
-        is_waiting = not view.spec.node_name and not isinstance(events[0], PodGone)
+        is_waiting = not view.spec.node_name and not isinstance(events[0], ev.PodGone)
         refusal = refusal_of(view) if is_waiting else None
         if refusal is not None:
-            events = (PodGone(PodKey(str(pod.key))),)
+            events = (ev.PodGone(PodKey(str(pod.key))),)
             told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
             self._errands.assign(pod.key, told, 0.0)
         for event in events:
@@ -190,7 +181,7 @@ class Placing:
         pod_key = PodKey(str(key))
         if not seen.is_bound:
             self._take_back_bind(pod_key)
-        self.state.apply(PodGone(pod_key))
+        self.state.apply(ev.PodGone(pod_key))
         self._errands.drop(key)
         self._held.discard(key)
         self._release.forget(key)
@@ -201,7 +192,7 @@ class Placing:
         """It leaves without having been seen on the node that we gave it."""
         pod = self.state.pod(key)
         if pod is not None and pod.node is not None:
-            self.state.apply(BindFailed(key))
+            self.state.apply(ev.BindFailed(key))
 
     def _note_replica(self, workload: Key, replica: str) -> None:
         """A new pod names a replica: of a key that nobody has named so far, that is a new gang."""
@@ -235,9 +226,9 @@ class Placing:
         keys = tuple(gang.key for gang in gangs)
         for gone in self._gangs.pop((resource, key), ()):
             if gone not in keys:
-                self.state.apply(GangGone(gone))
+                self.state.apply(ev.GangGone(gone))
         for gang in gangs:
-            self.state.apply(GangSeen(gang))
+            self.state.apply(ev.GangSeen(gang))
         if keys:
             self._gangs[resource, key] = keys
         if resource == WORKLOADS and self._evictions.is_under_way(key):
@@ -407,11 +398,11 @@ class Placing:
                 return ()
             case Bind(), ToBind():
                 self._errands.drop(key)
-                self.state.apply(BindFailed(pod_key))
+                self.state.apply(ev.BindFailed(pod_key))
                 self._hold([key], now)
             case Delete() | Evict(), ToEvict():
                 self._errands.drop(key)
-                self.state.apply(EvictionFailed(pod_key))
+                self.state.apply(ev.EvictionFailed(pod_key))
                 self._hold(errand.preemptors, now)
             case _:
                 return ()
@@ -430,7 +421,7 @@ class Placing:
                 continue
             self._held.add(key)
             self._release.failed(key, now)
-            self.state.apply(PodGone(PodKey(str(key))))
+            self.state.apply(ev.PodGone(PodKey(str(key))))
 
     def _release_held(self, now: float) -> None:
         for key in self._release.take(now, RELEASED_MAX):
