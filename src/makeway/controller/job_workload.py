@@ -27,7 +27,8 @@ from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
 from makeway.plane.picture import Object
-from makeway.translate import constraints_of, messages
+from makeway.translate import messages
+from makeway.translate.workloads import constraints_of
 
 POD_SET_NAME = "main"
 NAME_MAX = 63
