@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from makeway.api.programs import ContainerProgram, PodOfPrograms
@@ -82,7 +83,7 @@ def status_of(
 
 def lost_state(pod: PodOfPrograms, now: float) -> PodState:
     """A pod that once ran, and of which nothing is left."""
-    return _over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND, began_at=now)
+    return replace(_over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND), began_at=now)
 
 
 def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
@@ -90,19 +91,11 @@ def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
     return _over(pod, now, CANNOT_RUN_CODE, CANNOT_RUN_REASON, message)
 
 
-def _over(
-    pod: PodOfPrograms,
-    now: float,
-    code: int,
-    reason: str,
-    message: str,
-    began_at: float | None = None,
-) -> PodState:
+def _over(pod: PodOfPrograms, now: float, code: int, reason: str, message: str) -> PodState:
     ended = Ended(exit_code=code, reason=reason, message=message, started_at=now, finished_at=now)
     everybody = (*pod.spec.init_containers, *pod.spec.containers)
     return PodState(
         uid=pod.metadata.uid,
-        began_at=began_at,
         is_over=True,
         reason=reason,
         message=message,
