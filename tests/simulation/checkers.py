@@ -14,6 +14,8 @@ from math import inf
 from typing import NamedTuple
 
 from makeway.api.quantity import amount
+from makeway.engine.model import Quota
+from tests.harness.quota_forest import QuotaForest
 from tests.simulation.observer import (
     COHORTS,
     JOBS,
@@ -145,90 +147,37 @@ def is_replaceable(pod: Document, job: Document) -> bool:
 # --- quota ---
 
 
-class Node(NamedTuple):
-    """A queue or a cohort."""
-
-    parent: str
-    nominal: Counter[Cell]
-    borrowing: Mapping[Cell, int]
-    lending: Mapping[Cell, int]
-
-
-class Quotas:
-    """The arithmetic of a forest of queues and cohorts, as plain as can be."""
-
-    def __init__(self, truth: Truth) -> None:
-        self.nodes: dict[str, Node] = {}
-        for queue in truth.all(QUEUES):
-            self._add(f"queue {queue['metadata']['name']}", queue, queue["spec"].get("cohortName"))
-        for cohort in truth.all(COHORTS):
-            name = f"cohort {cohort['metadata']['name']}"
-            self._add(name, cohort, (cohort.get("spec") or {}).get("parentName"))
-        for node in list(self.nodes.values()):
-            if node.parent:
-                self.nodes.setdefault(node.parent, Node("", Counter(), {}, {}))
-        self._children: dict[str, list[str]] = defaultdict(list)
-        for name, node in self.nodes.items():
-            self._children[node.parent].append(name)
-        self._usage: dict[str, Counter[Cell]] = defaultdict(Counter)
-
-    def _add(self, name: str, document: Document, parent: str | None) -> None:
-        nominal: Counter[Cell] = Counter()
-        limits: dict[str, dict[Cell, int]] = {"borrowingLimit": {}, "lendingLimit": {}}
-        for group in (document.get("spec") or {}).get("resourceGroups") or ():
-            for flavor in group["flavors"]:
-                for quota in flavor["resources"]:
-                    cell = Cell(flavor["name"], quota["name"])
-                    nominal[cell] += amount(cell.resource, quota["nominalQuota"])
-                    for kind, found in limits.items():
-                        if quota.get(kind) is not None:
-                            found[cell] = amount(cell.resource, quota[kind])
-        above = f"cohort {parent}" if parent else ""
-        self.nodes[name] = Node(above, nominal, limits["borrowingLimit"], limits["lendingLimit"])
-
-    def charge(self, queue: str, usage: Mapping[Cell, int]) -> None:
-        for cell, used in usage.items():
-            self._usage[f"queue {queue}"][cell] += used
-
-    def subtree(self, name: str, cell: Cell) -> int:
-        below = self._children[name]
-        lent = sum(self.subtree(child, cell) - self.kept(child, cell) for child in below)
-        return self.nodes[name].nominal[cell] + lent
-
-    def kept(self, name: str, cell: Cell) -> int:
-        limit = self.nodes[name].lending.get(cell)
-        return 0 if limit is None else max(0, self.subtree(name, cell) - limit)
-
-    def usage(self, name: str, cell: Cell) -> int:
-        below = self._children[name]
-        passed_up = (max(0, self.usage(child, cell) - self.kept(child, cell)) for child in below)
-        return self._usage[name][cell] + sum(passed_up)
-
-    def available(self, name: str, cell: Cell) -> int:
-        node = self.nodes[name]
-        whole, used = self.subtree(name, cell), self.usage(name, cell)
-        if not node.parent:
-            return whole - used
-        kept = self.kept(name, cell)
-        from_above = self.available(node.parent, cell)
-        limit = node.borrowing.get(cell)
-        if limit is not None:
-            from_above = min(from_above, whole - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + from_above
-
-    def root(self, queue: str) -> str:
-        name = f"queue {queue}"
-        while parent := self.nodes[name].parent:
-            name = parent
-        return name
-
-    def borrows(self, queue: str) -> bool:
-        node, usage = self.nodes[f"queue {queue}"], self._usage[f"queue {queue}"]
-        return any(used > node.nominal[cell] for cell, used in usage.items())
+def quotas_of(truth: Truth) -> QuotaForest[Cell]:
+    """As the specs have it; nobody holds any yet."""
+    forest = QuotaForest[Cell]()
+    for queue in truth.all(QUEUES):
+        cohort = queue["spec"].get("cohortName")
+        forest.add_queue(queue["metadata"]["name"], cohort, _quotas(queue))
+    for cohort in truth.all(COHORTS):
+        parent = (cohort.get("spec") or {}).get("parentName")
+        forest.add_cohort(cohort["metadata"]["name"], parent, _quotas(cohort))
+    return forest
 
 
-def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
-    quotas = Quotas(truth)
+def _quotas(document: Document) -> dict[Cell, Quota]:
+    quotas = {}
+    for group in (document.get("spec") or {}).get("resourceGroups") or ():
+        for flavor in group["flavors"]:
+            for quota in flavor["resources"]:
+                kinds = ("nominalQuota", "borrowingLimit", "lendingLimit")
+                amounts = (_amount(quota["name"], quota.get(kind)) for kind in kinds)
+                nominal, borrowing, lending = amounts
+                cell = Cell(flavor["name"], quota["name"])
+                quotas[cell] = Quota(nominal or 0, borrowing, lending)
+    return quotas
+
+
+def _amount(resource: str, text: str | None) -> int | None:
+    return None if text is None else amount(resource, text)
+
+
+def quotas_in_use(truth: Truth, but: Place | None = None) -> QuotaForest[Cell]:
+    quotas = quotas_of(truth)
     for workload in truth.all(WORKLOADS):
         metadata = workload["metadata"]
         if holds_quota(workload) and (metadata["namespace"], metadata["name"]) != but:
@@ -271,11 +220,11 @@ class QuotaChecker:
 
     def _room(self, workload: Document, place: Place, truth: Truth) -> Iterator[str]:
         quotas, queue = quotas_in_use(truth, but=place), queue_of(workload)
-        if f"queue {queue}" not in quotas.nodes:
+        if not quotas.has_queue(queue):
             yield f"{name_of(workload)} is admitted by {queue}, which is not there"
             return
         for cell, used in usage_of(workload).items():
-            room = quotas.available(f"queue {queue}", cell)
+            room = quotas.available(f"queue:{queue}", cell)
             if used > room:
                 what = f"{cell.resource} of {cell.flavor}"
                 yield f"{name_of(workload)} takes {used} {what}, but {queue} may have {room} more"
@@ -351,7 +300,7 @@ class PreemptionChecker:
             quotas.charge(queue_of(gone), usage_of(gone))
         for queue in truth.all(QUEUES):
             name = queue["metadata"]["name"]
-            if quotas.borrows(name):
+            if quotas.borrows(node := f"queue:{name}", quotas.used[node]):
                 self._borrowed_at[name] = at
 
     def _judge(

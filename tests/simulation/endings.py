@@ -9,12 +9,12 @@ from tests.simulation.checkers import (
     MANAGED,
     QUEUE_NAME,
     Cell,
-    Quotas,
     has,
     is_over,
     name_of,
     pod_requests,
     pods_of,
+    quotas_of,
 )
 from tests.simulation.observer import (
     FLAVORS,
@@ -120,7 +120,7 @@ def could_run(job: Document, truth: Truth) -> bool:
         return False
     (group,) = queue["spec"]["resourceGroups"]
     asked = pod_requests(job["spec"]["template"]["spec"])
-    quotas, node = Quotas(truth), f"queue {queue['metadata']['name']}"
+    quotas, node = quotas_of(truth), f"queue:{queue['metadata']['name']}"
     return any(
         all(
             quotas.available(node, Cell(flavor["name"], resource))

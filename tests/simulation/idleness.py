@@ -62,7 +62,7 @@ def _in_vain(truth: Truth) -> Iterator[tuple[str, ...]]:
         queue = queue_for(workload, truth)
         assert queue is not None
         name = queue["metadata"]["name"]
-        by_root[quotas.root(name)].append((workload, name))
+        by_root[quotas.path(f"queue:{name}")[-1]].append((workload, name))
     for pairs in by_root.values():
         highest = max(w["spec"].get("priority") or 0 for w, _ in pairs)
         first = [pair for pair in pairs if (pair[0]["spec"].get("priority") or 0) == highest]
