@@ -164,6 +164,14 @@ class Kubectl:
         self, *arguments: str, text: str = "", code: int = 0, more: dict[str, str] | None = None
     ) -> str:
         """What kubectl prints, both streams; its exit code must be `code`."""
+        found, output = self.answer(*arguments, text=text, more=more)
+        assert found == code, output
+        return output
+
+    def answer(
+        self, *arguments: str, text: str = "", more: dict[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Its exit code, and what it prints."""
         done = subprocess.run(
             [self.binary, *arguments],
             input=text,
@@ -171,7 +179,6 @@ class Kubectl:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=30,
+            timeout=60,
         )
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        return done.returncode, done.stdout
