@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 import yaml
 
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
+from makeway.api.labels import QUEUE_NAME
 from makeway.cli.main import main
 from makeway.client import Client, NotFound
 from makeway.deploy.installation import NAME, Site, controller
+from tests.harness import documents
+from tests.harness.documents import requesting, template
 from tests.kube.cluster import Process, running
 from tests.kube.plane import Plane
 
@@ -175,14 +178,6 @@ def conditions_of(document: Document) -> dict[str, str]:
 
 
 def job(name: str, *, queue: str = "team", cpu: int = 1, pods: int = 1, **more: Any) -> Document:
-    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}
-    metadata: Document = {"name": name}
-    if queue:
-        metadata["labels"] = {"kueue.x-k8s.io/queue-name": queue}
-    spec = {
-        "parallelism": pods,
-        "completions": pods,
-        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-    }
-    spec.update(more)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    made = template(containers=[requesting(cpu)])
+    spec = {"parallelism": pods, "completions": pods, "template": made, **more}
+    return documents.job(name, {"labels": {QUEUE_NAME: queue}} if queue else {}, **spec)

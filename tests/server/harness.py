@@ -98,37 +98,8 @@ async def settled(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to hold")
 
 
-def job(name: str = "train", **spec: Any) -> Document:
-    containers = [{"name": "main", "image": "python", "command": ["python", "train.py"]}]
-    template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"template": template, **spec},
-    }
-
-
-def pod(name: str = "p", **spec: Any) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": "python"}], **spec},
-    }
-
-
 def binding(name: str, node: str) -> Document:
     return {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-
-
-def cluster_queue(name: str = "vision", **spec: Any) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, **spec},
-    }
 
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

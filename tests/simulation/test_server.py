@@ -9,7 +9,7 @@ import pytest
 
 from makeway.api.kinds import JOBS, PODS
 from makeway.client.client import ApiError, NotFound, Unavailable
-from tests.server.harness import job, pod
+from tests.harness.documents import job, pod
 from tests.simulation.clock import WallClock, run
 from tests.simulation.faults import NO_FAULTS, FaultRates, Faults
 from tests.simulation.observer import JOBS as JOB_KIND
