@@ -18,6 +18,7 @@ from makeway.engine.model import Quota
 from tests.harness.quota_forest import QuotaForest
 from tests.simulation.observer import (
     COHORTS,
+    FLAVORS,
     JOBS,
     LOCAL_QUEUES,
     NODES,
@@ -25,6 +26,7 @@ from tests.simulation.observer import (
     QUEUES,
     WORKLOADS,
     Change,
+    Checker,
     Document,
     Place,
     Truth,
@@ -144,6 +146,17 @@ def is_replaceable(pod: Document, job: Document) -> bool:
     return "deletionTimestamp" in pod["metadata"] and not only_failed
 
 
+def flavors_of(queue: Document) -> list[str]:
+    (group,) = queue["spec"]["resourceGroups"]
+    return [flavor["name"] for flavor in group["flavors"]]
+
+
+def is_open(queue: Document, truth: Truth) -> bool:
+    """Whether a queue admits anybody: it is not stopped, and has all its flavors."""
+    is_stopped = queue["spec"].get("stopPolicy", "None") != "None"
+    return not is_stopped and all(truth.get(FLAVORS, ("", name)) for name in flavors_of(queue))
+
+
 # --- quota ---
 
 
@@ -185,7 +198,7 @@ def quotas_in_use(truth: Truth, but: Place | None = None) -> QuotaForest[Cell]:
     return quotas
 
 
-class QuotaChecker:
+class QuotaChecker(Checker):
     """No admission exceeds what its queue may have, and it counts for what its pods ask.
 
     Two who decide at once can't know what the other is about to give away.
@@ -205,9 +218,6 @@ class QuotaChecker:
             is_alone = change.at - truth.two_decided_at > TWO_MINDS_S
             if is_alone and change.at - self._edited_at > self._stale_s:
                 yield from self._room(change.after, change.place, truth)
-
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
     def _amounts(self, workload: Document) -> Iterator[str]:
         templates = {pods["name"]: pods["template"] for pods in workload["spec"]["podSets"]}
@@ -246,7 +256,7 @@ def _same_admission(before: Document | None, after: Document) -> bool:
 PREEMPTOR_IN_MESSAGE = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
 
 
-class PreemptionChecker:
+class PreemptionChecker(Checker):
     """Whoever is preempted may be: by the policy of the other's queue, its priority, its debts."""
 
     def __init__(self, stale_s: float = STALE_S) -> None:
@@ -377,7 +387,7 @@ class PreemptionChecker:
         return [p for (_, p), end in zip(held, ends, strict=True) if at - end <= self._stale_s]
 
 
-class EvictionChecker:
+class EvictionChecker(Checker):
     """Nobody is evicted again and again."""
 
     def __init__(self) -> None:
@@ -393,11 +403,8 @@ class EvictionChecker:
         if self._times[name] == EVICTIONS_MAX + 1:
             yield f"{name} was evicted more than {EVICTIONS_MAX} times"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class CircleChecker:
+class CircleChecker(Checker):
     """No object is written again and again."""
 
     def __init__(self) -> None:
@@ -412,14 +419,11 @@ class CircleChecker:
             what = f"{change.kind} {'/'.join(change.place).lstrip('/')}"
             yield f"{what} was written {WRITES_MAX} times within {CIRCLE_S:.0f} s"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
-
 
 # --- what runs ---
 
 
-class AdmissionBeforePods:
+class AdmissionBeforePods(Checker):
     """Pods of a queued Job are made, and go on, only while its Workload is admitted."""
 
     def __init__(self) -> None:
@@ -468,7 +472,7 @@ class AdmissionBeforePods:
         return False
 
 
-class GateChecker:
+class GateChecker(Checker):
     """A pod that waits in a queue by itself gets a node only while its Workload is admitted."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -484,11 +488,8 @@ class GateChecker:
         if not any(holds_quota(w) and has(w, "Admitted") for w in workloads):
             yield f"pod {name_of(pod)} gets a node, but is not admitted"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class ReleaseChecker:
+class ReleaseChecker(Checker):
     """Quota is given back only when nothing runs on it any more."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -500,11 +501,8 @@ class ReleaseChecker:
             if not is_over(pod) and pod["spec"].get("nodeName"):
                 yield f"{name_of(change.after)} gives its quota back, but pod {name_of(pod)} runs"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class JobChecker:
+class JobChecker(Checker):
     """A job runs no more pods than it may, and no share of its work twice without need."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -525,9 +523,6 @@ class JobChecker:
         if index is not None and len(twins) > 1:
             yield f"index {index} of {name_of(job)} runs twice at once: {', '.join(twins)}"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
-
 
 def _runs(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
@@ -537,7 +532,7 @@ def _index(pod: Document) -> str | None:
     return (pod["metadata"].get("annotations") or {}).get(INDEX)
 
 
-class NodeChecker:
+class NodeChecker(Checker):
     """No node is given more pods than it has room for."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -559,11 +554,8 @@ class NodeChecker:
             if taken > room:
                 yield f"node {name} has {room} {resource}, but its pods ask for {taken}"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class OrphanChecker:
+class OrphanChecker(Checker):
     """What belongs to a Job goes when the Job goes."""
 
     def __init__(self) -> None:

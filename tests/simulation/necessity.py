@@ -31,6 +31,7 @@ from tests.simulation.observer import (
     QUEUES,
     WORKLOADS,
     Change,
+    Checker,
     Document,
     Place,
     Truth,
@@ -71,7 +72,7 @@ class Preemption(NamedTuple):
     queue: Document  # the preemptor's
 
 
-class NecessityChecker:
+class NecessityChecker(Checker):
     def __init__(self, stale_s: float = STALE_S) -> None:
         self._stale_s = stale_s
         self._recent: deque[Change] = deque()  # changes of workloads
