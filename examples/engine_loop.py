@@ -5,7 +5,6 @@ Run it from the root of the repository: python examples/engine_loop.py
 
 from pathlib import Path
 
-from makeway import translate
 from makeway.api.batch import Namespace
 from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
@@ -13,7 +12,9 @@ from makeway.api.queueing import ClusterQueue, LocalQueue, ResourceFlavor, Workl
 from makeway.engine.engine import Engine
 from makeway.engine.events import WorkloadFinished, WorkloadSeen
 from makeway.engine.model import WorkloadKey
+from makeway.translate.queues import changed
 from makeway.translate.words import decision_text
+from makeway.translate.workloads import status_of, workload_of
 
 QUEUES = Path(__file__).with_name("01-queues.yaml")
 NINE_O_CLOCK = 1767603600.0
@@ -27,10 +28,10 @@ def tell(engine: Engine, path: Path) -> None:
             case None:
                 raise SystemExit("\n".join(map(str, taken_in.errors)))
             case Workload() as workload:
-                status = translate.status_of(workload)
-                engine.apply(WorkloadSeen(translate.workload_of(workload), status))
+                status = status_of(workload)
+                engine.apply(WorkloadSeen(workload_of(workload), status))
             case ResourceFlavor() | ClusterQueue() | LocalQueue() | Namespace() as view:
-                engine.apply(translate.changed(view))
+                engine.apply(changed(view))
 
 
 def run(engine: Engine, now: float) -> None:

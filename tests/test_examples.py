@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from makeway import translate
 from makeway.api.batch import Namespace
 from makeway.api.intake import take_in
 from makeway.api.manifests import read_manifests
@@ -26,6 +25,8 @@ from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Decision, Evict, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import EvictionReason, WorkloadKey
+from makeway.translate.queues import changed
+from makeway.translate.workloads import status_of, workload_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
@@ -48,7 +49,7 @@ class World:
                 case (
                     ResourceFlavor() | ClusterQueue() | Cohort() | LocalQueue() | Namespace()
                 ) as view:
-                    self.engine.apply(translate.changed(view))
+                    self.engine.apply(changed(view))
                 case other:
                     raise AssertionError(other)
 
@@ -58,8 +59,8 @@ class World:
         for workload in self.arrivals:
             assert workload.metadata.creation_timestamp is not None
             self.now = workload.metadata.creation_timestamp
-            status = translate.status_of(workload)
-            self.engine.apply(ev.WorkloadSeen(translate.workload_of(workload), status))
+            status = status_of(workload)
+            self.engine.apply(ev.WorkloadSeen(workload_of(workload), status))
             decisions += self.decide()
         return decisions
 

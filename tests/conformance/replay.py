@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from makeway import translate
 from makeway.api.batch import Namespace
 from makeway.api.codec import decode, decode_as
 from makeway.api.meta import ObjectMeta
@@ -25,6 +24,8 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.upkeep import tend
+from makeway.translate.queues import QueueObject, changed
+from makeway.translate.workloads import status_of, workload_of
 
 COMPARED = ("admitted", "preempted", "notNominated", "order", "pending_active", "inadmissible")
 GATES = {
@@ -106,12 +107,12 @@ class Replay:
         apply = self.engine.apply
         for namespace in scenario["namespaces"]:
             meta = ObjectMeta(name=namespace["name"], labels=namespace.get("labels") or {})
-            apply(translate.changed(Namespace(metadata=meta)))
+            apply(changed(Namespace(metadata=meta)))
         for field in ("resourceFlavors", "cohorts", "clusterQueues", "localQueues"):
             for document in scenario[field]:
                 decoded = decode(document)
-                assert isinstance(decoded.object, translate.QueueObject), decoded.errors
-                apply(translate.changed(decoded.object))
+                assert isinstance(decoded.object, QueueObject), decoded.errors
+                apply(changed(decoded.object))
         self.order: list[HeadOutcome] = []  # of the last cycle; where nothing changes it holds on
         self.submit(scenario["workloads"])
         self.engine.state.build_trees()
@@ -122,9 +123,7 @@ class Replay:
             decoded = decode_as(Workload, document)
             assert decoded.object is not None, [str(e) for e in decoded.errors]
             view = decoded.object
-            self.engine.apply(
-                ev.WorkloadSeen(translate.workload_of(view), translate.status_of(view))
-            )
+            self.engine.apply(ev.WorkloadSeen(workload_of(view), status_of(view)))
 
     def take(self, step: Mapping[str, Any]) -> None:
         match step["do"]:

@@ -13,9 +13,9 @@ from makeway.api.queueing import Workload
 from makeway.client.client import Conflict, Document
 from makeway.engine.decisions import Defective
 from makeway.plane.writes import Key
-from makeway.translate import PODS_GONE, workload_of
 from makeway.translate.categories import waiting_word
 from makeway.translate.placement import gangs_held
+from makeway.translate.workloads import PODS_GONE, workload_of
 from tests.harness.pods import PodPlane, member, pod, running_group
 
 LACK = "WaitingForReplacementPods"

@@ -77,7 +77,6 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
-from makeway.translate import PODS_GONE
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
     Text,
@@ -86,6 +85,7 @@ from makeway.translate.words import (
     obstacle_line,
     waiting_message,
 )
+from makeway.translate.workloads import PODS_GONE
 
 MAIN = PodSetName("main")
 SPOT = FlavorName("spot")

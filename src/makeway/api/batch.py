@@ -135,9 +135,7 @@ class WorkloadReference:
 class PodSpec:
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    resources: ResourceRequirements | None = (
-        None  # of the pod as a whole; wins over its containers'
-    )
+    resources: ResourceRequirements | None = None  # of the whole pod; wins over its containers'
     overhead: Mapping[str, Amount] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: Affinity | None = None

@@ -87,13 +87,7 @@ def decode_as(kind: type[KindT], document: object) -> Decoded[KindT]:
             document = {"apiVersion": kind.API_VERSION, "kind": kind.KIND, **document}
         written = document.get("kind")
         if isinstance(written, str) and written and written != kind.KIND:
-            error = FieldError(
-                path="kind",
-                value=written,
-                problem="is not expected here",
-                hint=f"write {kind.KIND}",
-            )
-            return Decoded(None, (error,))
+            return _refused("kind", written, "is not expected here", f"write {kind.KIND}")
     return cast(Decoded[KindT], decode(document))
 
 
@@ -146,12 +140,12 @@ def _decode_unsupported(
 
 
 def _refused(path: str, value: object, problem: str, hint: str) -> Decoded[Any]:
-    return Decoded(None, (FieldError(path=path, value=value, problem=problem, hint=hint),))
+    return Decoded(None, (FieldError(path, value, problem, hint),))
 
 
 def _untyped(api_version: object, kind: object) -> tuple[FieldError, ...]:
     return tuple(
-        FieldError(path=path, value=ABSENT, problem="is missing", hint=f"write for example {hint}")
+        FieldError(path, ABSENT, "is missing", f"write for example {hint}")
         for path, value, hint in (
             ("apiVersion", api_version, f"{versions.QUEUEING_GROUP}/{versions.HUB_VERSION}"),
             ("kind", kind, "ClusterQueue"),
@@ -191,9 +185,7 @@ class Notes:
         self.unsupported: list[Unsupported] = []
 
     def error(self, path: Path, value: object, problem: str, hint: str) -> None:
-        self.errors.append(
-            FieldError(path=write_path(path), value=value, problem=problem, hint=hint)
-        )
+        self.errors.append(FieldError(write_path(path), value, problem, hint))
 
 
 def write_path(path: Path) -> str:
@@ -314,7 +306,7 @@ def _object_decoder(cls: type, strict: bool) -> Decoder:
             if plan.unsupported:
                 notes.unsupported.append(Unsupported(path=write_path(here), what=plan.unsupported))
             if plan.is_amount:
-                arguments[plan.attribute] = _decode_amount(str(resource), item, here, notes)
+                arguments[plan.attribute] = _decode_quantity(item, here, notes, str(resource))
             else:
                 arguments[plan.attribute] = plan.decoder(item, here, notes)
         for name in required:
@@ -377,7 +369,7 @@ def _mapping_decoder(hint: Any, strict: bool) -> Decoder:
             if not isinstance(key, str):
                 notes.error(here, key, "is not text", f'put the key in quotes: "{key}"')
             elif is_amount:
-                result[key] = _decode_amount(key, item, here, notes)
+                result[key] = _decode_quantity(item, here, notes, key)
             else:
                 result[key] = decode_item(item, here, notes)
         return result
@@ -445,43 +437,32 @@ def _decode_anything(value: Any, path: Path, notes: Notes) -> Any:
     return value
 
 
-_QUANTITY_HINT = 'write a number such as 4, "500m" or "16Gi"'
-
-
-def _decode_amount(resource: str, value: Any, path: Path, notes: Notes) -> Any:
+def _decode_quantity(value: Any, path: Path, notes: Notes, resource: str | None = None) -> Any:
+    """An amount of a resource, or a number that is none."""
     try:
+        if resource is None:
+            return quantity.parse_quantity(value)
         return quantity.amount(resource, value)
     except quantity.QuantityError:
-        notes.error(path, value, "is not a quantity", _QUANTITY_HINT)
+        notes.error(path, value, "is not a quantity", 'write a number such as 4, "500m" or "16Gi"')
         return None
 
 
-def _decode_quantity(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        return quantity.parse_quantity(value)
-    except quantity.QuantityError:
-        notes.error(path, value, "is not a quantity", _QUANTITY_HINT)
+def _text_decoder(parse: Callable[[str], float], problem: str, hint: str) -> Decoder:
+    def decode_text(value: Any, path: Path, notes: Notes) -> Any:
+        try:
+            if isinstance(value, str):
+                return parse(value)
+        except (times.DurationError, times.TimeError):
+            pass
+        notes.error(path, value, problem, hint)
         return None
 
-
-def _decode_duration(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        if isinstance(value, str):
-            return times.parse_duration(value)
-    except times.DurationError:
-        pass
-    notes.error(path, value, "is not a duration", 'write for example "90s", "10m" or "1h30m"')
-    return None
+    return decode_text
 
 
-def _decode_time(value: Any, path: Path, notes: Notes) -> Any:
-    try:
-        if isinstance(value, str):
-            return times.parse_time(value)
-    except times.TimeError:
-        pass
-    notes.error(path, value, "is not a point in time", 'write for example "2026-01-31T12:00:00Z"')
-    return None
+_DURATION_HINT = 'write for example "90s", "10m" or "1h30m"'
+_TIME_HINT = 'write for example "2026-01-31T12:00:00Z"'
 
 
 _PLAIN: Mapping[Any, Decoder] = {
@@ -494,8 +475,8 @@ _MARKED: Mapping[Mark, Decoder] = {
     Mark.INT32: _int_decoder(32),
     Mark.AMOUNT: _decode_quantity,  # never called: amounts need their resource
     Mark.QUANTITY: _decode_quantity,
-    Mark.DURATION: _decode_duration,
-    Mark.TIME: _decode_time,
+    Mark.DURATION: _text_decoder(times.parse_duration, "is not a duration", _DURATION_HINT),
+    Mark.TIME: _text_decoder(times.parse_time, "is not a point in time", _TIME_HINT),
 }
 
 

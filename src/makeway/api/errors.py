@@ -18,8 +18,10 @@ class _Absent:
 ABSENT: Final = _Absent()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FieldError:
+    """What is wrong with a field, in the order in which it is told."""
+
     path: str  # spec.resourceGroups[0].flavors[1].name; empty for the document as a whole
     value: object  # as written; ABSENT where nothing was
     problem: str  # goes on after the value: "is not a quantity"

@@ -10,6 +10,7 @@ preempted one by one or together, and at which priorities.
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from makeway.api.batch import PreemptionPolicy
 from makeway.api.meta import UNNAMED, Condition, ObjectMeta, TypedReference
 from makeway.api.schema import Int32, Whole
 
@@ -111,9 +112,7 @@ class PodGroupSpec:
     disruption_mode: DisruptionMode | None = None  # None: single
     priority_class_name: str = ""
     priority: Int32 | None = None  # None: not resolved from the class yet
-    preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = (
-        None  # None: as its class says
-    )
+    preemption_policy: PreemptionPolicy | None = None  # None: as its class says
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     document: Whole = field(default=None, repr=False, compare=False)
 

@@ -12,106 +12,40 @@ GATES: Mapping[str, bool] = {
     "RecomputeAssignmentUponPreemptionTargetsOverlap": True,
 }
 
+_OF_KUEUE = """
+AdmissionFairSharing AdmissionGatedBy AssignQueueLabelsForPods CleanupProvisioningRequestsOnEviction
+ConcurrentAdmission ConfigurableResourceTransformations CustomMetricLabels
+DeferRayServiceFinalizationForRedisCleanup DisableWaitForPodsReady DynamicQuotaOrchestration
+DynamicResourceAllocation ElasticJobsViaWorkloadSlices
+ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp ElasticJobsViaWorkloadSlicesWithTAS
+ExposeFlavorsInLocalQueue FailureRecoveryPolicy FairSharingPreemptWithinNominal
+FairSharingPrioritizeNonBorrowing FairSharingReevaluatePreemptionCandidates FairSharingRefill
+FastQuotaReleaseInPodIntegration FinishOrphanedWorkloads FlavorFungibility HierarchicalCohorts
+KueueDRAIntegration KueueDRAIntegrationConsumableCapacity KueueDRAIntegrationExtendedResource
+KueueDRAIntegrationPartitionableDevices KueueDRARejectWorkloadsWhenDRADisabled LWSImmutableGroupSize
+LendingLimit LocalQueueDefaulting LocalQueueMetrics ManagedJobsNamespaceSelector
+ManagedJobsNamespaceSelectorAlwaysRespected MetricForWorkloadCreationLatency MetricsForCohorts
+MultiKueue MultiKueueAdaptersForCustomJobs MultiKueueAllowInsecureKubeconfigs
+MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster MultiKueueBatchJobWithManagedBy
+MultiKueueClusterProfile MultiKueueIncrementalDispatcherConfig
+MultiKueueIncrementalDispatcherRespectConfigOrder MultiKueueKubeConfigPathValidation
+MultiKueueManagerQuotaAutomation MultiKueueOrchestratedPreemption MultiKueueRemoteSpecSync
+ObjectRetentionPolicies PodIntegrationValidateGroupOwner PrioritizePreemptorWorkloads PriorityBoost
+PrioritySortingWithinCohort PropagateBatchJobLabelsToWorkload ProvisioningACC QueueVisibility
+QuotaCheckStrategy ReclaimablePods RejectUpdatesToCQWithInvalidOnFlavors
+RemoveFinalizersWithStrictPatch ReservedResourceNameValidation SanitizePodSets
+SchedulerLibraryIntegration SchedulingEquivalenceHashingIgnorePodSetName ShortWorkloadNames
+SkipAncestorCheckForDeletedWorkloads SkipReassignmentForPodOwnedWorkloads
+SparkApplicationIntegration TASAssignmentsEncodingByHostnamePrefix TASBalancedPlacement
+TASCacheNodeMatchResults TASCacheTopologyTree TASCachingRemainingResources TASFailedNodeReplacement
+TASFailedNodeReplacementFailFast TASHandleOverlappingFlavors TASMultiLayerTopology
+TASProfileLeastFreeCapacity TASProfileMixed TASRecomputeAssignmentWithinSchedulingCycle
+TASReplaceNodeDueToNotReadyOverFixedTime TASReplaceNodeOnNodeTaints TASReplaceNodeOnPodTermination
+TASRespectNodeAffinityPreferred TASValidateWorkloadSliceSize TLSOptions TopologyAwareScheduling
+UnadmittedWorkloadsExplicitStatus UnadmittedWorkloadsObservability ValidateRayAndSparkJobUpdates
+VectorizedResourceRequests VisibilityOnDemand WorkloadIdentifierAnnotations
+WorkloadPriorityClassDefaulting WorkloadRequestUseMergePatch WorkloadValidateResourcesAreNonNegative
+WorkloadValidationForPodSetMetadata
+"""
 # Gates of Kueue's (up to 0.20) whose ability Makeway has without a gate, or lacks.
-GATES_OF_KUEUE: frozenset[str] = frozenset(
-    {
-        "AdmissionFairSharing",
-        "AdmissionGatedBy",
-        "AssignQueueLabelsForPods",
-        "CleanupProvisioningRequestsOnEviction",
-        "ConcurrentAdmission",
-        "ConfigurableResourceTransformations",
-        "CustomMetricLabels",
-        "DeferRayServiceFinalizationForRedisCleanup",
-        "DisableWaitForPodsReady",
-        "DynamicQuotaOrchestration",
-        "DynamicResourceAllocation",
-        "ElasticJobsViaWorkloadSlices",
-        "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp",
-        "ElasticJobsViaWorkloadSlicesWithTAS",
-        "ExposeFlavorsInLocalQueue",
-        "FailureRecoveryPolicy",
-        "FairSharingPreemptWithinNominal",
-        "FairSharingPrioritizeNonBorrowing",
-        "FairSharingReevaluatePreemptionCandidates",
-        "FairSharingRefill",
-        "FastQuotaReleaseInPodIntegration",
-        "FinishOrphanedWorkloads",
-        "FlavorFungibility",
-        "HierarchicalCohorts",
-        "KueueDRAIntegration",
-        "KueueDRAIntegrationConsumableCapacity",
-        "KueueDRAIntegrationExtendedResource",
-        "KueueDRAIntegrationPartitionableDevices",
-        "KueueDRARejectWorkloadsWhenDRADisabled",
-        "LWSImmutableGroupSize",
-        "LendingLimit",
-        "LocalQueueDefaulting",
-        "LocalQueueMetrics",
-        "ManagedJobsNamespaceSelector",
-        "ManagedJobsNamespaceSelectorAlwaysRespected",
-        "MetricForWorkloadCreationLatency",
-        "MetricsForCohorts",
-        "MultiKueue",
-        "MultiKueueAdaptersForCustomJobs",
-        "MultiKueueAllowInsecureKubeconfigs",
-        "MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster",
-        "MultiKueueBatchJobWithManagedBy",
-        "MultiKueueClusterProfile",
-        "MultiKueueIncrementalDispatcherConfig",
-        "MultiKueueIncrementalDispatcherRespectConfigOrder",
-        "MultiKueueKubeConfigPathValidation",
-        "MultiKueueManagerQuotaAutomation",
-        "MultiKueueOrchestratedPreemption",
-        "MultiKueueRemoteSpecSync",
-        "ObjectRetentionPolicies",
-        "PodIntegrationValidateGroupOwner",
-        "PrioritizePreemptorWorkloads",
-        "PriorityBoost",
-        "PrioritySortingWithinCohort",
-        "PropagateBatchJobLabelsToWorkload",
-        "ProvisioningACC",
-        "QueueVisibility",
-        "QuotaCheckStrategy",
-        "ReclaimablePods",
-        "RejectUpdatesToCQWithInvalidOnFlavors",
-        "RemoveFinalizersWithStrictPatch",
-        "ReservedResourceNameValidation",
-        "SanitizePodSets",
-        "SchedulerLibraryIntegration",
-        "SchedulingEquivalenceHashingIgnorePodSetName",
-        "ShortWorkloadNames",
-        "SkipAncestorCheckForDeletedWorkloads",
-        "SkipReassignmentForPodOwnedWorkloads",
-        "SparkApplicationIntegration",
-        "TASAssignmentsEncodingByHostnamePrefix",
-        "TASBalancedPlacement",
-        "TASCacheNodeMatchResults",
-        "TASCacheTopologyTree",
-        "TASCachingRemainingResources",
-        "TASFailedNodeReplacement",
-        "TASFailedNodeReplacementFailFast",
-        "TASHandleOverlappingFlavors",
-        "TASMultiLayerTopology",
-        "TASProfileLeastFreeCapacity",
-        "TASProfileMixed",
-        "TASRecomputeAssignmentWithinSchedulingCycle",
-        "TASReplaceNodeDueToNotReadyOverFixedTime",
-        "TASReplaceNodeOnNodeTaints",
-        "TASReplaceNodeOnPodTermination",
-        "TASRespectNodeAffinityPreferred",
-        "TASValidateWorkloadSliceSize",
-        "TLSOptions",
-        "TopologyAwareScheduling",
-        "UnadmittedWorkloadsExplicitStatus",
-        "UnadmittedWorkloadsObservability",
-        "ValidateRayAndSparkJobUpdates",
-        "VectorizedResourceRequests",
-        "VisibilityOnDemand",
-        "WorkloadIdentifierAnnotations",
-        "WorkloadPriorityClassDefaulting",
-        "WorkloadRequestUseMergePatch",
-        "WorkloadValidateResourcesAreNonNegative",
-        "WorkloadValidationForPodSetMetadata",
-    }
-)
+GATES_OF_KUEUE = frozenset(_OF_KUEUE.split())

@@ -20,9 +20,7 @@ _PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     object: View | None  # None exactly when there are errors
-    document: (
-        Document | None
-    )  # what to store: current version, defaults written out; None exactly then
+    document: Document | None  # to store: current version, with defaults; None exactly then
     errors: tuple[FieldError, ...]  # about the fields as the user wrote them
     unsupported: tuple[Unsupported, ...]
     readable: View | None = None  # the object, or what is left of it without its malformed parts

@@ -15,6 +15,7 @@ from makeway.api.gates import GATES_OF_KUEUE
 from makeway.api.labels import UNSUPPORTED
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.queueing import (
+    HUB,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -24,11 +25,7 @@ from makeway.api.queueing import (
     WorkloadPriorityClass,
 )
 from makeway.api.schema import Document, Whole
-from makeway.api.versions import (
-    HUB_VERSION,
-    QUEUEING_GROUP,
-    split_api_version,
-)
+from makeway.api.versions import QUEUEING_GROUP, split_api_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +136,7 @@ def _queueing(view: type[Kind], plural: str, *short_names: str, **more: Any) -> 
 
 def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resource:
     return Resource(
-        f"{QUEUEING_GROUP}/{HUB_VERSION}",
-        plural,
-        kind,
-        is_namespaced=False,
-        has_status=has_status,
-        older_versions=_OLDER,
+        HUB, plural, kind, is_namespaced=False, has_status=has_status, older_versions=_OLDER
     )
 
 

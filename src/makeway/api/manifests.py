@@ -54,13 +54,11 @@ class Manifest:
         """Return where the field at `path` stands, or the closest thing around it."""
         node, mark = self.node, None
         for step in _PATH_STEP.finditer(path):
-            found = _child(node, step[1] or step[2])
-            if found is None:
+            node, place = _child(node, step[1] or step[2])
+            if place is None:
                 break
-            node, mark = found
-        if mark is None:
-            return self.position
-        return _position(self.position.source, mark)
+            mark = place
+        return self.position if mark is None else _position(self.position.source, mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,7 @@ def read_manifests(text: str, source: str = "<text>") -> Manifests:
 def _trouble(
     position: Position, problem: str, hint: str = "", value: object = ABSENT
 ) -> SyntaxTrouble:
-    error = FieldError(path="", value=value, problem=problem, hint=hint)
+    error = FieldError("", value, problem, hint)
     return SyntaxTrouble(position=position, error=error)
 
 
@@ -121,9 +119,9 @@ def _flatten(manifest: Manifest) -> Iterator[Manifest]:
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         yield manifest
         return
+    listed, _ = _child(manifest.node, "items")
     for number, item in enumerate(items):
-        found = _child(_child_node(manifest.node, "items"), str(number))
-        node, mark = found if found is not None else (None, None)
+        node, mark = _child(listed, str(number))
         source = manifest.position.source
         position = _position(source, mark) if mark is not None else manifest.position
         inner = Manifest(document=item, index=manifest.index, position=position, node=node)
@@ -338,13 +336,8 @@ def _whole_number(text: str) -> int | str:
 # Finding a field again
 
 
-def _child_node(node: Any, step: str) -> Any:
-    found = _child(node, step)
-    return None if found is None else found[0]
-
-
-def _child(node: Any, step: str) -> tuple[Any, Any] | None:
-    """Return the node at one step, and the mark where its key (or the item) stands."""
+def _child(node: Any, step: str) -> tuple[Any, Any]:
+    """Return the node at one step, and the mark where its key (or the item) stands; or nothing."""
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             if isinstance(key_node, yaml.ScalarNode) and key_node.value == step:
@@ -352,7 +345,7 @@ def _child(node: Any, step: str) -> tuple[Any, Any] | None:
     if isinstance(node, yaml.SequenceNode) and step.isdecimal() and len(step) < 10:
         for item in node.value[int(step) :][:1]:
             return item, item.start_mark
-    return None
+    return None, None
 
 
 # Writing

@@ -33,7 +33,6 @@ def resolve_priorities(
     preemption_class_name: str,
     classes: Iterable[PriorityClass],
     *,
-    path: str = "spec.priorityClassName",
     preemption_path: str = "spec.preemptionPriorityClassName",
     distance_max: int | None = None,
 ) -> Resolved:
@@ -46,7 +45,7 @@ def resolve_priorities(
     known = {cls.metadata.name: cls for cls in classes}
     found = _find(class_name, known)
     if found is None:
-        return Resolved(None, (_unknown(path, class_name, known),))
+        return Resolved(None, (_unknown("spec.priorityClassName", class_name, known),))
     preemption = _find(preemption_class_name, known) if preemption_class_name else found
     if preemption is None:
         return Resolved(None, (_unknown(preemption_path, preemption_class_name, known),))
@@ -58,9 +57,7 @@ def resolve_priorities(
         problem = f"has value {preemption.value}, too far above {found.value}"
         hint = f"name a class of at most {found.value + distance_max}"
     if problem:
-        error = FieldError(
-            path=preemption_path, value=preemption_class_name, problem=problem, hint=hint
-        )
+        error = FieldError(preemption_path, preemption_class_name, problem, hint)
         return Resolved(None, (error,))
     return Resolved(Priorities(found.value, preemption.value, found.preemption_policy))
 
@@ -81,9 +78,5 @@ def _find(name: str, known: Mapping[str, PriorityClass]) -> _Class | None:
 
 def _unknown(path: str, name: str, known: Mapping[str, PriorityClass]) -> FieldError:
     names = ", ".join(sorted(known)) or "none"
-    return FieldError(
-        path=path,
-        value=name,
-        problem="is not a priority class",
-        hint=f"create it first, or name one that exists ({names})",
-    )
+    hint = f"create it first, or name one that exists ({names})"
+    return FieldError(path, name, "is not a priority class", hint)

@@ -13,18 +13,7 @@ NANOS_PER_UNIT = 10**9
 VALUE_MAX = 2**63 - 1
 TEXT_LENGTH_MAX = 64
 
-_DECIMAL_SUFFIXES = {
-    "n": -9,
-    "u": -6,
-    "m": -3,
-    "": 0,
-    "k": 3,
-    "M": 6,
-    "G": 9,
-    "T": 12,
-    "P": 15,
-    "E": 18,
-}
+_DECIMAL_SUFFIXES = dict(zip(("n", "u", "m", "", *"kMGTPE"), range(-9, 21, 3), strict=True))
 _BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"

@@ -11,10 +11,9 @@ from typing import ClassVar, Literal
 from makeway.api.batch import PodTemplateSpec, Taint, Toleration
 from makeway.api.meta import UNNAMED, Condition, LabelSelector, ObjectMeta, TypedReference
 from makeway.api.schema import Amount, Duration, Int32, Quantity, Time, unsupported
+from makeway.api.versions import HUB_VERSION, QUEUEING_GROUP
 
-GROUP = "kueue.x-k8s.io"
-VERSION = "v1beta2"
-HUB = f"{GROUP}/{VERSION}"
+HUB = f"{QUEUEING_GROUP}/{HUB_VERSION}"
 
 QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]

@@ -43,6 +43,9 @@ class Converted:
     renamed: dict[str, str] = field(default_factory=dict)  # path in the hub -> path as written
     errors: list[FieldError] = field(default_factory=list)
 
+    def refuse(self, path: str, value: object, problem: str, hint: str) -> None:
+        self.errors.append(FieldError(path, value, problem, hint))
+
     def as_written(self, error: FieldError) -> FieldError:
         """Let an error about the hub's document name the field that the user wrote."""
         path = error.path
@@ -122,14 +125,8 @@ def _rename(parent: Editable, path: str, old: str, new: str, converted: Converte
         parent.pop(old, None)
         return
     if parent.get(new) is not None:
-        converted.errors.append(
-            FieldError(
-                path=f"{path}.{old}",
-                value=parent.pop(old),
-                problem=f"stands beside {new}, which is the same field",
-                hint=f"keep only {new}",
-            )
-        )
+        problem = f"stands beside {new}, which is the same field"
+        converted.refuse(f"{path}.{old}", parent.pop(old), problem, f"keep only {new}")
         return
     parent[new] = parent.pop(old)
     converted.renamed[f"{path}.{new}"] = f"{path}.{old}"
@@ -179,18 +176,13 @@ def _list_of_checks_to_strategy(spec: Editable, converted: Converted) -> None:
     if not isinstance(names, Sequence) or isinstance(names, str):
         return
     del spec["admissionChecks"]
-    if spec.get("admissionChecksStrategy") is not None:
-        converted.errors.append(
-            FieldError(
-                path="spec.admissionChecks",
-                value=names,
-                problem="stands beside admissionChecksStrategy",
-                hint="keep only admissionChecksStrategy",
-            )
-        )
+    strategy = "admissionChecksStrategy"
+    if spec.get(strategy) is not None:
+        problem, hint = f"stands beside {strategy}", f"keep only {strategy}"
+        converted.refuse("spec.admissionChecks", names, problem, hint)
     elif names:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in names]}
-        checks = "spec.admissionChecksStrategy.admissionChecks"
+        spec[strategy] = {"admissionChecks": [{"name": name} for name in names]}
+        checks = f"spec.{strategy}.admissionChecks"
         converted.renamed[checks] = "spec.admissionChecks"
         for index in range(len(names)):
             converted.renamed[f"{checks}[{index}].name"] = f"spec.admissionChecks[{index}]"
@@ -208,14 +200,9 @@ def _fallbacks_to_hub(fungibility: Editable, converted: Converted) -> None:
         if minutes is None:
             continue
         if isinstance(minutes, bool) or not isinstance(minutes, int) or abs(minutes) > 10**9:
-            converted.errors.append(
-                FieldError(
-                    path=f"{rule_path}.timeoutMinutes",
-                    value=rule.pop("timeoutMinutes"),
-                    problem="is not a number of minutes",
-                    hint="write a whole number such as 10",
-                )
-            )
+            problem, hint = "is not a number of minutes", "write a whole number such as 10"
+            written = rule.pop("timeoutMinutes")
+            converted.refuse(f"{rule_path}.timeoutMinutes", written, problem, hint)
             continue
         _rename(rule, rule_path, "timeoutMinutes", "timeout", converted)
         if rule.get("timeout") == minutes:
@@ -281,9 +268,7 @@ def _min_and_max_to_hub(quota: Editable, path: str, converted: Converted) -> Non
         return
     if limit < 0:
         problem, hint = "is below min", "write a max that is at least min"
-        converted.errors.append(
-            FieldError(path=f"{written}.max", value=highest, problem=problem, hint=hint)
-        )
+        converted.refuse(f"{written}.max", highest, problem, hint)
     else:
         quota["borrowingLimit"] = format_amount(resource, limit)
 
@@ -337,14 +322,8 @@ def _workload_to_hub(document: Editable, is_old: bool, converted: Converted) -> 
     if source is None or source == "":
         source = "scheduling.k8s.io/priorityclass"  # the class that pods themselves would use
     if not isinstance(source, str) or source not in _SOURCES:
-        converted.errors.append(
-            FieldError(
-                path="spec.priorityClassSource",
-                value=source,
-                problem="is not a kind of priority class",
-                hint=f"write {' or '.join(_SOURCES)}",
-            )
-        )
+        problem, hint = "is not a kind of priority class", f"write {' or '.join(_SOURCES)}"
+        converted.refuse("spec.priorityClassSource", source, problem, hint)
         return
     group, kind = _SOURCES[source]
     spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}

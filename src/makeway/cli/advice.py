@@ -68,7 +68,7 @@ def _is_named(view: View, kind: type[View]) -> bool:
 def advice(
     index: int, path: str, value: object, problem: str, hint: str, *, is_error: bool = False
 ) -> Advice:
-    return Advice(index, FieldError(path=path, value=value, problem=problem, hint=hint), is_error)
+    return Advice(index, FieldError(path, value, problem, hint), is_error)
 
 
 # --- units ---

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from makeway import translate
 from makeway.api.batch import Job, Namespace
 from makeway.api.errors import ABSENT
 from makeway.api.kinds import View
@@ -39,9 +38,10 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.model import Workload as EngineWorkload
-from makeway.translate import NO_TRANSFORMATIONS
 from makeway.translate.categories import category_of
+from makeway.translate.queues import changed, config_of
 from makeway.translate.words import waiting_message
+from makeway.translate.workloads import NO_TRANSFORMATIONS, workload_of
 
 NOW = 0.0
 N = TypeVar("N", LocalQueue, Workload)
@@ -86,18 +86,18 @@ def quota_out_of_reach(files: ManifestSet) -> Iterator[Advice]:
 def engine_of(files: ManifestSet) -> Engine:
     """An engine that knows the queues of the files, and nobody who waits."""
     configuration = files.configuration
-    engine = Engine(None if configuration is None else translate.config_of(configuration))
+    engine = Engine(None if configuration is None else config_of(configuration))
     if not files.of(ResourceFlavor):
         # They lie elsewhere; nothing is known against them.
         cells = (c for _, q in files.of(ClusterQueue) for c in cells_of(q.spec.resource_groups))
         for name in sorted({flavor for _, flavor, _ in cells}):
-            engine.apply(translate.changed(ResourceFlavor(metadata=ObjectMeta(name=name))))
+            engine.apply(changed(ResourceFlavor(metadata=ObjectMeta(name=name))))
     for view in files.views:
         match view:
             case ClusterQueue() | Cohort() | ResourceFlavor():
-                engine.apply(translate.changed(view))
+                engine.apply(changed(view))
             case LocalQueue():
-                engine.apply(translate.changed(_in_a_namespace(view)))
+                engine.apply(changed(_in_a_namespace(view)))
             case Namespace():
                 engine.apply(ev.NamespaceChanged(view.metadata.name, labels_of(view)))
             case AdmissionCheck():
@@ -123,7 +123,7 @@ def jobs_that_never_run(files: ManifestSet) -> Iterator[Advice]:
         queued = _workload_of(view)
         if queued is None:
             continue
-        workload = translate.workload_of(queued, resources)
+        workload = workload_of(queued, resources)
         namespace = workload.namespace
         if namespace not in known:
             engine.apply(ev.NamespaceChanged(namespace, {"kubernetes.io/metadata.name": namespace}))

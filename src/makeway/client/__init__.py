@@ -1,15 +1,6 @@
 """One client of the Kubernetes protocol, for the embedded server and for a real one."""
 
-from makeway.client.client import (
-    ApiError,
-    Client,
-    Conflict,
-    Gone,
-    Listing,
-    NotFound,
-    Unavailable,
-    WatchEvent,
-)
+from makeway.client.client import ApiError, Client, Conflict, Gone, NotFound, Unavailable
 from makeway.client.reflector import Changed, Reflector, Synced
 
 __all__ = [
@@ -18,10 +9,8 @@ __all__ = [
     "Client",
     "Conflict",
     "Gone",
-    "Listing",
     "NotFound",
     "Reflector",
     "Synced",
     "Unavailable",
-    "WatchEvent",
 ]

@@ -15,8 +15,6 @@ from makeway.client.transport import Answer, Call, Transport, Unreachable
 Document = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PAGE = 500
 ATTEMPTS = 8
@@ -311,11 +309,11 @@ class Client:
         namespace: str = "",
         *,
         patch: Any,
-        content_type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> Document:
+        """Change an object by a merge patch."""
         path = resource.path(namespace, name, subresource)
-        return await self._write("PATCH", path, patch, content_type=content_type)
+        return await self._write("PATCH", path, patch, content_type=MERGE_PATCH)
 
     async def apply(
         self,

@@ -149,11 +149,7 @@ class CommandSource:
         spec: dict[str, Any] = {"interactive": False}
         if self._command.cluster is not None:
             spec["cluster"] = self._command.cluster
-        info = {
-            "apiVersion": self._command.api_version,
-            "kind": "ExecCredential",
-            "spec": spec,
-        }
+        info = {"apiVersion": self._command.api_version, "kind": "ExecCredential", "spec": spec}
         return orjson.dumps(info).decode()
 
     def _understood(self, output: bytes) -> tuple[Credential, float]:

@@ -53,7 +53,8 @@ from makeway.logs import Fields
 from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
-from makeway.translate import changed, config_of, status_of, workload_of
+from makeway.translate.queues import changed, config_of
+from makeway.translate.workloads import status_of, workload_of
 
 log = logging.getLogger("makeway.admission")
 

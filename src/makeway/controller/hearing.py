@@ -33,7 +33,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
-from makeway.translate import LACKS_PODS
+from makeway.translate.workloads import LACKS_PODS
 
 
 class Hold(NamedTuple):

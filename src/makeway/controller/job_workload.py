@@ -26,7 +26,8 @@ from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
-from makeway.translate import constraints_of, messages
+from makeway.translate import messages
+from makeway.translate.workloads import constraints_of
 
 POD_SET_NAME = "main"
 NAME_MAX = 63

@@ -12,7 +12,8 @@ from makeway.controller.job_status import Draft
 from makeway.controller.job_workload import POD_SET_NAME, holds_quota, is_evicted
 from makeway.controller.pod_members import Member
 from makeway.plane.writes import Key
-from makeway.translate import LACKS_PODS, messages
+from makeway.translate import messages
+from makeway.translate.workloads import LACKS_PODS
 
 PODS_FAILED = "PodsFailed"
 

@@ -30,7 +30,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.plane.writes import EventText, as_seen
-from makeway.translate import PREEMPTOR, messages
+from makeway.translate import messages
 from makeway.translate.categories import Category, waiting_word
 from makeway.translate.words import (
     admitted_text,
@@ -40,6 +40,7 @@ from makeway.translate.words import (
     victim_message,
     waiting_message,
 )
+from makeway.translate.workloads import PREEMPTOR
 
 RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
 REQUEUED, PODS_READY, FINISHED = "Requeued", "PodsReady", "Finished"

@@ -19,7 +19,7 @@ from makeway.engine.model import (
     Phase,
     WorkloadStatus,
 )
-from makeway.engine.state import NO_QUOTA, ClusterState
+from makeway.engine.state import WITHOUT_QUOTA, ClusterState
 from makeway.engine.tree import QueueState
 
 
@@ -212,7 +212,7 @@ def on_removed(state: ClusterState, event: ev.WorkloadRemoved) -> None:
 def on_finished(state: ClusterState, event: ev.WorkloadFinished) -> None:
     entry = state.entries.get(event.key)
     if entry is not None:
-        state.move(entry, entry.status._replace(**NO_QUOTA, finished=True))
+        state.move(entry, entry.status._replace(**WITHOUT_QUOTA, finished=True))
 
 
 def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
@@ -267,7 +267,7 @@ def on_evicted(state: ClusterState, event: ev.Evicted) -> None:
 def on_pods_gone(state: ClusterState, event: ev.PodsGone) -> None:
     entry = state.entries.get(event.key)
     if entry is not None and entry.phase is Phase.EVICTING:
-        state.move(entry, entry.status._replace(**NO_QUOTA, checks={}))
+        state.move(entry, entry.status._replace(**WITHOUT_QUOTA, checks={}))
 
 
 def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:

@@ -58,7 +58,7 @@ from makeway.engine.model import (
 from makeway.engine.tree import QueueState, Tree
 
 # What a status says of a workload that holds no quota, or none any more.
-NO_QUOTA: dict[str, Any] = {
+WITHOUT_QUOTA: dict[str, Any] = {
     "assignment": None,
     "queue": None,
     "reserved_at": None,
@@ -98,7 +98,7 @@ class ClusterState:
         """A workload that is new to us, with what became of it before we looked."""
         self.serial += 1
         holds = status.assignment is not None and not status.finished
-        entry = Entry(workload, status if holds else status._replace(**NO_QUOTA), self.serial)
+        entry = Entry(workload, status if holds else status._replace(**WITHOUT_QUOTA), self.serial)
         entry.search.pods_seen = not holds
         self.entries[workload.key] = entry
         self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry

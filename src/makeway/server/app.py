@@ -10,24 +10,14 @@ from urllib.parse import unquote
 
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.logs import Fields
-from makeway.server import discovery, errors, openapi
+from makeway.server import discovery, errors, messages, openapi
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.evictions import Evictions
+from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
-from makeway.server.logs import Logs, NoLogs
-from makeway.server.messages import (
-    Request,
-    Response,
-    created,
-    decode,
-    json_response,
-    parse,
-    problem,
-    success,
-    warning_headers,
-)
+from makeway.server.logs import FileLogs, container_of, waiting
+from makeway.server.messages import Request, Response, decode, json_response
 from makeway.server.objects import Outcome, Target
 from makeway.server.options import (
     Options,
@@ -64,18 +54,20 @@ class App:
         *,
         token: str,
         clock: Callable[[], float],
-        logs: Logs | None = None,
+        logs: FileLogs | None = None,
         chance: random.Random | None = None,
         flush: Flush | None = None,
     ) -> None:
-        """Uids and generated names come from `chance`; nobody can guess them unless it is given."""
+        """Without `logs`, nobody here runs pods.
+
+        Uids and generated names come from `chance`; nobody can guess them unless it is given.
+        """
         self.store, self.clock = store, clock
         self._token = token.encode()
-        self._logs = logs or NoLogs()
+        self._logs = logs
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
-        self.evictions = Evictions(store, self.verbs)
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
         self._in_flight = 0
@@ -99,13 +91,13 @@ class App:
         try:
             return await self._handle(request)
         except ApiError as error:
-            return problem(error)
+            return messages.problem(error)
         except RecursionError:
-            return problem(bad_request("the body of the request is nested too deeply"))
+            return messages.problem(bad_request("the body of the request is nested too deeply"))
         except Exception:
             # The outermost line: a bug of ours must not take others' requests down.
             log.exception(Fields(method=request.method, path=request.path))
-            return problem(errors.internal("see the log of the server"))
+            return messages.problem(errors.internal("see the log of the server"))
 
     async def _handle(self, request: Request) -> Response:
         segments = _segments(request.path)
@@ -246,10 +238,12 @@ class App:
         try:
             outcome = await self.verbs.delete(target, options)
         except ApiError as error:
-            return replace(problem(error), headers=warning_headers(warnings))
+            return replace(messages.problem(error), headers=messages.warning_headers(warnings))
         # A pod is always shown as it was when it went.
         if outcome.is_gone and target.resource is not PODS:
-            return replace(self._deleted(target, outcome), headers=warning_headers(warnings))
+            return replace(
+                self._deleted(target, outcome), headers=messages.warning_headers(warnings)
+            )
         return self._answer(request, target, replace(outcome, warnings=warnings))
 
     async def _patch(self, request: Request, target: Target) -> Outcome:
@@ -259,7 +253,7 @@ class App:
         accepted = patch_types(target.resource)
         if request.content_type not in accepted:
             raise errors.unsupported_media_type(accepted)
-        patch = parse(request.body, request.content_type)
+        patch = messages.parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, read_options(request))
 
     async def _subresource(self, request: Request, target: Target) -> Response:
@@ -267,15 +261,8 @@ class App:
         if target.subresource not in known:
             raise errors.no_such_path()
         match target.subresource, request.method:
-            case "status", "GET":
-                view = view_of(request, target.resource, target.version)
-                return self.reads.get(request, view, target.key)
-            case "status", "PUT":
-                outcome = await self.verbs.replace(
-                    target, read_body(request), read_options(request)
-                )
-            case "status", "PATCH":
-                outcome = await self._patch(request, target)
+            case "status", "GET" | "PUT" | "PATCH":
+                return await self._object(request, target)
             case "finalize", "PUT":
                 wanted = read_body(request)
                 spec = wanted.get("spec") if isinstance(wanted, dict) else None
@@ -283,10 +270,10 @@ class App:
                 outcome = await self.verbs.finalize(target, [str(name) for name in finalizers])
             case "binding", "POST":
                 await self.verbs.bind(target, read_binding(request, target.name))
-                return json_response(created(), 201)
+                return json_response(messages.created(), 201)
             case "eviction", "POST":
-                await self.evictions.evict(target, read_eviction(request, target.name))
-                return json_response(created(), 201)
+                await evict(self.verbs, target, read_eviction(request, target.name))
+                return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
             case "explanation", "GET":
@@ -307,8 +294,10 @@ class App:
         record = self.store.get(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
-        body = await self._logs.read(decode(record.body), request)
-        return Response(body=body, content_type="text/plain")
+        pod = decode(record.body)
+        if self._logs is None:
+            raise waiting(pod, container_of(pod, request))
+        return Response(body=await self._logs.read(pod, request), content_type="text/plain")
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
         options = read_delete_options(request)
@@ -330,18 +319,14 @@ class App:
         return Response(
             code=201 if outcome.is_new else 200,
             body=view.one(outcome.body, self.clock()),
-            headers=warning_headers(outcome.warnings),
+            headers=messages.warning_headers(outcome.warnings),
         )
 
     def _deleted(self, target: Target, outcome: Outcome) -> Response:
         uid = decode(outcome.body)["metadata"]["uid"]
-        details = {
-            "name": target.name,
-            "group": target.resource.group,
-            "kind": target.resource.plural,
-            "uid": uid,
-        }
-        return json_response(success({key: value for key, value in details.items() if value}))
+        return json_response(
+            messages.success({**errors.of(target.resource, target.name), "uid": uid})
+        )
 
 
 def _segments(path: str) -> list[str]:

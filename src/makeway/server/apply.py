@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from makeway.server.errors import ApiError, bad_request
+from makeway.server.objects import SERVER_FIELDS
 from makeway.server.schemas import ANY, Shape
 
 Path = tuple[str, ...]
@@ -21,26 +22,9 @@ MANAGERS_MAX = 10  # of those that update; the oldest ones are merged, as in Kub
 MERGED_NAME = "ancient-changes"
 
 # What nobody owns.
+_NOT_OWNED_METADATA = ("name", "namespace", "managedFields", "resourceVersion", *SERVER_FIELDS)
 _NOT_OWNED: frozenset[Path] = frozenset(
-    {
-        ("f:apiVersion",),
-        ("f:kind",),
-        *(
-            ("f:metadata", f"f:{name}")
-            for name in (
-                "name",
-                "namespace",
-                "creationTimestamp",
-                "selfLink",
-                "uid",
-                "generation",
-                "managedFields",
-                "resourceVersion",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-            )
-        ),
-    }
+    [("f:apiVersion",), ("f:kind",), *(("f:metadata", f"f:{n}") for n in _NOT_OWNED_METADATA)]
 )
 
 
@@ -147,18 +131,13 @@ def _collect(value: Any, shape: Shape, path: Path, found: set[Path]) -> None:
     if isinstance(value, Mapping) and value and shape.kind in ("object", "any"):
         for key, item in value.items():
             _collect(item, shape.at(key), (*path, f"f:{key}"), found)
-    elif isinstance(value, list) and shape.keys and shape.item is not None:
+    elif isinstance(value, list) and value and shape.keys and shape.item is not None:
         for item in value:
             step = key_step(item, shape)
             found.add((*path, step))
             _collect(item, shape.item, (*path, step), found)
-        if not value:
-            found.add(path)
-    elif isinstance(value, list) and shape.is_set:
-        for item in value:
-            found.add((*path, value_step(item)))
-        if not value:
-            found.add(path)
+    elif isinstance(value, list) and value and shape.is_set:
+        found.update((*path, value_step(item)) for item in value)
     else:
         found.add(path)
 
@@ -190,14 +169,12 @@ def value_at(document: Any, shape: Shape, path: Path) -> Any:
             if not isinstance(document, Mapping) or step[2:] not in document:
                 return _ABSENT
             document, shape = document[step[2:]], shape.at(step[2:])
+        elif not isinstance(document, list):
+            return _ABSENT
         elif step.startswith("k:"):
-            if not isinstance(document, list):
-                return _ABSENT
             document = next((i for i in document if key_step(i, shape) == step), _ABSENT)
             shape = shape.item or ANY
         else:
-            if not isinstance(document, list):
-                return _ABSENT
             document = next((i for i in document if value_step(i) == step), _ABSENT)
             shape = ANY
         if document is _ABSENT:
@@ -315,32 +292,21 @@ def _is_contested(live: Any, wanted: Any) -> bool:
 
 
 def _conflict(conflicts: list[tuple[Manager, list[Path]]]) -> ApiError:
-    causes = []
+    fields: dict[str, list[str]] = {}  # by what is said of them
     for other, paths in conflicts:
         using = f" using {other.api_version}" if other.operation == UPDATE else ""
         subresource = f' with subresource "{other.subresource}"' if other.subresource else ""
-        for path in paths:
-            causes.append(
-                {
-                    "reason": "FieldManagerConflict",
-                    "message": f'conflict with "{other.name}"{subresource}{using}',
-                    "field": written(path),
-                }
-            )
-    plural = "conflict" if len(causes) == 1 else "conflicts"
-    if len(causes) == 1:
-        text = f"{causes[0]['message']}: {causes[0]['field']}"
+        message = f'conflict with "{other.name}"{subresource}{using}'
+        fields.setdefault(message, []).extend(map(written, paths))
+    pairs = [(message, field) for message, listed in fields.items() for field in listed]
+    if len(pairs) == 1:
+        text = "1 conflict: " + ": ".join(pairs[0])
     else:
-        by_message: dict[str, list[str]] = {}
-        for cause in causes:
-            by_message.setdefault(cause["message"], []).append(cause["field"])
-        text = "\n".join(
-            "\n".join([f"{message}:", *(f"- {field}" for field in fields)])
-            for message, fields in by_message.items()
-        )
-    return ApiError(
-        409, "Conflict", f"Apply failed with {len(causes)} {plural}: {text}", {"causes": causes}
-    )
+        lists = ("\n- ".join((f"{message}:", *listed)) for message, listed in fields.items())
+        text = f"{len(pairs)} conflicts: " + "\n".join(lists)
+    reason = "FieldManagerConflict"
+    causes = [{"reason": reason, "message": message, "field": f} for message, f in pairs]
+    return ApiError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 
 def written(path: Path) -> str:

@@ -7,7 +7,7 @@ works them off. Everything it does it does by the same verbs as everybody.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from makeway.api.kinds import BY_FULL_NAME, BY_KIND, EVENTS, NAMESPACES, RESOURCES, Resource
@@ -183,18 +183,19 @@ class Collector:
             if error.code not in (404, 409):  # gone or replaced meanwhile
                 raise
 
+    def _dependents_of(self, owner: dict[str, Any]) -> Iterator[tuple[Target, dict[str, Any]]]:
+        """Objects that name an owner and are still there when their turn comes."""
+        for key in sorted(self._dependents.get(owner["uid"], ())):
+            record = self.store.latest(key)
+            if record is not None:
+                yield _target(BY_FULL_NAME[key.kind], key), decode(record.body)["metadata"]
+
     async def _delete_dependents_first(self, target: Target, metadata: dict[str, Any]) -> None:
         is_blocked = False
-        for key in sorted(self._dependents.get(metadata["uid"], ())):
-            record = self.store.latest(key)
-            if record is None:
-                continue
-            dependent = decode(record.body)["metadata"]
+        for target_of, dependent in self._dependents_of(metadata):
             if not dependent.get("deletionTimestamp"):
-                await self._delete(
-                    _target(BY_FULL_NAME[key.kind], key), dependent["uid"], "Foreground"
-                )
-            if self.store.latest(key) is not None:
+                await self._delete(target_of, dependent["uid"], "Foreground")
+            if self.store.latest(target_of.key) is not None:
                 is_blocked = is_blocked or any(
                     reference.get("blockOwnerDeletion")
                     for reference in dependent["ownerReferences"]
@@ -204,14 +205,10 @@ class Collector:
             await self._drop_finalizer(target, metadata, FOREGROUND)
 
     async def _orphan_dependents(self, target: Target, metadata: dict[str, Any]) -> None:
-        for key in sorted(self._dependents.get(metadata["uid"], ())):
-            record = self.store.latest(key)
-            if record is None:
-                continue
-            dependent = decode(record.body)["metadata"]
+        for target_of, dependent in self._dependents_of(metadata):
             kept = [r for r in dependent["ownerReferences"] if r.get("uid") != metadata["uid"]]
             patch = {"metadata": {"uid": dependent["uid"], "ownerReferences": kept or None}}
-            await self._patch(_target(BY_FULL_NAME[key.kind], key), patch)
+            await self._patch(target_of, patch)
         await self._drop_finalizer(target, metadata, ORPHAN)
 
     async def _drop_finalizer(self, target: Target, metadata: dict[str, Any], name: str) -> None:
@@ -288,8 +285,5 @@ def _owner_key(reference: dict[str, Any], namespace: str) -> Key | None:
     resource = BY_KIND.get((group, str(reference.get("kind", ""))))
     if resource is None:
         return None
-    return Key(
-        resource.full_name,
-        namespace if resource.is_namespaced else "",
-        str(reference.get("name", "")),
-    )
+    where = namespace if resource.is_namespaced else ""
+    return Key(resource.full_name, where, str(reference.get("name", "")))

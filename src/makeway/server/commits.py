@@ -35,12 +35,7 @@ class Committer:
         self.store.flush()
 
     async def write(
-        self,
-        key: Key,
-        expected: int,
-        encode: Callable[[int], bytes],
-        *,
-        is_deletion: bool = False,
+        self, key: Key, expected: int, encode: Callable[[int], bytes], *, is_deletion: bool = False
     ) -> Record:
         """Return when the write is durable; Conflict and WriteFailed as the store raises them.
 

@@ -73,32 +73,16 @@ def _fill_new_job(job: Document, spec: Document, template: Document) -> None:
     own |= {_NAME_LABEL: metadata["name"], _OLD_NAME_LABEL: metadata["name"]}
     wrong = [key for key, value in own.items() if labels.get(key, value) != value]
     if wrong or spec.get("selector"):
-        found = [
-            FieldError(
-                path=f"spec.template.metadata.labels[{key}]",
-                value=labels[key],
-                problem="is set by the server",
-                hint="leave it out",
-            )
-            for key in wrong
-        ]
-        if spec.get("selector"):
-            found.append(
-                FieldError(
-                    path="spec.selector",
-                    value=spec["selector"],
-                    problem="is generated",
-                    hint="leave it out, or write manualSelector: true",
-                )
-            )
+        place, problem = "spec.template.metadata.labels", "is set by the server"
+        found = [FieldError(f"{place}[{k}]", labels[k], problem, "leave it out") for k in wrong]
+        if selector := spec.get("selector"):
+            hint = "leave it out, or write manualSelector: true"
+            found.append(FieldError("spec.selector", selector, "is generated", hint))
         raise errors.invalid(JOBS, metadata["name"], found)
     if len(metadata["name"]) > LABEL_MAX:
-        too_long = FieldError(
-            path="spec.template.labels",
-            value=metadata["name"],
-            problem="is not a label value, and the pods carry the job's name as a label",
-            hint=f"write a name of at most {LABEL_MAX} letters",
-        )
+        problem = "is not a label value, and the pods carry the job's name as a label"
+        hint = f"write a name of at most {LABEL_MAX} letters"
+        too_long = FieldError("spec.template.labels", metadata["name"], problem, hint)
         raise errors.invalid(JOBS, metadata["name"], [too_long])
     labels.update(own)
     spec["selector"] = {"matchLabels": {_UID_LABEL: metadata["uid"]}}
@@ -151,12 +135,9 @@ def _fill_new_pod(pod: Document, spec: Document, priority_classes: Lookup) -> No
 def _hold_back(metadata: Document, spec: Document) -> None:
     """A queued pod waits for its admission, and doesn't go before it is counted."""
     if spec.get("nodeName"):
-        wrong = FieldError(
-            path="spec.nodeName",
-            value=spec["nodeName"],
-            problem="doesn't go with a queue, which holds the pod back first",
-            hint=f"leave it out, or the label {QUEUE_NAME}",
-        )
+        problem = "doesn't go with a queue, which holds the pod back first"
+        hint = f"leave it out, or the label {QUEUE_NAME}"
+        wrong = FieldError("spec.nodeName", spec["nodeName"], problem, hint)
         raise errors.invalid(PODS, metadata["name"], [wrong])
     metadata["labels"][MANAGED] = "true"
     metadata["finalizers"] = _with(MANAGED, metadata.get("finalizers"))
@@ -203,10 +184,9 @@ def _fill_pod_spec(spec: Document) -> None:
     spec.setdefault("securityContext", {})
     if spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    for container in _objects(spec.get("containers")):
-        _fill_container(container)
-    for container in _objects(spec.get("initContainers")):
-        _fill_container(container)
+    for place in ("containers", "initContainers"):
+        for container in _objects(spec.get(place)):
+            _fill_container(container)
     for volume in _objects(spec.get("volumes")):
         if set(volume) <= {"name"}:
             volume["emptyDir"] = {}

@@ -3,13 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.api.kinds import (
-    NAMESPACES,
-    PODS,
-    RESOURCES,
-    WORKLOADS,
-    Resource,
-)
+from makeway.api.kinds import NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
 from makeway.server import errors
 from makeway.server.messages import Request, Response, encode, json_response
 
@@ -99,6 +93,13 @@ def served(group: str, version: str) -> list[Resource]:
     return [r for r in (*RESOURCES, *REVIEWS) if r.group == group and version in r.versions]
 
 
+def _words(resource: Resource) -> dict[str, list[str]]:
+    """What both forms say of a kind alike."""
+    words = {"verbs": verbs_of(resource), "shortNames": resource.short_names}
+    words["categories"] = resource.categories
+    return {key: list(value) for key, value in words.items() if value}
+
+
 # Aggregated
 
 
@@ -135,12 +136,8 @@ def _aggregated(resource: Resource, version: str) -> dict[str, Any]:
         "responseKind": _kind(resource.group, version, resource.kind),
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": list(verbs_of(resource)),
+        **_words(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
     inner = [
         {
             "subresource": name,
@@ -186,12 +183,8 @@ def resource_list(group_name: str, version: str) -> dict[str, Any]:
             "singularName": resource.singular,
             "namespaced": resource.is_namespaced,
             "kind": resource.kind,
-            "verbs": list(verbs_of(resource)),
+            **_words(resource),
         }
-        if resource.short_names:
-            entry["shortNames"] = list(resource.short_names)
-        if resource.categories:
-            entry["categories"] = list(resource.categories)
         entries.append(entry)
         for name, ((sub_group, sub_version, kind), verbs) in subresources(resource).items():
             inner = {

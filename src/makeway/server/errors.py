@@ -32,7 +32,8 @@ class ApiError(Exception):
         return {**status, "code": self.code}
 
 
-def _of(resource: Resource, name: str) -> dict[str, Any]:
+def of(resource: Resource, name: str) -> dict[str, Any]:
+    """The object that an answer is about, in its details."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}
 
@@ -48,7 +49,7 @@ def cannot_handle(kind: str, version: str, why: str) -> DecodingError:
 
 def not_found(resource: Resource, name: str) -> ApiError:
     message = f'{resource.full_name} "{name}" not found'
-    return ApiError(404, "NotFound", message, _of(resource, name))
+    return ApiError(404, "NotFound", message, of(resource, name))
 
 
 def no_such_path() -> ApiError:
@@ -58,7 +59,7 @@ def no_such_path() -> ApiError:
 
 def already_exists(resource: Resource, name: str) -> ApiError:
     message = f'{resource.full_name} "{name}" already exists'
-    return ApiError(409, "AlreadyExists", message, _of(resource, name))
+    return ApiError(409, "AlreadyExists", message, of(resource, name))
 
 
 MODIFIED = (
@@ -68,7 +69,7 @@ MODIFIED = (
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> ApiError:
     message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {why}'
-    return ApiError(409, "Conflict", message, _of(resource, name))
+    return ApiError(409, "Conflict", message, of(resource, name))
 
 
 def binding_conflict(pod: str, why: str) -> ApiError:
@@ -82,7 +83,7 @@ def bad_request(message: str) -> ApiError:
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     message = f'{resource.full_name} "{name}" is forbidden: {why}'
-    return ApiError(403, "Forbidden", message, _of(resource, name))
+    return ApiError(403, "Forbidden", message, of(resource, name))
 
 
 def terminating(resource: Resource, name: str, namespace: str, why: str) -> ApiError:
@@ -92,7 +93,7 @@ def terminating(resource: Resource, name: str, namespace: str, why: str) -> ApiE
         "field": "metadata.namespace",
     }
     message = f'{resource.full_name} "{name}" is forbidden: {why}'
-    return ApiError(403, "Forbidden", message, {**_of(resource, name), "causes": [cause]})
+    return ApiError(403, "Forbidden", message, {**of(resource, name), "causes": [cause]})
 
 
 def bad_patch(resource: Resource, name: str, why: str) -> ApiError:
@@ -107,7 +108,7 @@ def revision_required(resource: Resource, name: str) -> ApiError:
     why = "Invalid value: 0: must be specified for an update"
     cause = {"reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion"}
     message = f'{resource.full_name} "{name}" is invalid: metadata.resourceVersion: {why}'
-    return ApiError(422, "Invalid", message, {**_of(resource, name), "causes": [cause]})
+    return ApiError(422, "Invalid", message, {**of(resource, name), "causes": [cause]})
 
 
 def unauthorized() -> ApiError:
@@ -136,7 +137,7 @@ def precondition_failed(resource: Resource, name: str, why: str) -> ApiError:
     """A conflict of a delete, which Kubernetes words by kind."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
-    return ApiError(409, "Conflict", message, {**_of(resource, name), "kind": resource.kind})
+    return ApiError(409, "Conflict", message, {**of(resource, name), "kind": resource.kind})
 
 
 def bad_option(options: str, field: str, sort: str, why: str) -> ApiError:
@@ -195,29 +196,17 @@ def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiE
     lines = [f"{cause['field']}: {cause['message']}" for cause in causes]
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-    details = {"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}
-    return ApiError(
-        422,
-        "Invalid",
-        f'{kind} "{name}" is invalid: {text}',
-        {key: value for key, value in details.items() if value},
-    )
+    details = {**of(resource, name), "kind": resource.kind, "causes": causes}
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
 
 
 def _cause(error: FieldError) -> dict[str, str]:
-    hint = f"; {error.hint}" if error.hint else ""
-    if error.value is ABSENT:
-        is_missing = error.problem == "is missing"
-        reason, head = (
-            ("FieldValueRequired", "Required value: ")
-            if is_missing
-            else ("FieldValueForbidden", "Forbidden: ")
-        )
-        text = f"{head}{error.problem}{hint}"
+    if error.value is not ABSENT:
+        reason, head = "FieldValueInvalid", f"Invalid value: {show(error.value)}"
+    elif error.problem == "is missing":
+        reason, head = "FieldValueRequired", "Required value"
     else:
-        reason, text = (
-            "FieldValueInvalid",
-            f"Invalid value: {show(error.value)}: {error.problem}{hint}",
-        )
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        reason, head = "FieldValueForbidden", "Forbidden"
+    hint = f"; {error.hint}" if error.hint else ""
+    text = f"{head}: {error.problem}{hint}".encode("utf-8", "backslashreplace").decode("utf-8")
     return {"reason": reason, "message": text, "field": error.path or "<object>"}

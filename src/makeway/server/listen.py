@@ -57,15 +57,10 @@ class Listener:
         )
         await self._runner.setup()
         site = web.TCPSite(
-            self._runner,
-            self._host,
-            self._port,
-            ssl_context=self._tls,
-            backlog=1024,
+            self._runner, self._host, self._port, ssl_context=self._tls, backlog=1024
         )
         await site.start()
-        addresses = self._runner.addresses
-        return int(addresses[0][1])
+        return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
         if self._runner is not None:

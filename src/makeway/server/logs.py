@@ -18,7 +18,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from makeway.api.times import TimeError, format_time, parse_time
 from makeway.server.errors import bad_request
@@ -28,19 +28,6 @@ CHUNK_BYTES = 64 * 1024
 FOLLOW_EVERY_S = 0.2
 _NUMBER_BYTES = 8
 _PAIR_BYTES = 2 * _NUMBER_BYTES
-
-
-class Logs(Protocol):
-    async def read(
-        self, pod: Mapping[str, Any], request: Request
-    ) -> bytes | AsyncIterator[bytes]: ...
-
-
-class NoLogs:
-    """Nobody here runs pods."""
-
-    async def read(self, pod: Mapping[str, Any], request: Request) -> bytes | AsyncIterator[bytes]:
-        raise _waiting(pod, container_of(pod, request))
 
 
 class FileLogs:
@@ -55,7 +42,7 @@ class FileLogs:
         if not path.exists():
             if is_previous:
                 raise _no_previous(pod, container)
-            raise _waiting(pod, container)
+            raise waiting(pod, container)
         times = _Times(path.with_suffix(".times"))
         since = self._since(request)
         is_timed = request.flag("timestamps")
@@ -237,7 +224,7 @@ def container_of(pod: Mapping[str, Any], request: Request) -> str:
     return str(running[0])
 
 
-def _waiting(pod: Mapping[str, Any], container: str) -> Exception:
+def waiting(pod: Mapping[str, Any], container: str) -> Exception:
     where = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
     status = pod.get("status") or {}
     if status.get("phase") != "Failed":

@@ -74,18 +74,14 @@ def parse(body: bytes, content_type: str = "") -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         if "yaml" not in content_type:
-            raise _not_json(body, error) from None
+            parse_error = f"couldn't get version/kind; json parse error: {error}"
+            why = parse_error if body else "the body of the request is empty"
+            raise bad_request(why) from None
     found = read_manifests(body.decode("utf-8", "replace"), "body")
     if found.troubles or len(found.manifests) != 1:
         why = str(found.troubles[0]) if found.troubles else "it is not one document"
         raise bad_request(f"error decoding YAML: {why}")
     return found.manifests[0].document
-
-
-def _not_json(body: bytes, error: Exception) -> ApiError:
-    if not body:
-        return bad_request("the body of the request is empty")
-    return bad_request(f"couldn't get version/kind; json parse error: {error}")
 
 
 def problem(error: ApiError) -> Response:

@@ -64,12 +64,8 @@ def addressed(target: Target, written: Any) -> Document:
         raise bad_request("the body of the request is not an object")
     document: Document = dict(written)
     expected = resource.in_version(target.version)
-    found, kind = (
-        document.setdefault("apiVersion", expected),
-        document.setdefault("kind", resource.kind),
-    )
-    if not found:
-        found = document["apiVersion"] = expected
+    found = document["apiVersion"] = document.get("apiVersion") or expected
+    kind = document.setdefault("kind", resource.kind)
     if found != expected:
         raise bad_request(
             f"the API version in the data ({found}) does not match the expected API version "
@@ -91,13 +87,12 @@ def addressed(target: Target, written: Any) -> Document:
     metadata = document["metadata"] = dict(metadata)
     if not resource.is_namespaced:
         metadata.pop("namespace", None)
-    elif metadata.setdefault("namespace", target.namespace) != target.namespace:
-        if metadata["namespace"]:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on "
-                "the request"
-            )
-        metadata["namespace"] = target.namespace
+        return document
+    metadata["namespace"] = metadata.get("namespace") or target.namespace
+    if metadata["namespace"] != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     return document
 
 
@@ -176,14 +171,12 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
     owners = metadata.get("ownerReferences") or ()
     if sum(1 for owner in owners if owner.get("controller")) > 1:
         problem = "has two controllers; only one reference can have controller set to true"
-        found.append(
-            FieldError(path="metadata.ownerReferences", value=ABSENT, problem=problem, hint="")
-        )
+        found.append(FieldError("metadata.ownerReferences", ABSENT, problem))
     for index, name in enumerate(metadata.get("finalizers") or ()):
         if resource.is_built_in and "/" not in name and name not in _FINALIZERS:
             path = f"metadata.finalizers[{index}]"
             hint = "write a name with a domain, such as example.com/hold"
-            found.append(FieldError(path=path, value=name, problem="has no domain", hint=hint))
+            found.append(FieldError(path, name, "has no domain", hint))
     return found
 
 
@@ -223,9 +216,7 @@ def fit(document: Document, target: Target) -> list[str]:
         if resource.is_built_in or error.path.startswith(".metadata"):
             why = error.as_decoded(resource.kind)
             raise errors.cannot_handle(resource.kind, target.version, why) from None
-        wrong = FieldError(
-            path=error.path.removeprefix("."), value=error.value, problem=error.problem, hint=""
-        )
+        wrong = FieldError(error.path.removeprefix("."), error.value, error.problem)
         raise errors.invalid(resource, target.name, [wrong]) from None
     return unknown
 
@@ -237,7 +228,7 @@ def check_finalizers(target: Target, new: Mapping[str, Any], old: Mapping[str, A
     more = [name for name in new.get("finalizers") or () if name not in old.get("finalizers", ())]
     if more:
         problem = f"no new finalizers can be added if the object is being deleted: {more}"
-        found = FieldError(path="metadata.finalizers", value=ABSENT, problem=problem, hint="")
+        found = FieldError("metadata.finalizers", ABSENT, problem)
         raise errors.invalid(target.resource, target.name, [found])
 
 
@@ -252,7 +243,7 @@ def unknown_fields(target: Target, unknown: list[str], options: Options) -> tupl
 def _as_written(path: str, converted: versions.Converted) -> str:
     if not converted.renamed:
         return path
-    error = FieldError(path=path.removeprefix("."), value=None, problem="")
+    error = FieldError(path.removeprefix("."), None, "")
     return converted.as_written(error).path
 
 
@@ -263,7 +254,7 @@ def _check_names(metadata: Mapping[str, Any]) -> list[FieldError]:
     check_name(metadata.get("name", ""), here.at("name"))
     check_labels(metadata.get("labels") or {}, here.at("labels"))
     for key in metadata.get("annotations") or {}:
-        check_key(key, here.at("annotations").at(key))
+        check_key(key, here.at("annotations", key))
     return found.errors
 
 

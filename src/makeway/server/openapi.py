@@ -12,10 +12,7 @@ from makeway.server.patch import patch_types
 from makeway.server.schemas import REFERENCE, components
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")
-_FOR_EVER = (
-    ("Cache-Control", "public, immutable"),
-    ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT"),
-)
+_FOR_EVER = (("Cache-Control", "public, immutable"), ("Expires", "Fri, 01 Jan 2100 00:00:00 GMT"))
 
 
 def answer(path: list[str]) -> Response:
@@ -119,9 +116,7 @@ def _operation(
 ) -> dict[str, Any]:
     reference = {"schema": {"$ref": REFERENCE + name}}
     operation: dict[str, Any] = {
-        "responses": {
-            "200": {"description": "OK", "content": {"application/json": reference}},
-        },
+        "responses": {"200": {"description": "OK", "content": {"application/json": reference}}},
         "x-kubernetes-action": verb,
         "x-kubernetes-group-version-kind": kind,
     }

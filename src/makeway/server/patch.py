@@ -259,14 +259,9 @@ def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        place = next(
-            (
-                index
-                for index, old in enumerate(result)
-                if isinstance(old, dict) and old.get(key) == item[key]
-            ),
-            None,
-        )
+        name = item[key]
+        same = (i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == name)
+        place = next(same, None)
         if item.get(_DIRECTIVE) == "delete":
             if place is not None:
                 del result[place]
@@ -287,9 +282,7 @@ def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[A
         return item.get(key) if key and isinstance(item, dict) else item
 
     wanted, known = [name(item) for item in order], [name(item) for item in before]
-    named = [
-        i for n in dict.fromkeys(map(_hashable, wanted)) for i in items if _hashable(name(i)) == n
-    ]
+    named = [i for n in dict.fromkeys(map(repr, wanted)) for i in items if repr(name(i)) == n]
     others = [item for item in items if name(item) not in wanted]
     merged = list[Any]()
     while named and others:
@@ -297,10 +290,6 @@ def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[A
         is_before = left in known and right in known and known.index(left) < known.index(right)
         merged.append(others.pop(0) if is_before else named.pop(0))
     return [*merged, *others, *named]
-
-
-def _hashable(value: Any) -> str:
-    return repr(value)
 
 
 def _plain(value: Json) -> Json:

@@ -4,7 +4,8 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from makeway.api import versions
@@ -52,27 +53,32 @@ class View:
             }
         return document
 
-    def one(self, body: bytes, now: float, *, has_header: bool = True) -> bytes:
-        if self.is_plain:
-            return body
-        document = self.document(body)
-        if not self.table_version:
-            return encode(document)
-        stored = decode(body)  # columns are those of the stored version
-        shown = table(
+    def table(
+        self, bodies: Iterable[bytes], now: float, metadata: Any, *, has_header: bool = True
+    ) -> dict[str, Any]:
+        return table(
             self.resource.full_name,
-            [stored],
+            map(decode, bodies),  # columns are those of the stored version
             now,
-            metadata={"resourceVersion": stored["metadata"].get("resourceVersion", "")},
+            metadata=metadata,
             include_object=self.include_object,
             api_version=f"meta.k8s.io/{self.table_version}",
             has_header=has_header,
         )
-        return encode(shown)
+
+    def one(self, body: bytes, now: float, *, has_header: bool = True) -> bytes:
+        if self.is_plain:
+            return body
+        if not self.table_version:
+            return encode(self.document(body))
+        revision = decode(body)["metadata"].get("resourceVersion", "")
+        metadata = {"resourceVersion": revision}
+        return encode(self.table([body], now, metadata, has_header=has_header))
 
 
 def view_of(request: Request, resource: Resource, version: str) -> View:
     """Read what the client accepts; the first acceptable answer wins."""
+    plain = View(resource=resource, version=version)
     for part in request.headers.get("accept", "").split(","):
         kind, *parameters = [piece.strip() for piece in part.split(";")]
         words = dict(p.split("=", 1) for p in parameters if "=" in p)
@@ -85,16 +91,11 @@ def view_of(request: Request, resource: Resource, version: str) -> View:
             include = request.query.get("includeObject", "") or "Metadata"
             if include not in ("None", "Metadata", "Object"):
                 raise bad_request(f'unrecognized includeObject value: "{include[:50]}"')
-            return View(
-                resource=resource,
-                version=version,
-                table_version=meta_version,
-                include_object=include,
-            )
+            return replace(plain, table_version=meta_version, include_object=include)
         if shown_as in ("PartialObjectMetadata", "PartialObjectMetadataList"):
-            return View(resource=resource, version=version, is_metadata_only=True)
+            return replace(plain, is_metadata_only=True)
         if shown_as is None:
-            return View(resource=resource, version=version)
+            return plain
     raise errors.not_acceptable(["application/json"])
 
 
@@ -187,23 +188,19 @@ class Reads:
     async def _table(self, view: View, records: list[Record], metadata: dict[str, Any]) -> bytes:
         head, rows = b"", list[bytes]()
         for start in range(0, max(1, len(records)), YIELD_EVERY):
-            shown = table(
-                view.resource.full_name,
-                [decode(record.body) for record in records[start : start + YIELD_EVERY]],
-                self.clock(),
-                metadata=metadata,
-                include_object=view.include_object,
-                api_version=f"meta.k8s.io/{view.table_version}",
-            )
+            bodies = [record.body for record in records[start : start + YIELD_EVERY]]
+            shown = view.table(bodies, self.clock(), metadata)
             head = head or encode({**shown, "rows": []})[:-2]
             rows.append(encode(shown["rows"])[1:-1])
             await asyncio.sleep(0)
         return head + b",".join(rows) + b"]}"
 
-    def _check_not_future(self, request: Request) -> None:
+    def _check_not_future(self, request: Request) -> int | None:
+        """The revision that is asked for, if it has been; None if none is."""
         asked = request.number("resourceVersion")
         if asked is not None and asked > self.store.revision:
             raise errors.too_large_revision(asked, self.store.revision)
+        return asked
 
     # Watch
 
@@ -211,19 +208,14 @@ class Reads:
         if len(self._watches) >= WATCHES_MAX:
             raise errors.too_many_requests("too many watches, please try again later")
         match = _matcher(request, view.resource)
-        since = request.number("resourceVersion")
-        if since is not None and since > self.store.revision:
-            raise errors.too_large_revision(since, self.store.revision)
+        since = self._check_not_future(request)
         wants_initial = request.flag("sendInitialEvents")
         _check_initial(request, wants_initial=wants_initial)
         asked_s = request.number("timeoutSeconds")
         timeout_s = WATCH_TIMEOUT_S if not asked_s else min(float(asked_s), WATCH_TIMEOUT_S)
         wants_bookmarks = request.flag("allowWatchBookmarks")
         watch = _Watch(self.store, view, namespace, match, self.clock)
-
-        def begin() -> None:
-            watch.open(since, wants_initial=wants_initial, wants_bookmarks=wants_bookmarks)
-
+        begin = partial(watch.open, since, wants_initial, wants_bookmarks)
         return Response(body=self._stream(watch, begin, timeout_s, wants_bookmarks))
 
     async def _stream(
@@ -366,12 +358,7 @@ class _Watch:
     """What one watcher has not been sent yet."""
 
     def __init__(
-        self,
-        store: Store,
-        view: View,
-        namespace: str,
-        match: Matcher,
-        clock: Callable[[], float],
+        self, store: Store, view: View, namespace: str, match: Matcher, clock: Callable[[], float]
     ) -> None:
         self._store, self._view, self._namespace, self._match = store, view, namespace, match
         self._clock = clock
@@ -383,7 +370,7 @@ class _Watch:
         self._error: ApiError | None = None
         self.wake = asyncio.Event()
 
-    def open(self, since: int | None, *, wants_initial: bool, wants_bookmarks: bool) -> None:
+    def open(self, since: int | None, wants_initial: bool, wants_bookmarks: bool) -> None:
         kind = self._view.resource.full_name
         if not since or wants_initial:
             # No revision, or 0: begin with everything there is.
@@ -493,13 +480,7 @@ class _Watch:
         if is_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         if self._view.table_version:
-            shown: dict[str, Any] = {
-                "kind": "Table",
-                "apiVersion": f"meta.k8s.io/{self._view.table_version}",
-                "metadata": metadata,
-                "columnDefinitions": None,
-                "rows": [],
-            }
+            shown = self._view.table((), 0.0, metadata, has_header=False)
         else:
             shown = {
                 "kind": resource.kind,

@@ -18,13 +18,10 @@ Document = dict[str, Any]
 
 def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> None:
     """Refuse what only a new object can get wrong."""
-    match resource.full_name:
-        case "priorityclasses.scheduling.k8s.io":
-            _check_one_default(new, priority_classes)
-        case "events":
-            _check_event(new)
-        case _:
-            pass
+    if resource is PRIORITY_CLASSES:
+        _check_one_default(new, priority_classes)
+    elif resource is EVENTS:
+        _check_event(new)
 
 
 def _check_one_default(document: Document, priority_classes: Lookup) -> None:
@@ -41,12 +38,8 @@ def _check_event(document: Document) -> None:
     metadata, about = document["metadata"], document.get("involvedObject")
     namespace = about.get("namespace") if isinstance(about, dict) else None
     if namespace and namespace != metadata["namespace"]:
-        wrong = FieldError(
-            path="involvedObject.namespace",
-            value=namespace,
-            problem="is not the namespace of the event",
-            hint=f"write {metadata['namespace']}",
-        )
+        problem, hint = "is not the namespace of the event", f"write {metadata['namespace']}"
+        wrong = FieldError("involvedObject.namespace", namespace, problem, hint)
         raise errors.invalid(EVENTS, metadata["name"], [wrong])
 
 
@@ -61,12 +54,7 @@ _JOB_FIXED = (
 # What a queue may set in the template of a job that is held back (KEP-2926).
 _TEMPLATE_FREE = ("nodeSelector", "tolerations", "affinity", "schedulingGates")
 _POD_FREE = frozenset(
-    (
-        "activeDeadlineSeconds",
-        "tolerations",
-        "terminationGracePeriodSeconds",
-        "schedulingGates",
-    )
+    ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 )
 _GATED_FREE = ("nodeSelector", "affinity")
 
@@ -74,13 +62,10 @@ _GATED_FREE = ("nodeSelector", "affinity")
 def check_change(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Refuse changes of fields that Kubernetes holds fixed."""
     found: list[FieldError] = []
-    match resource.full_name:
-        case "jobs.batch":
-            found = _job_changes(old, new.get("spec") or {})
-        case "pods":
-            found = _pod_changes(old["spec"], new.get("spec") or {})
-        case _:
-            pass
+    if resource is JOBS:
+        found = _job_changes(old, new.get("spec") or {})
+    elif resource is PODS:
+        found = _pod_changes(old["spec"], new.get("spec") or {})
     if found:
         raise errors.invalid(resource, old["metadata"]["name"], found)
 
@@ -102,10 +87,6 @@ def _is_gated(pod: Mapping[str, Any]) -> bool:
     return any(gate.get("name") == ADMISSION_GATE for gate in gates)
 
 
-def _immutable(path: str, value: Any) -> FieldError:
-    return FieldError(path=path, value=value, problem="field is immutable", hint="")
-
-
 def _may_set_template(job: Mapping[str, Any]) -> bool:
     """Whether a job is held back and none of its pods is left."""
     status = job.get("status") or {}
@@ -125,18 +106,14 @@ def _job_changes(job: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldEr
         if old.get(name) == new.get(name):
             continue
         is_free = name == "template" and _may_set_template(job)
-        if is_free and _same_but_free(old[name], new.get(name)):
+        if is_free and _without_free(old[name]) == _without_free(new.get(name) or {}):
             continue
         # An indexed job may change its size, both numbers together.
         is_sized = new.get("completions") == new.get("parallelism")
         if name == "completions" and old.get("completionMode") == "Indexed" and is_sized:
             continue
-        found.append(_immutable(f"spec.{name}", new.get(name)))
+        found.append(FieldError(f"spec.{name}", new.get(name), "field is immutable"))
     return found
-
-
-def _same_but_free(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> bool:
-    return _without_free(old) == _without_free(new or {})
 
 
 def _without_free(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,12 +131,11 @@ def _without_free(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pod_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldError]:
     free = {*_POD_FREE, *(_GATED_FREE if old.get("schedulingGates") else ())}
-    for name in sorted({*old, *new} - free - {"containers", "initContainers"}):
-        if old.get(name) != new.get(name):
-            return [_forbidden("spec", _POD_FIXED)]
-    for name in ("containers", "initContainers"):
-        if _plain_containers(old.get(name)) != _plain_containers(new.get(name)):
-            return [_forbidden("spec", _POD_FIXED)]
+    with_images = {"containers", "initContainers"}
+    if any(old.get(name) != new.get(name) for name in {*old, *new} - free - with_images) or any(
+        _plain_containers(old.get(name)) != _plain_containers(new.get(name)) for name in with_images
+    ):
+        return [FieldError("spec", ABSENT, _POD_FIXED)]
     return [
         *_deadline_changes(old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")),
         *_toleration_changes(old.get("tolerations") or [], new.get("tolerations") or []),
@@ -176,28 +152,24 @@ _POD_FIXED = (
 )
 
 
-def _forbidden(path: str, problem: str) -> FieldError:
-    return FieldError(path=path, value=ABSENT, problem=problem, hint="")
-
-
 def _deadline_changes(old: int | None, new: int | None) -> list[FieldError]:
     """A deadline may be set, and come nearer."""
     if old is None or (new is not None and new <= old):
         return []
-    return [FieldError(path="spec.activeDeadlineSeconds", value=new, problem="is later", hint="")]
+    return [FieldError("spec.activeDeadlineSeconds", new, "is later")]
 
 
 def _toleration_changes(old: list[Document], new: list[Document]) -> list[FieldError]:
     if all(toleration in new for toleration in old):
         return []
-    return [_forbidden("spec.tolerations", "existing toleration can not be modified")]
+    return [FieldError("spec.tolerations", ABSENT, "existing toleration can not be modified")]
 
 
 def _gate_changes(old: list[Document], new: list[Document]) -> list[FieldError]:
     for index, gate in enumerate(new):
         if gate not in old:
             path = f"spec.schedulingGates[{index}].name"
-            return [_forbidden(path, "only deletion is allowed")]
+            return [FieldError(path, ABSENT, "only deletion is allowed")]
     return []
 
 
@@ -205,10 +177,8 @@ def _selector_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[Fi
     """While a pod is gated, its choice of nodes may get narrower."""
     if all(new.get(key) == value for key, value in old.items()):
         return []
-    return [FieldError(path="spec.nodeSelector", value=dict(new), problem=_NARROWER, hint="")]
-
-
-_NARROWER = "only additions to spec.nodeSelector are allowed (no deletions or mutations)"
+    problem = "only additions to spec.nodeSelector are allowed (no deletions or mutations)"
+    return [FieldError("spec.nodeSelector", dict(new), problem)]
 
 
 def _plain_containers(containers: Any) -> list[dict[str, Any]]:

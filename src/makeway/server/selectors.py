@@ -6,6 +6,7 @@ from typing import Any
 
 from makeway.selectors import Requirement, all_hold
 from makeway.server.errors import bad_request
+from makeway.server.tables import at
 
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
@@ -44,6 +45,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("spec.unschedulable",),
     "jobs.batch": ("status.successful",),
 }
+_PLACES = {"status.successful": "status.succeeded", "source": "source.component"}
+# What stands for a field that is not there, where it is not the empty text.
+_ABSENT = {"status.successful": "0", "spec.unschedulable": "false"}
 
 
 def label_selector(text: str) -> Predicate | None:
@@ -88,7 +92,7 @@ def _requirement(part: str) -> Requirement:
 
 def field_selector(text: str, full_name: str) -> tuple[Predicate | None, str | None]:
     """Return what tells whether an object's fields match, and the name if it must be just one."""
-    tests: list[tuple[tuple[str, ...], bool, str]] = []
+    tests: list[tuple[str, bool, str]] = []
     only_name: str | None = None
     for part in text.split(","):
         if not part.strip():
@@ -102,31 +106,21 @@ def field_selector(text: str, full_name: str) -> tuple[Predicate | None, str | N
             raise bad_request(f"field label not supported: {field}")
         if field == "metadata.name" and is_equal:
             only_name = value
-        tests.append((tuple(field.split(".")), is_equal, value))
+        tests.append((field, is_equal, value))
     if not tests:
         return None, None
 
     def matches(document: Document) -> bool:
-        return all((_at(document, path) == value) is equal for path, equal, value in tests)
+        return all((_text_at(document, field) == value) is equal for field, equal, value in tests)
 
     return matches, only_name
 
 
-def _at(document: Document, path: tuple[str, ...]) -> str:
-    """The field as text; what is not there counts as empty."""
-    value: Any = document
-    if path == ("status", "successful"):
-        path = ("status", "succeeded")
-    if path == ("source",):
-        path = ("source", "component")
-    for step in path:
-        if not isinstance(value, Mapping):
-            return ""
-        value = value.get(step)
-    if value is None and path == ("status", "succeeded"):
-        return "0"
+def _text_at(document: Document, field: str) -> str:
+    """The field as text."""
+    value = at(document, *_PLACES.get(field, field).split("."))
     if value is None:
-        return "false" if path == ("spec", "unschedulable") else ""
+        return _ABSENT.get(field, "")
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

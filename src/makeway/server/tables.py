@@ -35,34 +35,30 @@ def at(document: Any, *path: str) -> Any:
     return document
 
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+# Below how much of a unit an age is told in which units.
+_SPANS = (
+    (2, "m", "s", ""),
+    (10, "m", "m", "s"),
+    (3, "h", "m", ""),
+    (8, "h", "h", "m"),
+    (2, "d", "h", ""),
+    (8, "d", "d", "h"),
+    (2, "y", "d", ""),
+    (8, "y", "y", "d"),
+)
+
+
 def human_duration(seconds: float) -> str:
     """5m12s, 3h, 2d4h …: as Kubernetes writes ages."""
-    s = int(seconds)
-    if s < -1:
+    if int(seconds) < -1:
         return "<invalid>"
-    if s < 0:
-        return "0s"
-    if s < 120:
-        return f"{s}s"
-    m = s // 60
-    if m < 10:
-        return f"{m}m{s % 60}s" if s % 60 else f"{m}m"
-    if m < 180:
-        return f"{m}m"
-    h = m // 60
-    if h < 8:
-        return f"{h}h{m % 60}m" if m % 60 else f"{h}h"
-    if h < 48:
-        return f"{h}h"
-    days = h // 24
-    if h < 192:
-        return f"{days}d{h % 24}h" if h % 24 else f"{days}d"
-    if days < 730:
-        return f"{days}d"
-    if days < 2920:
-        rest = days % 365
-        return f"{days // 365}y{rest}d" if rest else f"{days // 365}y"
-    return f"{days // 365}y"
+    s = max(0, int(seconds))
+    spans = ((unit, finer) for few, of, unit, finer in _SPANS if s < few * _SECONDS[of])
+    unit, finer = next(spans, ("y", ""))
+    count, rest = divmod(s, _SECONDS[unit])
+    rest = rest // _SECONDS[finer] if finer else 0
+    return f"{count}{unit}{rest}{finer}" if rest else f"{count}{unit}"
 
 
 def since(text: Any, now: float) -> str:
@@ -76,6 +72,23 @@ def _field(*path: str, default: Any = None) -> Cell:
     def cell(document: Document, _: float) -> Any:
         value = at(document, *path)
         return default if value is None else value
+
+    return cell
+
+
+def _text(*path: str, default: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        value = at(document, *path)
+        return default if value in (None, "") else str(value)
+
+    return cell
+
+
+def _since_first(*paths: tuple[str, ...]) -> Cell:
+    """How long ago the first of these times was that is there."""
+
+    def cell(document: Document, now: float) -> str:
+        return since(next(filter(None, (at(document, *path) for path in paths)), None), now)
 
     return cell
 
@@ -100,9 +113,9 @@ AGE_OF_CUSTOM = Column("Age", _age, "date")  # of a kind that is described by pr
 
 
 def _job_status(document: Document, _: float) -> str:
-    for type_, word in (("Complete", "Complete"), ("Failed", "Failed")):
+    for type_ in ("Complete", "Failed"):
         if _condition(type_)(document, 0.0) == "True":
-            return word
+            return type_
     if at(document, "metadata", "deletionTimestamp"):
         return "Terminating"
     for type_ in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
@@ -200,29 +213,7 @@ def _node_address(type_: str) -> Cell:
 
 
 def _node_info(name: str) -> Cell:
-    def cell(document: Document, _: float) -> str:
-        return str(at(document, "status", "nodeInfo", name) or "<unknown>")
-
-    return cell
-
-
-def _event_first(document: Document, now: float) -> str:
-    for name in ("firstTimestamp", "eventTime"):
-        if document.get(name):
-            return since(document[name], now)
-    return "<unknown>"
-
-
-def _event_part(document: Document, _: float) -> str:
-    return str(at(document, "involvedObject", "fieldPath") or "")
-
-
-def _event_last(document: Document, now: float) -> str:
-    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
-        found = at(document, *path)
-        if found:
-            return since(found, now)
-    return "<unknown>"
+    return _text("status", "nodeInfo", name, default="<unknown>")
 
 
 def _event_object(document: Document, _: float) -> str:
@@ -230,23 +221,13 @@ def _event_object(document: Document, _: float) -> str:
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def _holder(document: Document, _: float) -> str:
-    return at(document, "spec", "holderIdentity") or ""
-
-
-def _or_na(*path: str) -> Cell:
-    def cell(document: Document, _: float) -> str:
-        value = at(document, *path)
-        return "N/A" if value is None else str(value)
-
-    return cell
-
-
 def _node_labels(document: Document, _: float) -> str:
     labels = at(document, "spec", "nodeLabels") or {}
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
+_AT = ("eventTime",)
+_CONTAINERS = ("spec", "template", "spec", "containers")
 COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "namespaces": (NAME, Column("Status", _field("status", "phase")), AGE),
     "nodes": (
@@ -275,14 +256,14 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Readiness Gates", lambda _document, _now: "<none>", priority=1),
     ),
     "events": (
-        Column("Last Seen", _event_last),
+        Column("Last Seen", _since_first(("series", "lastObservedTime"), ("lastTimestamp",), _AT)),
         Column("Type", _field("type", default="")),
         Column("Reason", _field("reason", default="")),
         Column("Object", _event_object),
-        Column("Subobject", _event_part, priority=1),
+        Column("Subobject", _text("involvedObject", "fieldPath", default=""), priority=1),
         Column("Source", _field("source", "component", default=""), priority=1),
         Column("Message", _field("message", default="")),
-        Column("First Seen", _event_first, priority=1),
+        Column("First Seen", _since_first(("firstTimestamp",), _AT), priority=1),
         Column("Count", _field("count", default=1), priority=1),
         Column("Name", _field("metadata", "name"), priority=1),
     ),
@@ -292,14 +273,8 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Completions", _job_completions),
         Column("Duration", _job_duration),
         AGE,
-        Column(
-            "Containers",
-            _joined("spec", "template", "spec", "containers", field="name"),
-            priority=1,
-        ),
-        Column(
-            "Images", _joined("spec", "template", "spec", "containers", field="image"), priority=1
-        ),
+        Column("Containers", _joined(*_CONTAINERS, field="name"), priority=1),
+        Column("Images", _joined(*_CONTAINERS, field="image"), priority=1),
         Column("Selector", _selector("spec", "selector"), priority=1),
     ),
     "workloads.kueue.x-k8s.io": (
@@ -323,10 +298,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Pending Workloads", _field("status", "pendingWorkloads"), "integer"),
         Column("Admitted Workloads", _field("status", "admittedWorkloads"), "integer"),
     ),
-    "workloadpriorityclasses.kueue.x-k8s.io": (
-        NAME,
-        Column("Value", _field("value"), "integer"),
-    ),
+    "workloadpriorityclasses.kueue.x-k8s.io": (NAME, Column("Value", _field("value"), "integer")),
     "resourceflavors.kueue.x-k8s.io": (
         NAME,
         Column("Node Labels", _node_labels, priority=1),
@@ -359,12 +331,16 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "poddisruptionbudgets.policy": (
         NAME,
-        Column("Min Available", _or_na("spec", "minAvailable")),
-        Column("Max Unavailable", _or_na("spec", "maxUnavailable")),
+        Column("Min Available", _text("spec", "minAvailable", default="N/A")),
+        Column("Max Unavailable", _text("spec", "maxUnavailable", default="N/A")),
         Column("Allowed Disruptions", _field("status", "disruptionsAllowed", default=0), "integer"),
         AGE,
     ),
-    "leases.coordination.k8s.io": (NAME, Column("Holder", _holder), AGE),
+    "leases.coordination.k8s.io": (
+        NAME,
+        Column("Holder", _text("spec", "holderIdentity", default="")),
+        AGE,
+    ),
 }
 
 
@@ -374,9 +350,9 @@ def table(
     now: float,
     *,
     metadata: Mapping[str, Any],
-    include_object: str = "Metadata",
-    api_version: str = "meta.k8s.io/v1",
-    has_header: bool = True,
+    include_object: str,
+    api_version: str,
+    has_header: bool,
 ) -> dict[str, Any]:
     columns = COLUMNS.get(full_name, (NAME, AGE))
     return {
@@ -389,11 +365,7 @@ def table(
 
 
 def _row(
-    columns: Iterable[Column],
-    document: Document,
-    now: float,
-    include_object: str,
-    api_version: str,
+    columns: Iterable[Column], document: Document, now: float, include_object: str, api_version: str
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"cells": [column.cell(document, now) for column in columns]}
     if include_object == "Object":

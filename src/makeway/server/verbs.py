@@ -22,48 +22,18 @@ from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.times import format_time
 from makeway.api.validation import validate_set
-from makeway.server import apply, errors, rules
+from makeway.server import apply, errors, objects, rules
+from makeway.server import patch as patches
 from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
 from makeway.server.messages import decode
-from makeway.server.objects import (
-    SERVER_FIELDS,
-    Checked,
-    Document,
-    Outcome,
-    Target,
-    addressed,
-    can_be_removed,
-    carried_metadata,
-    check_finalizers,
-    check_name_on_url,
-    checked,
-    convert,
-    copied,
-    encoded,
-    fit,
-    grace_s,
-    spec_differs,
-    unknown_fields,
-)
+from makeway.server.objects import Checked, Document, Outcome, Target
 from makeway.server.options import Binding, DeleteOptions, Options
-from makeway.server.patch import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    json_patch,
-    merge_patch,
-    strategic_patch,
-)
 from makeway.server.schemas import shape_of
 from makeway.store import Key, Record, Store, WriteFailed
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_PRIORITY_CLASSES = (
-    "priorityclasses.scheduling.k8s.io",
-    "workloadpriorityclasses.kueue.x-k8s.io",
-)
+_PRIORITY_CLASSES = ("priorityclasses.scheduling.k8s.io", "workloadpriorityclasses.kueue.x-k8s.io")
 # Kinds that may carry a preemption priority in an annotation.
 _RANKED = ("jobs.batch", "pods", "podgroups.scheduling.k8s.io", "gangs.makeway.dev")
 _NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
@@ -72,11 +42,7 @@ _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 
 class Verbs:
     def __init__(
-        self,
-        store: Store,
-        committer: Committer,
-        clock: Callable[[], float],
-        chance: random.Random,
+        self, store: Store, committer: Committer, clock: Callable[[], float], chance: random.Random
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
         self._chance = chance
@@ -85,7 +51,7 @@ class Verbs:
 
     async def create(self, target: Target, document: Any, options: Options) -> Outcome:
         resource = target.resource
-        wanted = addressed(target, document)
+        wanted = objects.addressed(target, document)
         if not wanted["metadata"].get("name"):
             wanted["metadata"]["name"] = self._generated_name(resource, wanted)
         if wanted["metadata"].get("resourceVersion"):
@@ -95,7 +61,7 @@ class Verbs:
         if self.store.latest(target.key) is not None:
             raise errors.already_exists(resource, target.name)
         wanted["metadata"].pop("managedFields", None)
-        return await self._create(target, convert(target, wanted), options)
+        return await self._create(target, objects.convert(target, wanted), options)
 
     async def _create(
         self, target: Target, converted: versions.Converted, options: Options
@@ -103,7 +69,7 @@ class Verbs:
         resource = target.resource
         wanted: Document = dict(converted.document)
         metadata = wanted["metadata"]
-        for name in SERVER_FIELDS:
+        for name in objects.SERVER_FIELDS:
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
@@ -113,7 +79,7 @@ class Verbs:
             wanted.pop("status", None)
         new = self._checked(target, replace(converted, document=wanted), None, options)
         if options.is_dry_run:
-            body = encoded(new.document, self.store.revision)
+            body = objects.encoded(new.document, self.store.revision)
             return Outcome(body, is_new=True, warnings=new.warnings)
         record = await self._write(target.key, 0, new.document)
         return Outcome(record.body, is_new=True, warnings=new.warnings)
@@ -121,12 +87,8 @@ class Verbs:
     def _generated_name(self, resource: Resource, document: Document) -> str:
         prefix = document["metadata"].get("generateName")
         if not isinstance(prefix, str) or not prefix:
-            missing = FieldError(
-                path="metadata.name",
-                value=ABSENT,
-                problem="is missing",
-                hint="name or generateName is required",
-            )
+            hint = "name or generateName is required"
+            missing = FieldError("metadata.name", ABSENT, "is missing", hint)
             raise errors.invalid(resource, "", [missing])
         return prefix[:_NAME_MAX] + "".join(self._chance.choices(_NAME_SIGNS, k=5))
 
@@ -148,24 +110,25 @@ class Verbs:
     # Replace and patch
 
     async def replace(self, target: Target, document: Any, options: Options) -> Outcome:
-        wanted = addressed(target, document)
-        check_name_on_url(target, wanted)
+        wanted = objects.addressed(target, document)
+        objects.check_name_on_url(target, wanted)
         if not target.resource.is_built_in and not wanted["metadata"].get("resourceVersion"):
             self._latest(target)
             raise errors.revision_required(target.resource, target.name)
-        return await self._change(target, lambda _: copied(wanted), options)
+        return await self._change(target, lambda _: objects.copied(wanted), options)
 
     async def patch(
         self, target: Target, content_type: str, patch: Any, options: Options
     ) -> Outcome:
         """Change an object by a patch of a type that its kind takes (`patch_types`)."""
         resource = target.resource
-        if content_type == APPLY_PATCH:
+        if content_type == patches.APPLY_PATCH:
             return await self._apply(target, patch, options)
+        shape = shape_of(resource.schema)
         edits: Mapping[str, Callable[[Document], Any]] = {
-            MERGE_PATCH: lambda old: merge_patch(old, patch),
-            JSON_PATCH: lambda old: json_patch(old, patch),
-            STRATEGIC_PATCH: lambda old: strategic_patch(old, patch, shape_of(resource.schema)),
+            patches.MERGE_PATCH: lambda old: patches.merge_patch(old, patch),
+            patches.JSON_PATCH: lambda old: patches.json_patch(old, patch),
+            patches.STRATEGIC_PATCH: lambda old: patches.strategic_patch(old, patch, shape),
         }
         try:
             return await self._change(target, edits[content_type], options)
@@ -177,10 +140,12 @@ class Verbs:
     ) -> Outcome:
         """Read, edit, write; without a resourceVersion in the edit, the last write wins."""
         record, old = self._latest(target)
-        wanted = addressed(target, edit(self._shown(target, decode(record.body))))
-        check_name_on_url(target, wanted)
+        # In the version that the client speaks, and ours to change.
+        shown = dict(versions.from_hub(decode(record.body), target.version))
+        wanted = objects.addressed(target, edit(shown))
+        objects.check_name_on_url(target, wanted)
         self._check_precondition(target, wanted["metadata"], old)
-        new, warnings = self._changed(target, convert(target, wanted), old, options)
+        new, warnings = self._changed(target, objects.convert(target, wanted), old, options)
         if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
             manager = self._manager(target, options, apply.UPDATE)
             apply.track_update(old, new, shape_of(target.resource.schema), manager)
@@ -191,11 +156,6 @@ class Verbs:
         if record is None:
             raise errors.not_found(target.resource, target.name)
         return record, decode(record.body)
-
-    def _shown(self, target: Target, document: Document) -> Document:
-        """A stored document in the version that the client speaks; ours to change."""
-        shown: Document = dict(versions.from_hub(document, target.version))
-        return shown
 
     def _check_precondition(
         self, target: Target, metadata: Mapping[str, Any], old: Document
@@ -212,11 +172,7 @@ class Verbs:
             raise errors.conflict(target.resource, target.name, why)
 
     def _changed(
-        self,
-        target: Target,
-        converted: versions.Converted,
-        old: Document,
-        options: Options,
+        self, target: Target, converted: versions.Converted, old: Document, options: Options
     ) -> tuple[Document, tuple[str, ...]]:
         """The object after a change of its spec or of its status, checked; and warnings."""
         resource = target.resource
@@ -225,7 +181,7 @@ class Verbs:
             metadata = dict(old["metadata"])
             if resource.is_built_in:
                 # Only custom kinds keep all of their metadata out of reach of the status.
-                metadata = carried_metadata(wanted["metadata"], metadata)
+                metadata = objects.carried_metadata(wanted["metadata"], metadata)
             if wanted["metadata"].get("managedFields") is not None:
                 metadata["managedFields"] = wanted["metadata"]["managedFields"]
             new = {**old, "metadata": metadata, "status": wanted.get("status") or {}}
@@ -236,13 +192,13 @@ class Verbs:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
-        new["metadata"] = carried_metadata(wanted["metadata"], old["metadata"])
-        check_finalizers(target, new["metadata"], old["metadata"])
+        new["metadata"] = objects.carried_metadata(wanted["metadata"], old["metadata"])
+        objects.check_finalizers(target, new["metadata"], old["metadata"])
         if resource is NAMESPACES:
             new["spec"] = old.get("spec", {})  # only its own finalize subresource changes it
         done = self._checked(target, replace(converted, document=new), old, options)
         new = done.document
-        if spec_differs(new, old):
+        if objects.spec_differs(new, old):
             if "generation" in old["metadata"]:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
@@ -274,15 +230,15 @@ class Verbs:
             metadata.pop("managedFields", None)
         if new == decode(record.body):
             return Outcome(record.body, warnings=warnings)
-        is_deletion = bool(metadata.get("deletionTimestamp")) and can_be_removed(
+        is_deletion = bool(metadata.get("deletionTimestamp")) and objects.can_be_removed(
             target.resource, new
         )
         if options.is_dry_run:
-            return Outcome(encoded(new, record.revision), warnings=warnings)
+            return Outcome(objects.encoded(new, record.revision), warnings=warnings)
         # What watchers see of a deletion is what there was before it.
         left = decode(record.body) if is_deletion else new
         written = await self._write(target.key, record.revision, left, is_deletion=is_deletion)
-        body = encoded(new, written.revision) if is_deletion else written.body
+        body = objects.encoded(new, written.revision) if is_deletion else written.body
         return Outcome(body, warnings=warnings, is_gone=is_deletion)
 
     # Apply
@@ -291,19 +247,19 @@ class Verbs:
         for name in ("apiVersion", "kind"):
             if isinstance(document, dict) and not document.get(name):
                 raise bad_request(f"{name} is missing; what is applied has to say what it is")
-        wanted = addressed(target, document)
+        wanted = objects.addressed(target, document)
         metadata = wanted["metadata"]
         metadata.setdefault("name", target.name)
-        check_name_on_url(target, wanted)
+        objects.check_name_on_url(target, wanted)
         if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         if options.manager == "unknown":
             why = "Required value: is required for apply patch"
             raise errors.bad_option("PatchOptions", "fieldManager", "FieldValueRequired", why)
-        converted = convert(target, wanted)
+        converted = objects.convert(target, wanted)
         applied: Document = dict(converted.document)
-        unknown = fit(applied, target)
-        warnings = unknown_fields(target, unknown, options)
+        unknown = objects.fit(applied, target)
+        warnings = objects.unknown_fields(target, unknown, options)
         manager = self._manager(target, options, apply.APPLY)
         if self.store.latest(target.key) is None:
             return await self._create_applied(
@@ -338,7 +294,8 @@ class Verbs:
         self._check_namespace(target)
         shape = shape_of(target.resource.schema)
         created = apply.apply(None, applied, shape, manager, is_forced=False)
-        return await self._create(target, replace(converted, document=copied(created)), options)
+        new = replace(converted, document=objects.copied(created))
+        return await self._create(target, new, options)
 
     # Delete
 
@@ -346,9 +303,9 @@ class Verbs:
         record, document = self._latest(target)
         self._check_delete(target, document, options)
         marked = self._marked_for_deletion(target.resource, document, options)
-        is_gone = can_be_removed(target.resource, marked)
+        is_gone = objects.can_be_removed(target.resource, marked)
         if options.is_dry_run:
-            return Outcome(encoded(marked, record.revision), is_gone=is_gone)
+            return Outcome(objects.encoded(marked, record.revision), is_gone=is_gone)
         if not is_gone and marked == document:
             return Outcome(record.body)
         if is_gone and target.resource is PODS and marked != document:
@@ -363,12 +320,7 @@ class Verbs:
         metadata = document["metadata"]
         for word, asked, found, perhaps in (
             ("UID", options.uid, metadata["uid"], "deleted and then recreated"),
-            (
-                "ResourceVersion",
-                options.resource_version,
-                metadata["resourceVersion"],
-                "modified",
-            ),
+            ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "modified"),
         ):
             if asked and asked != found:
                 why = (
@@ -400,7 +352,7 @@ class Verbs:
         else:
             metadata.pop("finalizers", None)
         left_s = metadata.get("deletionGracePeriodSeconds")
-        wanted_s = grace_s(resource, document, options.grace_s)
+        wanted_s = objects.grace_s(resource, document, options.grace_s)
         if "deletionTimestamp" not in metadata and "generation" in metadata:
             metadata["generation"] += 1
         if "deletionTimestamp" not in metadata or (left_s is not None and wanted_s < left_s):
@@ -421,15 +373,13 @@ class Verbs:
         record, new = self._latest(target)
         self._check_precondition(target, binding.metadata, new)
         spec, metadata = new["spec"], new["metadata"]
-        if metadata.get("deletionTimestamp"):
-            why = f"pod {target.name} is being deleted, cannot be assigned to a host"
-            raise errors.binding_conflict(target.name, why)
-        if spec.get("nodeName"):
-            why = f'pod {target.name} is already assigned to node "{spec["nodeName"]}"'
-            raise errors.binding_conflict(target.name, why)
-        if spec.get("schedulingGates"):
-            why = f"pod {target.name} has non-empty .spec.schedulingGates"
-            raise errors.binding_conflict(target.name, why)
+        for is_so, why in (
+            (metadata.get("deletionTimestamp"), "is being deleted, cannot be assigned to a host"),
+            (spec.get("nodeName"), f'is already assigned to node "{spec.get("nodeName")}"'),
+            (spec.get("schedulingGates"), "has non-empty .spec.schedulingGates"),
+        ):
+            if is_so:
+                raise errors.binding_conflict(target.name, f"pod {target.name} {why}")
         spec["nodeName"] = binding.node
         for part in ("labels", "annotations"):
             if more := getattr(binding, part):
@@ -437,11 +387,7 @@ class Verbs:
         conditions = new.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [c for c in conditions if c.get("type") != "PodScheduled"]
         conditions.append(
-            {
-                "type": "PodScheduled",
-                "status": "True",
-                "lastTransitionTime": self._now(),
-            }
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}
         )
         return await self._settle(target, record, new, Options(), ())
 
@@ -455,7 +401,7 @@ class Verbs:
     ) -> Record:
         try:
             return await self.committer.write(
-                key, expected, lambda r: encoded(document, r), is_deletion=is_deletion
+                key, expected, lambda r: objects.encoded(document, r), is_deletion=is_deletion
             )
         except WriteFailed as failure:
             raise errors.write_failed(str(failure)) from None
@@ -463,7 +409,7 @@ class Verbs:
     def _checked(
         self, target: Target, wanted: versions.Converted, old: Document | None, options: Options
     ) -> Checked:
-        new = checked(target, wanted, old, options, self._priority_classes)
+        new = objects.checked(target, wanted, old, options, self._priority_classes)
         if target.subresource != "status":
             self._check_among_others(target, new)
         return new

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from makeway import translate
 from makeway.api.batch import Namespace, PriorityClass
 from makeway.api.configuration import Configuration
 from makeway.api.errors import FieldError
@@ -38,6 +37,7 @@ from makeway.engine.model import LocalQueue as EngineLocalQueue
 from makeway.sim.settings import Simulation, SimulationSpec, read_settings
 from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
+from makeway.translate.queues import changed, cohort_of, config_of, local_queue_of, queue_of
 
 NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
@@ -236,20 +236,20 @@ def _refuse(manifest: Manifest, error: FieldError) -> None:
 def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
     match view:
         case ClusterQueue():
-            queue = translate.queue_of(view)
+            queue = queue_of(view)
             if queue.name in cluster.queues:
                 problem = f"ClusterQueue {queue.name} is there twice"
                 raise SimulationError(f"{position_of(manifest.locate('metadata.name'))}: {problem}")
             cluster.queues[queue.name] = queue
             cluster.events.append(ev.QueueChanged(queue))
         case Cohort():
-            cohort = translate.cohort_of(view)
+            cohort = cohort_of(view)
             cluster.cohorts[cohort.name] = cohort
             cluster.events.append(ev.CohortChanged(cohort))
         case ResourceFlavor():
-            cluster.events.append(translate.changed(view))
+            cluster.events.append(changed(view))
         case LocalQueue():
-            cluster.add_local_queue(translate.local_queue_of(view))
+            cluster.add_local_queue(local_queue_of(view))
         case Namespace():
             cluster.add_namespace(view.metadata.name, view.metadata.labels)
         case AdmissionCheck():
@@ -262,7 +262,7 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             if view.global_default:
                 cluster.priority_default = view.value
         case Configuration():
-            cluster.config = translate.config_of(view)
+            cluster.config = config_of(view)
         case _:
             kind, name = manifest.document.get("kind"), view.metadata.name
             cluster.notes.append(

@@ -173,7 +173,7 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
 
 
 def _error(path: str, value: object, problem: str, hint: str) -> FieldError:
-    return FieldError(path=path, value=value, problem=problem, hint=hint)
+    return FieldError(path, value, problem, hint)
 
 
 class _ForFlavor(Protocol):

@@ -23,16 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from makeway.store.database import Corrupt, Database
-from makeway.store.records import (
-    Change,
-    Compacted,
-    Conflict,
-    Done,
-    Event,
-    Key,
-    Record,
-    WriteFailed,
-)
+from makeway.store.records import Change, Compacted, Conflict, Done, Event, Key, Record, WriteFailed
 
 EVENTS_KEPT = 10_000
 EVENTS_SLACK = 512  # compaction costs a transaction's worth of deletes, so not for every write

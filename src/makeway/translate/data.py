@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from makeway.api.codec import json_name
 from makeway.engine.explain import Help, Obstacle
 from makeway.translate.words import Line, obstacle_line
 
@@ -19,9 +20,9 @@ def as_data(value: Any) -> Any:
         return value.value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         sort = {"type": type(value).__name__} if isinstance(value, Obstacle | Help) else {}
-        return sort | {_json_name(name): as_data(getattr(value, name)) for name in value._fields}
+        return sort | {json_name(name): as_data(getattr(value, name)) for name in value._fields}
     if is_dataclass(value):
-        return {_json_name(f.name): as_data(getattr(value, f.name)) for f in fields(value)}
+        return {json_name(f.name): as_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): as_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
@@ -38,8 +39,3 @@ def obstacle_data(obstacle: Obstacle, now: float = 0.0) -> dict[str, Any]:
 def pieces_data(line: Line) -> list[Any]:
     """Text as it is, and the objects that it speaks of as `{kind, key}`."""
     return [piece if isinstance(piece, str) else piece._asdict() for piece in line]
-
-
-def _json_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

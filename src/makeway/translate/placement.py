@@ -27,30 +27,8 @@ from makeway.api.meta import Condition, LabelSelector, ObjectMeta, is_true
 from makeway.api.priorities import Priorities, resolve_priorities
 from makeway.engine.matching import Taint
 from makeway.engine.model import PODS, PodSetName, ResourceName, WorkloadKey
-from makeway.placement.events import (
-    BudgetSeen,
-    GangSeen,
-    NodeSeen,
-    PlacementEvent,
-    PodGone,
-    PodSeen,
-)
-from makeway.placement.model import (
-    HOSTNAME,
-    Apart,
-    Budget,
-    BudgetKey,
-    DisruptionMode,
-    Gang,
-    GangKey,
-    Node,
-    NodeName,
-    Pod,
-    PodKey,
-    PodShape,
-    Selector,
-    Spread,
-)
+from makeway.placement import events as ev
+from makeway.placement import model
 from makeway.translate.workloads import constraints_of, key_of
 
 ENDED = ("Succeeded", "Failed")  # phases of pods that take no room any more
@@ -71,7 +49,7 @@ def seen_in_placement(
     schedulers: Collection[str] | None = None,
     replicas: Iterable[str] | None = None,
     distance_max: int | None = None,
-) -> tuple[PlacementEvent, ...]:
+) -> tuple[ev.PlacementEvent, ...]:
     """The events that tell of a new or edited object.
 
     `schedulers` are the names for which pods are placed; None: all are. `replicas` are the keys by
@@ -80,17 +58,17 @@ def seen_in_placement(
     """
     match view:
         case batch.Node():
-            return (NodeSeen(node_of(view)),)
+            return (ev.NodeSeen(node_of(view)),)
         case batch.Pod():
             if takes_part(view, schedulers):
-                return (PodSeen(pod_of(view, classes, distance_max)),)
-            return (PodGone(pod_key_of(view)),)
+                return (ev.PodSeen(pod_of(view, classes, distance_max)),)
+            return (ev.PodGone(pod_key_of(view)),)
         case batch.PodDisruptionBudget():
-            return (BudgetSeen(budget_of(view)),)
+            return (ev.BudgetSeen(budget_of(view)),)
         case GangWorkload():
-            return tuple(map(GangSeen, gangs_of(view, classes, replicas, distance_max)))
+            return tuple(map(ev.GangSeen, gangs_of(view, classes, replicas, distance_max)))
         case PodGroup() | written.Gang():
-            return (GangSeen(gang_of(view, classes, distance_max)),)
+            return (ev.GangSeen(gang_of(view, classes, distance_max)),)
 
 
 def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
@@ -103,10 +81,10 @@ def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
     return is_ours and not view.spec.scheduling_gates
 
 
-def node_of(view: batch.Node) -> Node:
+def node_of(view: batch.Node) -> model.Node:
     amounts = view.status.allocatable or view.status.capacity
-    return Node(
-        name=NodeName(view.metadata.name),
+    return model.Node(
+        name=model.NodeName(view.metadata.name),
         capacity={ResourceName(name): amount for name, amount in amounts.items()},
         labels=view.metadata.labels,
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in view.spec.taints),
@@ -114,7 +92,7 @@ def node_of(view: batch.Node) -> Node:
     )
 
 
-def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -> Pod:
+def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -> model.Pod:
     metadata, spec, status = view.metadata, view.spec, view.status
     annotated = metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
     priorities = priorities_of(
@@ -124,8 +102,8 @@ def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -
     policy = spec.preemption_policy
     if spec.priority is None and priorities.preemption_policy == "Never":
         policy = "Never"
-    workload = metadata.annotations.get(WORKLOAD)
-    return Pod(
+    workload, nominated = metadata.annotations.get(WORKLOAD), status.nominated_node_name
+    return model.Pod(
         key=pod_key_of(view),
         namespace=metadata.namespace,
         shape=shape_of(metadata, spec),
@@ -133,8 +111,8 @@ def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -
         preemption_priority=priorities.preemption,
         may_preempt=policy != "Never",
         gang=gang_key_of(view),
-        node=NodeName(spec.node_name) if spec.node_name else None,
-        nominated=NodeName(status.nominated_node_name) if status.nominated_node_name else None,
+        node=model.NodeName(spec.node_name) if spec.node_name else None,
+        nominated=model.NodeName(nominated) if nominated else None,
         terminating=metadata.deletion_timestamp is not None,
         labels=metadata.labels,
         created_at=metadata.creation_timestamp or 0.0,
@@ -143,13 +121,13 @@ def pod_of(view: batch.Pod, classes: Classes, distance_max: int | None = None) -
     )
 
 
-def pod_key_of(view: batch.Pod) -> PodKey:
-    return PodKey(_key(view.metadata))
+def pod_key_of(view: batch.Pod) -> model.PodKey:
+    return model.PodKey(_key(view.metadata))
 
 
-def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> PodShape:
+def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> model.PodShape:
     requests = batch.pod_requests(spec)
-    return PodShape(
+    return model.PodShape(
         requests=tuple(
             sorted(
                 (ResourceName(name), amount)
@@ -163,7 +141,7 @@ def shape_of(metadata: ObjectMeta, spec: batch.PodSpec) -> PodShape:
     )
 
 
-def _apart_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
+def _apart_of(metadata: ObjectMeta, spec: batch.PodSpec) -> model.Apart | None:
     """Anti-affinity among the members themselves; of several terms the widest counts.
 
     Whoever shares no zone shares no node either, so one by zone comes before one by node.
@@ -174,29 +152,29 @@ def _apart_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Apart | None:
         for term in (() if anti is None else anti.required)
         if term.label_selector is not None and term.label_selector.matches(metadata.labels)
     ]
-    wide = [key for key in keys if key != HOSTNAME] or keys
-    return Apart(wide[0]) if wide else None
+    wide = [key for key in keys if key != model.HOSTNAME] or keys
+    return model.Apart(wide[0]) if wide else None
 
 
-def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> Spread | None:
+def _spread_of(metadata: ObjectMeta, spec: batch.PodSpec) -> model.Spread | None:
     """The first hard constraint on how the pod and those like it are spread."""
     for constraint in spec.topology_spread_constraints:
         selector = constraint.label_selector
         is_hard = constraint.when_unsatisfiable == "DoNotSchedule"
         if is_hard and selector is not None and selector.matches(metadata.labels):
             key, least = constraint.topology_key, constraint.min_domains or 1
-            return Spread(key, constraint.max_skew, least)
+            return model.Spread(key, constraint.max_skew, least)
     return None
 
 
-def gang_key_of(view: batch.Pod) -> GangKey | None:
+def gang_key_of(view: batch.Pod) -> model.GangKey | None:
     """The gang that a pod names: a PodGroup, a group of a Workload, its pod set, or a Gang.
 
     What a queue has admitted together is not taken apart by a label.
     """
     metadata, spec = view.metadata, view.spec
     if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
-        return GangKey(f"{metadata.namespace}/{spec.scheduling_group.pod_group_name}")
+        return model.GangKey(f"{metadata.namespace}/{spec.scheduling_group.pod_group_name}")
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         return _replica(metadata.namespace, ref.name, ref.pod_group, ref.pod_group_replica_key)
@@ -220,7 +198,7 @@ def gangs_of(
     classes: Classes,
     replicas: Iterable[str] | None = None,
     distance_max: int | None = None,
-) -> list[Gang]:
+) -> list[model.Gang]:
     """One gang per group and replica of a Workload."""
     metadata, spec, status = view.metadata, view.spec, view.status
     preemption_class = (
@@ -231,12 +209,12 @@ def gangs_of(
     )
     keys = None if replicas is None else list(replicas)
     return [
-        Gang(
+        model.Gang(
             key=_replica(metadata.namespace, metadata.name, group.name, replica),
             min_count=0 if group.policy.gang is None else group.policy.gang.min_count,
-            mode=DisruptionMode.POD
+            mode=model.DisruptionMode.POD
             if group.policy.gang is None
-            else DisruptionMode(group.policy.gang.preemption_mode),
+            else model.DisruptionMode(group.policy.gang.preemption_mode),
             priority=priorities.scheduling,
             preemption_priority=priorities.preemption,
             may_preempt=priorities.preemption_policy != "Never",
@@ -247,8 +225,8 @@ def gangs_of(
     ]
 
 
-def _replica(namespace: str, workload: str, group: str, replica: str) -> GangKey:
-    return GangKey(f"{namespace}/{workload}/{group}/{replica}")
+def _replica(namespace: str, workload: str, group: str, replica: str) -> model.GangKey:
+    return model.GangKey(f"{namespace}/{workload}/{group}/{replica}")
 
 
 def replicas_of(view: GangWorkload, named: Iterable[str]) -> list[str]:
@@ -263,7 +241,7 @@ def _replica_keys(replicas: int) -> list[str]:
 
 def gang_of(
     view: PodGroup | written.Gang, classes: Classes, distance_max: int | None = None
-) -> Gang:
+) -> model.Gang:
     metadata, spec = view.metadata, view.spec
     gang = spec.scheduling_policy.gang
     goes_together = spec.disruption_mode is not None and spec.disruption_mode.all is not None
@@ -272,10 +250,10 @@ def gang_of(
     priorities = priorities_of(
         spec.priority_class_name, annotated, classes, spec.priority, distance_max
     )
-    return Gang(
+    return model.Gang(
         key=_gang_key(view),
         min_count=0 if gang is None else gang.min_count,
-        mode=DisruptionMode.GANG if goes_together else DisruptionMode.POD,
+        mode=model.DisruptionMode.GANG if goes_together else model.DisruptionMode.POD,
         priority=priorities.scheduling,
         preemption_priority=priorities.preemption,
         may_preempt=(spec.preemption_policy or priorities.preemption_policy) != "Never",
@@ -284,16 +262,16 @@ def gang_of(
     )
 
 
-def _gang_key(view: PodGroup | written.Gang) -> GangKey:
+def _gang_key(view: PodGroup | written.Gang) -> model.GangKey:
     metadata = view.metadata
     if isinstance(view, PodGroup):
-        return GangKey(_key(metadata))
+        return model.GangKey(_key(metadata))
     return _own_gang(metadata.namespace, metadata.name)
 
 
-def _own_gang(namespace: str, name: str) -> GangKey:
+def _own_gang(namespace: str, name: str) -> model.GangKey:
     """A PodGroup may have the same name."""
-    return GangKey(f"{namespace}/gangs/{name}")
+    return model.GangKey(f"{namespace}/gangs/{name}")
 
 
 def gang_text(key: str) -> str:
@@ -325,11 +303,11 @@ def priorities_of(
     return plain._replace(preemption=preemption.scheduling)
 
 
-def budget_of(view: batch.PodDisruptionBudget) -> Budget:
-    return Budget(
-        key=BudgetKey(_key(view.metadata)),
+def budget_of(view: batch.PodDisruptionBudget) -> model.Budget:
+    return model.Budget(
+        key=model.BudgetKey(_key(view.metadata)),
         namespace=view.metadata.namespace,
-        selector=Selector((view.spec.selector or LabelSelector()).requirements),
+        selector=model.Selector((view.spec.selector or LabelSelector()).requirements),
         allowed=view.status.disruptions_allowed,
         disrupted=frozenset(view.status.disrupted_pods),
     )
@@ -339,23 +317,16 @@ def _key(metadata: ObjectMeta) -> str:
     return f"{metadata.namespace}/{metadata.name}"
 
 
-def not_matching_condition(pods: Sequence[PodKey], now: float) -> Condition:
+def not_matching_condition(pods: Sequence[model.PodKey], now: float) -> Condition:
     """The condition of a Workload or PodGroup whose priority is not that of all its pods."""
-    if not pods:
-        return Condition(
-            type=PODS_NOT_MATCHING_PRIORITY,
-            status="False",
-            reason="PrioritiesMatch",
-            message="All pods have the priority of their group",
-            last_transition_time=now,
-        )
     names = ", ".join(pod.rpartition("/")[2] for pod in pods[:_NAMED_MAX])
     more = f" and {len(pods) - _NAMED_MAX} more" if len(pods) > _NAMED_MAX else ""
+    differ = f"The priority of the group counts, not that of these pods: {names}{more}"
     return Condition(
         type=PODS_NOT_MATCHING_PRIORITY,
-        status="True",
-        reason="PrioritiesDiffer",
-        message=f"The priority of the group counts, not that of these pods: {names}{more}",
+        status="True" if pods else "False",
+        reason="PrioritiesDiffer" if pods else "PrioritiesMatch",
+        message=differ if pods else "All pods have the priority of their group",
         last_transition_time=now,
     )
 
@@ -363,22 +334,19 @@ def not_matching_condition(pods: Sequence[PodKey], now: float) -> Condition:
 # --- what engine and placement hear of each other ---
 
 
-def pod_set_gang(workload: WorkloadKey, pod_set: PodSetName) -> GangKey:
-    return GangKey(f"{workload}/pod-sets/{pod_set}")
+def pod_set_gang(workload: WorkloadKey, pod_set: PodSetName) -> model.GangKey:
+    return model.GangKey(f"{workload}/pod-sets/{pod_set}")
 
 
-def mode_of(annotations: Mapping[str, str]) -> DisruptionMode:
+def mode_of(annotations: Mapping[str, str]) -> model.DisruptionMode:
     """How a Job wants its pods to be preempted; one by one unless it says otherwise."""
-    return (
-        DisruptionMode.GANG
-        if annotations.get(PREEMPTION_MODE) == DisruptionMode.GANG.value
-        else DisruptionMode.POD
-    )
+    goes_together = annotations.get(PREEMPTION_MODE) == model.DisruptionMode.GANG.value
+    return model.DisruptionMode.GANG if goes_together else model.DisruptionMode.POD
 
 
 def gangs_held(
     view: queueing.Workload, classes: Classes, distance_max: int | None = None
-) -> list[Gang]:
+) -> list[model.Gang]:
     """The pod sets of a queue Workload as gangs, as its own status tells; none unless admitted.
 
     A gang is as many pods as were admitted, less those that ended well and are not replaced, so
@@ -398,7 +366,7 @@ def gangs_held(
     given_back = {pods.name: pods.count for pods in view.status.reclaimable_pods}
     is_loose = metadata.annotations.get(GROUP_FAST) == "true"
     return [
-        Gang(
+        model.Gang(
             key=pod_set_gang(key_of(view), PodSetName(assigned.name)),
             min_count=0 if is_loose else _left(assigned, asked, given_back),
             mode=mode_of(metadata.annotations),

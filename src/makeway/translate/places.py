@@ -12,15 +12,7 @@ from typing import NamedTuple, assert_never
 from makeway.api import batch
 from makeway.api.meta import LabelSelector
 from makeway.api.quantity import format_amount
-from makeway.placement.decisions import (
-    Blocked,
-    Cause,
-    DomainLack,
-    PreemptUnits,
-    Unwind,
-    WaitForNodes,
-    WaitReason,
-)
+from makeway.placement import decisions as dec
 from makeway.placement.model import Unit
 from makeway.translate.placement import gang_key_of, gang_text
 from makeway.translate.words import Line, Ref
@@ -43,48 +35,48 @@ def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
-def wait_message(wait: WaitForNodes) -> Message:
+def wait_message(wait: dec.WaitForNodes) -> Message:
     """Why a pod or gang has no place yet."""
-    if wait.reason is WaitReason.VICTIMS_LEAVING:
+    if wait.reason is dec.WaitReason.VICTIMS_LEAVING:
         return LEAVING
     lacks = sorted(f"{blocked.cause.value} {blocked.resource}" for blocked in wait.blocked)
     domains = [lack.domain for lack in wait.domains[:_DOMAINS_MAX]]
     return Message(_wait_text(wait), f"{wait.reason.value} {wait.needed > 0} {lacks} {domains}")
 
 
-def _wait_text(wait: WaitForNodes) -> str:
+def _wait_text(wait: dec.WaitForNodes) -> str:
     match wait.reason:
-        case WaitReason.GANG_MISSING:
+        case dec.WaitReason.GANG_MISSING:
             return (
                 f"The gang {gang_text(wait.preemptor.key)} is not known: its PodGroup, Gang or "
                 "Workload does not exist, or its queue has not admitted it"
             )
-        case WaitReason.MEMBERS_MISSING:
+        case dec.WaitReason.MEMBERS_MISSING:
             return (
                 f"{wait.needed} pods of the gang {gang_text(wait.preemptor.key)} have to be placed "
                 "together, and fewer wait for a place"
             )
-        case WaitReason.VICTIMS_LEAVING:
+        case dec.WaitReason.VICTIMS_LEAVING:
             return LEAVING.text
-        case WaitReason.NOT_ENOUGH_ROOM if wait.needed == 0:
+        case dec.WaitReason.NOT_ENOUGH_ROOM if wait.needed == 0:
             return f"{_room_text(wait)} The gang has as many as it needs; more preempt nobody."
-        case WaitReason.NOT_ENOUGH_ROOM:
+        case dec.WaitReason.NOT_ENOUGH_ROOM:
             return f"{_room_text(wait)} Preemption would not make enough room."
-        case WaitReason.NO_CANDIDATES:
+        case dec.WaitReason.NO_CANDIDATES:
             return f"{_room_text(wait)} No pod of lower preemption priority is in the way."
-        case WaitReason.MAY_NOT_PREEMPT:
+        case dec.WaitReason.MAY_NOT_PREEMPT:
             return f"{_room_text(wait)} Its preemption policy is Never."
         case _:
             assert_never(wait.reason)
 
 
-def _room_text(wait: WaitForNodes) -> str:
+def _room_text(wait: dec.WaitForNodes) -> str:
     nodes = sum(blocked.nodes for blocked in wait.blocked)
     if nodes == 0:
         return "There are no nodes."
-    available = sum(blocked.nodes for blocked in wait.blocked if blocked.cause is Cause.FITS)
+    available = sum(blocked.nodes for blocked in wait.blocked if blocked.cause is dec.Cause.FITS)
     text = f"{available}/{nodes} nodes are available"
-    lacks = [_blocked_text(b) for b in wait.blocked if b.cause is not Cause.FITS]
+    lacks = [_blocked_text(b) for b in wait.blocked if b.cause is not dec.Cause.FITS]
     text += f": {', '.join(lacks)}." if lacks else "."
     if wait.preemptor.is_gang and wait.needed > 0:
         text += f" {wait.needed} pods have to be placed together, {wait.fitting} have room."
@@ -93,34 +85,34 @@ def _room_text(wait: WaitForNodes) -> str:
     return text
 
 
-def _blocked_text(blocked: Blocked) -> str:
+def _blocked_text(blocked: dec.Blocked) -> str:
     match blocked.cause:
-        case Cause.UNSCHEDULABLE:
+        case dec.Cause.UNSCHEDULABLE:
             return f"{blocked.nodes} node(s) were unschedulable"
-        case Cause.TAINT:
+        case dec.Cause.TAINT:
             return f"{blocked.nodes} node(s) had untolerated taints"
-        case Cause.SELECTOR:
+        case dec.Cause.SELECTOR:
             return f"{blocked.nodes} node(s) didn't match Pod's node affinity/selector"
-        case Cause.TOPOLOGY:
+        case dec.Cause.TOPOLOGY:
             return f"{blocked.nodes} node(s) were outside the topology of the gang"
-        case Cause.RESOURCE:
+        case dec.Cause.RESOURCE:
             return f"{blocked.nodes} Insufficient {blocked.resource}"
-        case Cause.APART:
+        case dec.Cause.APART:
             return f"{blocked.nodes} node(s) had a member from which others keep apart"
-        case Cause.FITS:
+        case dec.Cause.FITS:
             return f"{blocked.nodes} node(s) have room"
         case _:
             assert_never(blocked.cause)
 
 
-def _domains_text(domains: Sequence[DomainLack]) -> str:
+def _domains_text(domains: Sequence[dec.DomainLack]) -> str:
     best = ", ".join(
         f"{lack.domain} has room for {lack.fitting}" for lack in domains[:_DOMAINS_MAX]
     )
     return f"All have to be in one domain: {best}."
 
 
-def unwound_text(decision: Unwind) -> str:
+def unwound_text(decision: dec.Unwind) -> str:
     return f"Too few pods of the gang {decision.gang} could be bound"
 
 
@@ -147,17 +139,17 @@ def largest_node_line(resource: str, size: int, node: str, pods: Sequence[str]) 
     return Line(has, Ref("Node", node), there)
 
 
-def preemptor_text(plan: PreemptUnits) -> str:
+def preemptor_text(plan: dec.PreemptUnits) -> str:
     """What the preemptor is told of those that make way for it."""
     where = f" on {plan.domain}" if plan.domain else ""
     return f"Preempts {len(plan.pods)} pods{where}: {_some(plan.pods)}"
 
 
-def victim_text(plan: PreemptUnits, node: str) -> str:
+def victim_text(plan: dec.PreemptUnits, node: str) -> str:
     return f"Preempted by {unit_text(plan.preemptor)} on node {node}"
 
 
-def workload_text(plan: PreemptUnits) -> str:
+def workload_text(plan: dec.PreemptUnits) -> str:
     """What a queue Workload is told when none of its pods is left."""
     return f"Every pod was preempted by {unit_text(plan.preemptor)} in placement"
 

@@ -8,42 +8,8 @@ from makeway.api import batch, queueing
 from makeway.api.configuration import Configuration
 from makeway.api.meta import LabelSelector, is_true
 from makeway.engine import events as ev
+from makeway.engine import model
 from makeway.engine.matching import Taint
-from makeway.engine.model import (
-    Backoff,
-    CheckName,
-    Cohort,
-    CohortName,
-    Config,
-    FailurePolicy,
-    FallbackRule,
-    Fallbacks,
-    Flavor,
-    FlavorName,
-    FlavorQuotas,
-    FlavorResource,
-    Fungibility,
-    Gates,
-    LocalQueue,
-    LocalQueueKey,
-    NamespaceSelector,
-    PodsReadyPolicy,
-    Policy,
-    Preemption,
-    Preference,
-    Queue,
-    QueueCheck,
-    QueueName,
-    Quota,
-    RequeueTime,
-    ResourceGroup,
-    ResourceName,
-    Search,
-    ShareRule,
-    StopPolicy,
-    Strategy,
-    Trigger,
-)
 from makeway.translate.workloads import tolerations_of
 
 QueueObject = (
@@ -69,26 +35,26 @@ def changed(view: QueueObject) -> ev.Event:
             return ev.LocalQueueChanged(local_queue_of(view))
         case queueing.AdmissionCheck():
             active = is_true(view.status.conditions, "Active")
-            return ev.CheckChanged(CheckName(view.metadata.name), active)
+            return ev.CheckChanged(model.CheckName(view.metadata.name), active)
         case batch.Namespace():
             return ev.NamespaceChanged(view.metadata.name, view.metadata.labels)
 
 
-def flavor_of(view: queueing.ResourceFlavor) -> Flavor:
-    return Flavor(
-        name=FlavorName(view.metadata.name),
+def flavor_of(view: queueing.ResourceFlavor) -> model.Flavor:
+    return model.Flavor(
+        name=model.FlavorName(view.metadata.name),
         labels=view.spec.node_labels,
         taints=tuple(Taint(t.key, t.value, t.effect) for t in view.spec.node_taints),
         tolerations=tolerations_of(view.spec.tolerations),
     )
 
 
-def cohort_of(view: queueing.Cohort) -> Cohort:
-    return Cohort(
-        name=CohortName(view.metadata.name),
-        parent=CohortName(view.spec.parent_name) if view.spec.parent_name else None,
+def cohort_of(view: queueing.Cohort) -> model.Cohort:
+    return model.Cohort(
+        name=model.CohortName(view.metadata.name),
+        parent=model.CohortName(view.spec.parent_name) if view.spec.parent_name else None,
         quotas={
-            FlavorResource(quotas.flavor, resource): quota
+            model.FlavorResource(quotas.flavor, resource): quota
             for group in groups_of(view.spec.resource_groups)
             for quotas in group.flavors
             for resource, quota in quotas.quotas.items()
@@ -97,34 +63,36 @@ def cohort_of(view: queueing.Cohort) -> Cohort:
     )
 
 
-def local_queue_of(view: queueing.LocalQueue) -> LocalQueue:
-    return LocalQueue(
-        key=LocalQueueKey(f"{view.metadata.namespace}/{view.metadata.name}"),
-        queue=QueueName(view.spec.cluster_queue),
-        stop_policy=StopPolicy(view.spec.stop_policy),
+def local_queue_of(view: queueing.LocalQueue) -> model.LocalQueue:
+    return model.LocalQueue(
+        key=model.LocalQueueKey(f"{view.metadata.namespace}/{view.metadata.name}"),
+        queue=model.QueueName(view.spec.cluster_queue),
+        stop_policy=model.StopPolicy(view.spec.stop_policy),
     )
 
 
-def queue_of(view: queueing.ClusterQueue) -> Queue:
+def queue_of(view: queueing.ClusterQueue) -> model.Queue:
     spec = view.spec
     borrowing = spec.preemption.borrow_within_cohort
     checks = spec.admission_checks_strategy
-    return Queue(
-        name=QueueName(view.metadata.name),
+    return model.Queue(
+        name=model.QueueName(view.metadata.name),
         groups=groups_of(spec.resource_groups),
-        cohort=CohortName(spec.cohort_name) if spec.cohort_name else None,
-        strategy=Strategy(spec.queueing_strategy),
+        cohort=model.CohortName(spec.cohort_name) if spec.cohort_name else None,
+        strategy=model.Strategy(spec.queueing_strategy),
         namespaces=selector_of(spec.namespace_selector),
         fungibility=fungibility_of(spec.flavor_fungibility),
-        preemption=Preemption(
-            within_queue=Policy(spec.preemption.within_cluster_queue),
-            reclaim=Policy(spec.preemption.reclaim_within_cohort),
+        preemption=model.Preemption(
+            within_queue=model.Policy(spec.preemption.within_cluster_queue),
+            reclaim=model.Policy(spec.preemption.reclaim_within_cohort),
             borrow_while_reclaiming=borrowing.policy != "Never",
             borrow_threshold=borrowing.max_priority_threshold,
         ),
-        stop_policy=StopPolicy(spec.stop_policy),
+        stop_policy=model.StopPolicy(spec.stop_policy),
         checks=tuple(
-            QueueCheck(CheckName(c.name), frozenset(map(FlavorName, c.on_flavors)))
+            model.QueueCheck(
+                model.CheckName(c.name), frozenset(map(model.FlavorName, c.on_flavors))
+            )
             for c in (checks.admission_checks if checks is not None else ())
         ),
         weight=weight_of(spec.fair_sharing),
@@ -132,15 +100,15 @@ def queue_of(view: queueing.ClusterQueue) -> Queue:
     )
 
 
-def groups_of(groups: Iterable[queueing.ResourceGroup]) -> tuple[ResourceGroup, ...]:
+def groups_of(groups: Iterable[queueing.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
     return tuple(
-        ResourceGroup(
-            resources=tuple(map(ResourceName, group.covered_resources)),
+        model.ResourceGroup(
+            resources=tuple(map(model.ResourceName, group.covered_resources)),
             flavors=tuple(
-                FlavorQuotas(
-                    FlavorName(flavor.name),
+                model.FlavorQuotas(
+                    model.FlavorName(flavor.name),
                     {
-                        ResourceName(quota.name): Quota(
+                        model.ResourceName(quota.name): model.Quota(
                             quota.nominal_quota, quota.borrowing_limit, quota.lending_limit
                         )
                         for quota in flavor.resources
@@ -157,54 +125,54 @@ def weight_of(sharing: queueing.FairSharing | None) -> float:
     return 1.0 if sharing is None else float(sharing.weight)
 
 
-def fungibility_of(view: queueing.FlavorFungibility) -> Fungibility:
+def fungibility_of(view: queueing.FlavorFungibility) -> model.Fungibility:
     strategy = view.fallback_strategy
-    fallbacks = Fallbacks()
+    fallbacks = model.Fallbacks()
     if strategy is not None:
-        fallbacks = Fallbacks(
+        fallbacks = model.Fallbacks(
             rules=tuple(map(fallback_rule_of, strategy.rules)),
-            failure_policy=FailurePolicy(strategy.failure_policy),
+            failure_policy=model.FailurePolicy(strategy.failure_policy),
         )
-    return Fungibility(
-        when_can_borrow=Search(view.when_can_borrow),
-        when_can_preempt=Search(view.when_can_preempt),
-        preference=Preference(view.preference) if view.preference is not None else None,
+    return model.Fungibility(
+        when_can_borrow=model.Search(view.when_can_borrow),
+        when_can_preempt=model.Search(view.when_can_preempt),
+        preference=model.Preference(view.preference) if view.preference is not None else None,
         fallbacks=fallbacks,
     )
 
 
-def fallback_rule_of(rule: queueing.FallbackRule) -> FallbackRule:
-    trigger = Trigger(rule.fires_on) if rule.fires_on is not None else None
-    return FallbackRule(rule.name, trigger, rule.timeout)
+def fallback_rule_of(rule: queueing.FallbackRule) -> model.FallbackRule:
+    trigger = model.Trigger(rule.fires_on) if rule.fires_on is not None else None
+    return model.FallbackRule(rule.name, trigger, rule.timeout)
 
 
-def selector_of(selector: LabelSelector | None) -> NamespaceSelector | None:
-    return None if selector is None else NamespaceSelector(selector.requirements)
+def selector_of(selector: LabelSelector | None) -> model.NamespaceSelector | None:
+    return None if selector is None else model.NamespaceSelector(selector.requirements)
 
 
-def config_of(view: Configuration) -> Config:
+def config_of(view: Configuration) -> model.Config:
     waiting = view.pods_ready
-    pods_ready, backoff = None, Backoff()
+    pods_ready, backoff = None, model.Backoff()
     if waiting is not None:
         recovery_s = (
             waiting.timeout if waiting.recovery_timeout is None else waiting.recovery_timeout
         )
-        pods_ready = PodsReadyPolicy(
+        pods_ready = model.PodsReadyPolicy(
             timeout_s=waiting.timeout, recovery_timeout_s=recovery_s or None
         )
-        backoff = Backoff(
+        backoff = model.Backoff(
             base_s=waiting.requeuing_strategy.backoff_base_seconds,
             max_s=waiting.requeuing_strategy.backoff_max_seconds,
             limit=waiting.requeuing_strategy.backoff_limit_count,
         )
-    return Config(
+    return model.Config(
         fair_sharing=view.is_sharing_fairly,
-        share_rules=tuple(map(ShareRule, view.fair_preemption_strategies)),
-        after_preemption=RequeueTime(view.requeue_after_preemption),
-        after_pods_ready_timeout=RequeueTime(view.requeue_after_pods_ready_timeout),
+        share_rules=tuple(map(model.ShareRule, view.fair_preemption_strategies)),
+        after_preemption=model.RequeueTime(view.requeue_after_preemption),
+        after_pods_ready_timeout=model.RequeueTime(view.requeue_after_pods_ready_timeout),
         pods_ready=pods_ready,
         backoff=backoff,
-        gates=Gates(
+        gates=model.Gates(
             hold_for_preemptor=view.gate("HoldForPreemptor"),
             partial_admission=view.gate("PartialAdmission"),
             equal_shapes_together=view.gate("SchedulingEquivalenceHashing"),

@@ -15,16 +15,7 @@ from makeway.api.quantity import format_amount
 from makeway.api.times import format_span
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
-from makeway.engine.model import (
-    Assignment,
-    EvictionReason,
-    FlavorResource,
-    FlavorTrial,
-    PodSetName,
-    QueueName,
-    Trigger,
-    WorkloadKey,
-)
+from makeway.engine import model
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
@@ -47,7 +38,7 @@ class Line(tuple[str | Ref, ...]):
         return "".join(piece if isinstance(piece, str) else piece.key for piece in self)
 
 
-def workload(key: WorkloadKey) -> Ref:
+def workload(key: model.WorkloadKey) -> Ref:
     return Ref("Workload", key)
 
 
@@ -55,7 +46,7 @@ class Text(NamedTuple):
     """A decision for people: what happened, to whom, and the sentences that explain it."""
 
     verb: str
-    workload: WorkloadKey
+    workload: model.WorkloadKey
     details: tuple[str, ...]  # at least one
 
 
@@ -91,7 +82,7 @@ def message_of(decision: dec.Decision) -> str:
 # --- decisions ---
 
 
-def reserved_text(queue: QueueName, waited_s: float) -> str:
+def reserved_text(queue: model.QueueName, waited_s: float) -> str:
     waited = format_span(waited_s)
     return f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited}"
 
@@ -103,12 +94,12 @@ def admitted_text(decision: dec.Admit) -> str:
     return ". ".join((text, *_assigned(decision.assignment, decision.is_borrowing)))
 
 
-def preempted_text(victims: Sequence[WorkloadKey]) -> str:
+def preempted_text(victims: Sequence[model.WorkloadKey]) -> str:
     """What the preemptor is told."""
     return f"Preempted {named(victims)} to make room"
 
 
-def in_line_text(queue: QueueName, head: WorkloadKey | None) -> str:
+def in_line_text(queue: model.QueueName, head: model.WorkloadKey | None) -> str:
     """For one in line that was not looked at; `head` is who stands before it."""
     return f"Waits in ClusterQueue {queue}" + (f" behind {head}" if head is not None else "")
 
@@ -125,16 +116,13 @@ def _reservation(decision: dec.Reserve) -> Iterator[str]:
     yield f"It may start when {_names('admission check', decision.checks)} said Ready"
 
 
-def _assigned(assignment: Assignment, is_borrowing: bool) -> Iterator[str]:
+def _assigned(assignment: model.Assignment, is_borrowing: bool) -> Iterator[str]:
     amounts = [
-        f"{amount_text(cell, used)} of flavor {cell.flavor}" for cell, used in _cells(assignment)
+        f"{amount_text(cell, used)} of flavor {cell.flavor}"
+        for cell, used in sorted(assignment.usage().items())
     ]
     if amounts:
         yield ", ".join(amounts) + (", borrowing from the cohort" if is_borrowing else "")
-
-
-def _cells(assignment: Assignment) -> Iterator[tuple[FlavorResource, int]]:
-    yield from sorted(assignment.usage().items())
 
 
 def _preemption(decision: dec.Preempt) -> Iterator[str]:
@@ -143,11 +131,11 @@ def _preemption(decision: dec.Preempt) -> Iterator[str]:
         yield victim_line(victim, decision.preemptor)
 
 
-def victim_line(victim: dec.Victim, preemptor: WorkloadKey) -> str:
+def victim_line(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
     return f"{victim.workload}: {victim_message(victim, preemptor)}"
 
 
-def victim_message(victim: dec.Victim, preemptor: WorkloadKey) -> str:
+def victim_message(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
     """What the victim is told; its first words are those of Kueue's condition."""
     cells = ", ".join(f"{cell.resource} in flavor {cell.flavor}" for cell in victim.cells)
     message = (
@@ -177,43 +165,40 @@ def _eviction(decision: dec.Evict) -> Iterator[str]:
     message = f"Evicted from ClusterQueue {decision.queue}: {_eviction_cause(decision)}"
     yield f"{message} [{decision.reason.value}]"
     for failure in decision.flavors:
-        yield f"Flavor {failure.flavor} is passed over from now on: {_failure(failure)}"
+        why = f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
+        yield f"Flavor {failure.flavor} is passed over from now on: {why}"
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
 
 def _eviction_cause(decision: dec.Evict) -> str:
     match decision.reason:
-        case EvictionReason.PREEMPTED:
+        case model.EvictionReason.PREEMPTED:
             return "another workload needs its place"
-        case EvictionReason.PREEMPTED_IN_PLACEMENT:
+        case model.EvictionReason.PREEMPTED_IN_PLACEMENT:
             return "another workload needs its nodes"
-        case EvictionReason.PODS_READY_TIMEOUT:
+        case model.EvictionReason.PODS_READY_TIMEOUT:
             return "its pods were not ready in time"
-        case EvictionReason.ADMISSION_CHECK:
+        case model.EvictionReason.ADMISSION_CHECK:
             return f"{_names('admission check', decision.checks)} asked for a retry"
-        case EvictionReason.FLAVOR_FALLBACK:
+        case model.EvictionReason.FLAVOR_FALLBACK:
             flavors = ", ".join(failure.flavor for failure in decision.flavors)
             return f"it falls back from flavor {flavors}"
-        case EvictionReason.QUEUE_STOPPED:
+        case model.EvictionReason.QUEUE_STOPPED:
             return "the ClusterQueue is stopped"
-        case EvictionReason.LOCAL_QUEUE_STOPPED:
+        case model.EvictionReason.LOCAL_QUEUE_STOPPED:
             return "its LocalQueue is stopped"
-        case EvictionReason.DEACTIVATED:
+        case model.EvictionReason.DEACTIVATED:
             return "the workload is deactivated"
         case _:
             assert_never(decision.reason)
 
 
-def _failure(failure: dec.FlavorFailure) -> str:
-    return f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
-
-
-def _trigger(trigger: Trigger) -> str:
+def _trigger(trigger: model.Trigger) -> str:
     match trigger:
-        case Trigger.TIMEOUT:
+        case model.Trigger.TIMEOUT:
             return "pods were not ready within the rule's timeout"
-        case Trigger.CHECK_REJECTED:
+        case model.Trigger.CHECK_REJECTED:
             return "an admission check rejected it"
         case _:
             assert_never(trigger)
@@ -248,7 +233,7 @@ def _back_off(count: int) -> str:
     return f"In line again after a back-off (requeue number {count})"
 
 
-def trial_text(trial: FlavorTrial) -> str:
+def trial_text(trial: model.FlavorTrial) -> str:
     if trial.reason is None or trial.exhausted_at is None:
         return f"Flavor {trial.flavor}: not exhausted"
     held = format_span(trial.exhausted_at - trial.assigned_at)
@@ -282,10 +267,10 @@ _OfPodSet = dec.NotCovered | dec.FlavorMismatch | dec.ExceedsCapacity | dec.Shor
 
 def _by_pod_set(
     obstacles: Iterable[exp.Obstacle],
-) -> tuple[list[exp.Obstacle], dict[PodSetName, list[_OfPodSet]]]:
+) -> tuple[list[exp.Obstacle], dict[model.PodSetName, list[_OfPodSet]]]:
     """Obstacles that concern the workload as a whole, and those of its pod sets."""
     whole: list[exp.Obstacle] = []
-    of_pod_sets: dict[PodSetName, list[_OfPodSet]] = {}
+    of_pod_sets: dict[model.PodSetName, list[_OfPodSet]] = {}
     for obstacle in obstacles:
         if isinstance(obstacle, _OfPodSet):
             of_pod_sets.setdefault(obstacle.pod_set, []).append(obstacle)
@@ -397,7 +382,7 @@ def _shortfall(reason: dec.Shortfall) -> str:
 # --- amounts, names ---
 
 
-def amount_text(cell: FlavorResource, amount: int) -> str:
+def amount_text(cell: model.FlavorResource, amount: int) -> str:
     return f"{format_amount(cell.resource, amount)} {cell.resource}"
 
 
@@ -405,7 +390,7 @@ def _names(what: str, names: tuple[str, ...]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def named(keys: Sequence[WorkloadKey], last: str = "and") -> Line:
+def named(keys: Sequence[model.WorkloadKey], last: str = "and") -> Line:
     """`a`, `a and b`, `a, b and 7 more`."""
     names: list[str | Ref] = [workload(key) for key in keys[:NAMES_SHOWN]]
     if len(keys) > NAMES_SHOWN:

@@ -9,27 +9,8 @@ from math import ceil
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.meta import find_condition, is_true
+from makeway.engine import model
 from makeway.engine.matching import Constraints, Term, Toleration
-from makeway.engine.model import (
-    Assignment,
-    CheckName,
-    CheckState,
-    Claim,
-    Eviction,
-    EvictionReason,
-    FlavorName,
-    FlavorTrial,
-    LocalQueueKey,
-    PodSet,
-    PodSetAssignment,
-    PodSetName,
-    QueueName,
-    ResourceName,
-    Trigger,
-    Workload,
-    WorkloadKey,
-    WorkloadStatus,
-)
 from makeway.placement.model import NAME_FIELD
 from makeway.selectors import Requirement
 
@@ -40,20 +21,20 @@ LACKS_PODS = "WaitingForReplacementPods"
 PODS_GONE = "pods of its group are gone and have to be created again"  # a defect until they are
 
 
-def key_of(view: queueing.Workload) -> WorkloadKey:
-    return WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
+def key_of(view: queueing.Workload) -> model.WorkloadKey:
+    return model.WorkloadKey(f"{view.metadata.namespace}/{view.metadata.name}")
 
 
 def workload_of(
     view: queueing.Workload,
     resources: ResourcesConfiguration = NO_TRANSFORMATIONS,
     preemption_priority: int | None = None,
-) -> Workload:
+) -> model.Workload:
     meta, spec = view.metadata, view.spec
-    return Workload(
+    return model.Workload(
         key=key_of(view),
         uid=meta.uid,
-        local_queue=LocalQueueKey(f"{meta.namespace}/{spec.queue_name}"),
+        local_queue=model.LocalQueueKey(f"{meta.namespace}/{spec.queue_name}"),
         namespace=meta.namespace,
         priority=spec.priority or 0,
         preemption_priority=preemption_priority,
@@ -65,14 +46,14 @@ def workload_of(
     )
 
 
-def pod_set_of(view: queueing.PodSet, resources: ResourcesConfiguration) -> PodSet:
+def pod_set_of(view: queueing.PodSet, resources: ResourcesConfiguration) -> model.PodSet:
     spec = view.template.spec
     requests = counted(batch.pod_requests(spec), resources)
-    return PodSet(
-        name=PodSetName(view.name),
+    return model.PodSet(
+        name=model.PodSetName(view.name),
         count=view.count,
         min_count=view.min_count,
-        requests=tuple(sorted((ResourceName(r), amount) for r, amount in requests.items())),
+        requests=tuple(sorted((model.ResourceName(r), amount) for r, amount in requests.items())),
         constraints=constraints_of(spec),
     )
 
@@ -154,16 +135,18 @@ def tolerations_of(views: Iterable[batch.Toleration]) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator, t.value, t.effect or "") for t in views)
 
 
-def status_of(view: queueing.Workload) -> WorkloadStatus:
+def status_of(view: queueing.Workload) -> model.WorkloadStatus:
     status = view.status
     reserved = find_condition(status.conditions, "QuotaReserved")
     admitted = find_condition(status.conditions, "Admitted")
     holds = status.admission is not None and reserved is not None and reserved.status == "True"
     is_admitted = holds and admitted is not None and admitted.status == "True"
     requeue = status.requeue_state
-    return WorkloadStatus(
+    return model.WorkloadStatus(
         assignment=assignment_of(view) if holds else None,
-        queue=QueueName(status.admission.cluster_queue) if holds and status.admission else None,
+        queue=model.QueueName(status.admission.cluster_queue)
+        if holds and status.admission
+        else None,
         reserved_at=reserved.last_transition_time if holds and reserved else None,
         admitted_at=admitted.last_transition_time if is_admitted and admitted else None,
         eviction=eviction_of(view),
@@ -172,25 +155,27 @@ def status_of(view: queueing.Workload) -> WorkloadStatus:
         pods_lost_at=pods_lost_at(view),
         requeue_count=(requeue.count or 0) if requeue is not None else 0,
         requeue_at=requeue.requeue_at if requeue is not None else None,
-        checks={CheckName(c.name): CheckState(c.state) for c in status.admission_checks},
+        checks={
+            model.CheckName(c.name): model.CheckState(c.state) for c in status.admission_checks
+        },
         retry_after_s=max(map(_retry_after_s, status.admission_checks), default=0.0),
         history=tuple(
-            FlavorTrial(
-                FlavorName(line.resource_flavor),
+            model.FlavorTrial(
+                model.FlavorName(line.resource_flavor),
                 line.assignment_time,
                 line.exhausted_time,
-                Trigger(line.reason) if line.reason else None,
+                model.Trigger(line.reason) if line.reason else None,
             )
             for line in status.flavor_assignment_history
             if line.assignment_time is not None
         ),
-        claim=Claim() if is_true(status.conditions, PREEMPTOR) else None,
-        reclaimable={PodSetName(p.name): p.count for p in status.reclaimable_pods},
+        claim=model.Claim() if is_true(status.conditions, PREEMPTOR) else None,
+        reclaimable={model.PodSetName(p.name): p.count for p in status.reclaimable_pods},
     )
 
 
 def _retry_after_s(check: queueing.AdmissionCheckState) -> float:
-    is_retry = check.state == CheckState.RETRY.value
+    is_retry = check.state == model.CheckState.RETRY.value
     return float(check.requeue_after_seconds or 0) if is_retry else 0.0
 
 
@@ -202,31 +187,34 @@ def pods_lost_at(view: queueing.Workload) -> float | None:
     return condition.last_transition_time
 
 
-def eviction_of(view: queueing.Workload) -> Eviction | None:
+def eviction_of(view: queueing.Workload) -> model.Eviction | None:
     condition = find_condition(view.status.conditions, "Evicted")
     if condition is None or condition.status != "True":
         return None
     try:
-        reason = EvictionReason(condition.reason)
+        reason = model.EvictionReason(condition.reason)
     except ValueError:  # DeactivatedDueTo… and words of other controllers
-        reason = EvictionReason.DEACTIVATED
-    return Eviction(reason, condition.last_transition_time or 0.0)
+        reason = model.EvictionReason.DEACTIVATED
+    return model.Eviction(reason, condition.last_transition_time or 0.0)
 
 
-def assignment_of(view: queueing.Workload) -> Assignment:
+def assignment_of(view: queueing.Workload) -> model.Assignment:
     assert view.status.admission is not None
     counts = {pod_set.name: pod_set.count for pod_set in view.spec.pod_sets}
-    return Assignment(
+    return model.Assignment(
         tuple(
-            PodSetAssignment(
-                name=PodSetName(assigned.name),
+            model.PodSetAssignment(
+                name=model.PodSetName(assigned.name),
                 count=counts.get(assigned.name, 0) if assigned.count is None else assigned.count,
                 flavors=tuple(
-                    sorted((ResourceName(r), FlavorName(f)) for r, f in assigned.flavors.items())
+                    sorted(
+                        (model.ResourceName(r), model.FlavorName(f))
+                        for r, f in assigned.flavors.items()
+                    )
                 ),
                 usage=tuple(
                     sorted(
-                        (ResourceName(r), amount)
+                        (model.ResourceName(r), amount)
                         for r, amount in assigned.resource_usage.items()
                         if r in assigned.flavors
                     )

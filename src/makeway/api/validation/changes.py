@@ -1,76 +1,55 @@
 """Rules for changing an object: what has to stay as it was."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from makeway.api.batch import PriorityClass
+from makeway.api.codec import json_name
 from makeway.api.errors import ABSENT
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
-from makeway.api.queueing import (
-    AdmissionCheck,
-    LocalQueue,
-    PodSet,
-    Workload,
-    WorkloadPriorityClass,
-)
+from makeway.api.queueing import AdmissionCheck, LocalQueue, PodSet, Workload, WorkloadPriorityClass
 from makeway.api.validation.findings import Findings
+
+# Attributes that stay as they are.
+_FIXED: Mapping[type, tuple[str, ...]] = {
+    AdmissionCheck: ("spec.controller_name",),
+    Gang: ("spec.priority_class_name",),
+    # What users change while a job runs is the annotation makeway.dev/preemption-priority-class.
+    GangWorkload: ("spec.priority_class_name", "spec.preemption_priority_class_name"),
+    LocalQueue: ("spec.cluster_queue",),
+    PodGroup: ("spec.priority_class_name",),
+    PriorityClass: ("value", "preemption_policy"),
+    WorkloadPriorityClass: ("value",),
+}
 
 
 def is_compared(kind: type) -> bool:
     """Whether there are rules for changing objects of a kind."""
-    return kind in _CHECKS
+    return kind in _FIXED or kind in _CHECKS
 
 
 def check_change(old: View, new: View, found: Findings) -> None:
-    check = _CHECKS.get(type(new))
-    if check is not None and type(old) is type(new):
+    if type(old) is not type(new):
+        return
+    for path in _FIXED.get(type(new), ()):
+        value, here = attrgetter(path), found.at(*map(json_name, path.split(".")))
+        _check_same(value(old), value(new), here)
+    if check := _CHECKS.get(type(new)):
         check(old, new, found)
 
 
-def _check_local_queue_change(old: LocalQueue, new: LocalQueue, found: Findings) -> None:
-    here = found.at("spec").at("clusterQueue")
-    _check_same(old.spec.cluster_queue, new.spec.cluster_queue, here)
-
-
-def _check_admission_check_change(
-    old: AdmissionCheck, new: AdmissionCheck, found: Findings
-) -> None:
-    here = found.at("spec").at("controllerName")
-    _check_same(old.spec.controller_name, new.spec.controller_name, here)
-
-
-def _check_priority_class_change(old: PriorityClass, new: PriorityClass, found: Findings) -> None:
-    _check_same(old.value, new.value, found.at("value"))
-    _check_same(old.preemption_policy, new.preemption_policy, found.at("preemptionPolicy"))
-
-
-def _check_workload_class_change(
-    old: WorkloadPriorityClass, new: WorkloadPriorityClass, found: Findings
-) -> None:
-    _check_same(old.value, new.value, found.at("value"))
-
-
 def _check_gang_workload_change(old: GangWorkload, new: GangWorkload, found: Findings) -> None:
-    before, after, spec = old.spec, new.spec, found.at("spec")
-    _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
-    # What users change while a job runs is the annotation makeway.dev/preemption-priority-class.
-    _check_same(
-        before.preemption_priority_class_name,
-        after.preemption_priority_class_name,
-        spec.at("preemptionPriorityClassName"),
-    )
-    if before.pod_groups != after.pod_groups:
-        hint = "create another workload"
-        spec.at("podGroups").add(ABSENT, "cannot be changed", hint)
+    if old.spec.pod_groups != new.spec.pod_groups:
+        found.at("spec", "podGroups").add(ABSENT, "cannot be changed", "create another workload")
 
 
 def _check_pod_group_change(old: PodGroup | Gang, new: PodGroup | Gang, found: Findings) -> None:
     """Everything stays but for minCount; unset numbers may be filled in from the class."""
     before, after, hint = old.spec, new.spec, "create another one"
     spec = found.at("spec")
-    _check_same(before.priority_class_name, after.priority_class_name, spec.at("priorityClassName"))
     if before.priority is not None:
         _check_same(before.priority, after.priority, spec.at("priority"))
     if before.preemption_policy is not None:
@@ -132,12 +111,8 @@ def _check_reference_change(old: Workload, new: Workload, found: Findings) -> No
 
 
 _CHECKS: Mapping[type, Callable[[Any, Any, Findings], None]] = {
-    AdmissionCheck: _check_admission_check_change,
     Gang: _check_pod_group_change,
     GangWorkload: _check_gang_workload_change,
-    LocalQueue: _check_local_queue_change,
     PodGroup: _check_pod_group_change,
-    PriorityClass: _check_priority_class_change,
     Workload: _check_workload_change,
-    WorkloadPriorityClass: _check_workload_class_change,
 }

@@ -25,18 +25,18 @@ def check_configuration(configuration: Configuration, found: Findings) -> None:
     for gate in configuration.feature_gates:
         if gate not in GATES and gate not in GATES_OF_KUEUE:
             hint = f"write {one_of(tuple(sorted(GATES)))}"
-            found.at("featureGates").at(gate).add(ABSENT, "is not a known gate", hint)
-    _check_fair_strategies(configuration, found.at("fairSharing").at("preemptionStrategies"))
+            found.at("featureGates", gate).add(ABSENT, "is not a known gate", hint)
+    _check_fair_strategies(configuration, found.at("fairSharing", "preemptionStrategies"))
     transformations = configuration.resources.transformations
-    here = found.at("resources").at("transformations")
+    here = found.at("resources", "transformations")
     check_count(len(transformations), TRANSFORMATIONS_MAX, "transformations", here)
     check_unique(
-        ((t.input, here.at(i).at("input")) for i, t in enumerate(transformations)), "resource"
+        ((t.input, here.at(i, "input")) for i, t in enumerate(transformations)), "resource"
     )
     for index, transformation in enumerate(transformations):
-        check_key(transformation.input, here.at(index).at("input"))
+        check_key(transformation.input, here.at(index, "input"))
         for resource, factor in transformation.outputs.items():
-            place = here.at(index).at("outputs").at(resource)
+            place = here.at(index, "outputs", resource)
             check_key(resource, place)
             if factor < 0:
                 place.add(format_quantity(factor), "is negative", "write 0 or more")

@@ -12,12 +12,12 @@ class Findings:
         self.errors = [] if errors is None else errors
         self.path = path
 
-    def at(self, step: str | int) -> "Findings":
-        written = f"[{step}]" if isinstance(step, int) else step_to(step)
-        return Findings(self.errors, (self.path + written).removeprefix("."))
+    def at(self, *steps: str | int) -> "Findings":
+        written = (f"[{step}]" if isinstance(step, int) else step_to(step) for step in steps)
+        return Findings(self.errors, "".join((self.path, *written)).removeprefix("."))
 
     def add(self, value: object, problem: str, hint: str) -> None:
-        self.errors.append(FieldError(path=self.path, value=value, problem=problem, hint=hint))
+        self.errors.append(FieldError(self.path, value, problem, hint))
 
 
 def check_unique(names: Iterable[tuple[str, Findings]], what: str) -> None:

@@ -16,7 +16,7 @@ def check_gang_workload(workload: GangWorkload, found: Findings) -> None:
     groups = here.at("podGroups")
     check_count(len(spec.pod_groups), GROUPS_MAX, "pod groups", groups, lowest=1)
     check_unique(
-        ((group.name, groups.at(i).at("name")) for i, group in enumerate(spec.pod_groups)),
+        ((group.name, groups.at(i, "name")) for i, group in enumerate(spec.pod_groups)),
         "pod group",
     )
     for index, group in enumerate(spec.pod_groups):
@@ -27,7 +27,7 @@ def check_gang_workload(workload: GangWorkload, found: Findings) -> None:
         policy = group.policy
         _check_one_of(policy.gang, policy.basic, "gang", "basic", place.at("policy"))
         if policy.gang is not None:
-            _check_min_count(policy.gang.min_count, place.at("policy").at("gang").at("minCount"))
+            _check_min_count(policy.gang.min_count, place.at("policy", "gang", "minCount"))
     _check_class_name(spec.priority_class_name, here.at("priorityClassName"))
     _check_class_name(spec.preemption_priority_class_name, here.at("preemptionPriorityClassName"))
     _check_order(workload.status.priority, workload.status.preemption_priority, found.at("status"))
@@ -37,7 +37,7 @@ def check_own_gang(gang: Gang, found: Findings) -> None:
     name = gang.metadata.name
     if len(name) > LABEL_MAX:
         hint = f"write at most {LABEL_MAX} characters: pods name it by a label"
-        found.at("metadata").at("name").add(name, f"has {len(name)} characters", hint)
+        found.at("metadata", "name").add(name, f"has {len(name)} characters", hint)
     check_pod_group(gang, found)
 
 
@@ -46,16 +46,16 @@ def check_pod_group(group: PodGroup | Gang, found: Findings) -> None:
     policy, place = spec.scheduling_policy, here.at("schedulingPolicy")
     _check_one_of(policy.gang, policy.basic, "gang", "basic", place)
     if policy.gang is not None:
-        _check_min_count(policy.gang.min_count, place.at("gang").at("minCount"))
+        _check_min_count(policy.gang.min_count, place.at("gang", "minCount"))
     if spec.disruption_mode is not None:
         mode = spec.disruption_mode
         _check_one_of(mode.single, mode.all, "single", "all", here.at("disruptionMode"))
     _check_class_name(spec.priority_class_name, here.at("priorityClassName"))
-    topology = here.at("schedulingConstraints").at("topology")
+    topology = here.at("schedulingConstraints", "topology")
     keys = spec.scheduling_constraints.topology
     check_count(len(keys), TOPOLOGIES_MAX, "topology keys", topology)
     for index, constraint in enumerate(keys):
-        check_key(constraint.key, topology.at(index).at("key"))
+        check_key(constraint.key, topology.at(index, "key"))
 
 
 def _check_one_of(

@@ -28,7 +28,7 @@ def check_metadata(metadata: ObjectMeta, found: Findings, *, is_namespace: bool)
     check_name(metadata.namespace, found.at("namespace"))
     check_labels(metadata.labels, found.at("labels"))
     for key in metadata.annotations:
-        check_key(key, found.at("annotations").at(key))
+        check_key(key, found.at("annotations", key))
 
 
 def check_name(name: str, found: Findings) -> None:
@@ -68,7 +68,7 @@ def check_selector(selector: LabelSelector | None, found: Findings) -> None:
         return
     check_labels(selector.match_labels, found.at("matchLabels"))
     for index, requirement in enumerate(selector.match_expressions):
-        here = found.at("matchExpressions").at(index)
+        here = found.at("matchExpressions", index)
         check_key(requirement.key, here.at("key"))
         takes_values = requirement.operator in ("In", "NotIn")
         if takes_values and not requirement.values:
@@ -79,4 +79,4 @@ def check_selector(selector: LabelSelector | None, found: Findings) -> None:
                 list(requirement.values), f"means nothing with {requirement.operator}", hint
             )
         for number, value in enumerate(requirement.values):
-            check_label_value(value, here.at("values").at(number))
+            check_label_value(value, here.at("values", number))

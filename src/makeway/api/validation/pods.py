@@ -3,25 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from makeway.api.batch import (
-    Job,
-    Pod,
-    PodDisruptionBudget,
-    PodSpec,
-    PriorityClass,
-    ResourceRequirements,
-    Taint,
-    Toleration,
-    all_containers,
-)
+from makeway.api import batch
 from makeway.api.errors import ABSENT
-from makeway.api.labels import (
-    GROUP_NAME,
-    GROUP_TOTAL,
-    MAX_EXEC_TIME,
-    MIN_PARALLELISM,
-    QUEUE_NAME,
-)
+from makeway.api.labels import GROUP_NAME, GROUP_TOTAL, MAX_EXEC_TIME, MIN_PARALLELISM, QUEUE_NAME
 from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.api.quantity import NANOS_PER_UNIT, format_amount, is_extended, parse_nanos
 from makeway.api.validation.findings import Findings, check_unique
@@ -38,15 +22,19 @@ USER_PRIORITY_MAX = 1_000_000_000
 _SHARE = re.compile(r"[0-9]{1,9}%", re.ASCII)
 
 
-def check_taints(taints: Sequence[Taint], found: Findings) -> None:
+def check_taints(taints: Sequence[batch.Taint], found: Findings) -> None:
     for index, taint in enumerate(taints):
-        check_key(taint.key, found.at(index).at("key"))
-        check_label_value(taint.value, found.at(index).at("value"))
+        check_key(taint.key, found.at(index, "key"))
+        check_label_value(taint.value, found.at(index, "value"))
     keys = ((f"{taint.key}:{taint.effect}", found.at(i)) for i, taint in enumerate(taints))
     check_unique(keys, "taint")
 
 
-def check_tolerations(tolerations: Sequence[Toleration], found: Findings) -> None:
+def check_node(node: batch.Node, found: Findings) -> None:
+    check_taints(node.spec.taints, found.at("spec", "taints"))
+
+
+def check_tolerations(tolerations: Sequence[batch.Toleration], found: Findings) -> None:
     for index, toleration in enumerate(tolerations):
         here = found.at(index)
         if toleration.key:
@@ -69,12 +57,12 @@ def check_not_negative(resource: str, amount: int, found: Findings) -> None:
         found.add(format_amount(resource, amount), "is negative", "write 0 or more")
 
 
-def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False) -> None:
+def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = False) -> None:
     if not spec.containers and not in_workload:
         found.at("containers").add(ABSENT, "is empty", "list at least one container")
     names: list[tuple[str, Findings]] = []
-    for place, index, container in all_containers(spec):
-        here = found.at(place).at(index)
+    for place, index, container in batch.all_containers(spec):
+        here = found.at(place, index)
         names.append((container.name, here.at("name")))
         check_short_name(container.name, "container", here.at("name"))
         _check_requirements(container.resources, here.at("resources"))
@@ -82,14 +70,12 @@ def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False)
             _check_extended(container.resources, here.at("resources"))
         if in_workload and "pods" in container.resources.requests:
             hint = "remove it; pods are counted anyway"
-            here.at("resources").at("requests").at("pods").add(
-                ABSENT, "is not to be requested", hint
-            )
+            here.at("resources", "requests", "pods").add(ABSENT, "is not to be requested", hint)
     check_unique(names, "container")
     if spec.resources is not None:
         _check_requirements(spec.resources, found.at("resources"))
     for resource, amount in spec.overhead.items():
-        check_not_negative(resource, amount, found.at("overhead").at(resource))
+        check_not_negative(resource, amount, found.at("overhead", resource))
     check_labels(spec.node_selector, found.at("nodeSelector"))
     check_tolerations(spec.tolerations, found.at("tolerations"))
     _check_affinity(spec, found.at("affinity"))
@@ -101,54 +87,54 @@ def check_pod_spec(spec: PodSpec, found: Findings, *, in_workload: bool = False)
         here.add(spec.termination_grace_period_seconds, "is negative", "write 0 or more")
 
 
-def _check_requirements(requirements: ResourceRequirements, found: Findings) -> None:
+def _check_requirements(requirements: batch.ResourceRequirements, found: Findings) -> None:
     for place, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
         for resource, amount in amounts.items():
-            here = found.at(place).at(resource)
+            here = found.at(place, resource)
             check_key(resource, here)
             check_not_negative(resource, amount, here)
     for resource, requested in requirements.requests.items():
         limit = requirements.limits.get(resource)
         if limit is not None and requested > limit:
             written = format_amount(resource, limit)
-            found.at("requests").at(resource).add(
+            found.at("requests", resource).add(
                 format_amount(resource, requested),
                 f"is more than its limit ({written})",
                 f"write at most {written}, or raise the limit",
             )
 
 
-def _check_extended(requirements: ResourceRequirements, found: Findings) -> None:
+def _check_extended(requirements: batch.ResourceRequirements, found: Findings) -> None:
     """Devices and the like come whole, and nobody may use more of them than was asked for."""
     written = requirements.document or {}
     for place in ("requests", "limits"):
         amounts = written.get(place)
         for resource, value in amounts.items() if isinstance(amounts, dict) else ():
             if is_extended(resource) and parse_nanos(value) % NANOS_PER_UNIT:
-                found.at(place).at(resource).add(
+                found.at(place, resource).add(
                     value, "is not a whole number", "write how many, such as 1"
                 )
     for resource, requested in requirements.requests.items():
         limit = requirements.limits.get(resource)
         if is_extended(resource) and limit is not None and requested < limit:
-            found.at("requests").at(resource).add(
+            found.at("requests", resource).add(
                 str(requested),
                 f"is not its limit ({limit})",
                 "write the same number twice, or only the limit",
             )
 
 
-def _check_affinity(spec: PodSpec, found: Findings) -> None:
+def _check_affinity(spec: batch.PodSpec, found: Findings) -> None:
     node_affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if node_affinity is None or node_affinity.required is None:
         return
-    here = found.at("nodeAffinity").at("requiredDuringSchedulingIgnoredDuringExecution")
+    here = found.at("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = node_affinity.required.node_selector_terms
     if not terms:
         here.at("nodeSelectorTerms").add(ABSENT, "is empty", "list at least one term")
     for t, term in enumerate(terms):
         for r, requirement in enumerate(term.match_expressions):
-            place = here.at("nodeSelectorTerms").at(t).at("matchExpressions").at(r).at("values")
+            place = here.at("nodeSelectorTerms", t, "matchExpressions", r, "values")
             count, operator = len(requirement.values), requirement.operator
             if operator in ("In", "NotIn") and count == 0:
                 place.add(ABSENT, f"is needed by {operator}", "list a value")
@@ -163,21 +149,21 @@ def _is_one_number(values: Sequence[str]) -> bool:
     return len(values) == 1 and re.fullmatch(r"[-+]?[0-9]{1,19}", values[0], re.ASCII) is not None
 
 
-def check_job(job: Job, found: Findings) -> None:
+def check_job(job: batch.Job, found: Findings) -> None:
     spec, here = job.spec, found.at("spec")
     metadata = found.at("metadata")
     labels, annotations = job.metadata.labels, job.metadata.annotations
     if QUEUE_NAME in labels:
-        check_name(labels[QUEUE_NAME], metadata.at("labels").at(QUEUE_NAME))
+        check_name(labels[QUEUE_NAME], metadata.at("labels", QUEUE_NAME))
     if MAX_EXEC_TIME in labels and not 1 <= _number_in(labels[MAX_EXEC_TIME]) < 2**31:
         hint = 'write a number of seconds in quotes, such as "3600"'
-        place = metadata.at("labels").at(MAX_EXEC_TIME)
+        place = metadata.at("labels", MAX_EXEC_TIME)
         place.add(labels[MAX_EXEC_TIME], "is not a number of seconds", hint)
     if MIN_PARALLELISM in annotations:
         text = annotations[MIN_PARALLELISM]
         if not 1 <= _number_in(text) <= spec.parallelism:
             hint = f'write a number in quotes, between "1" and parallelism ("{spec.parallelism}")'
-            place = metadata.at("annotations").at(MIN_PARALLELISM)
+            place = metadata.at("annotations", MIN_PARALLELISM)
             place.add(text, "is not a number of pods of this Job", hint)
     for name, count in (
         ("parallelism", spec.parallelism),
@@ -190,21 +176,21 @@ def check_job(job: Job, found: Findings) -> None:
             here.at(name).add(count, "is negative", "write 0 or more")
     if spec.completion_mode == "Indexed" and spec.completions is None:
         here.at("completions").add(ABSENT, "is needed by Indexed", "write how many must succeed")
-    template = here.at("template").at("spec")
+    template = here.at("template", "spec")
     if spec.template.spec.restart_policy == "Always":
         place, hint = template.at("restartPolicy"), "write Never or OnFailure"
         place.add("Always", "does not go with a Job, which has to end", hint)
     check_pod_spec(spec.template.spec, template)
 
 
-def check_pod(pod: Pod, found: Findings) -> None:
+def check_pod(pod: batch.Pod, found: Findings) -> None:
     metadata, labels, annotations = (
         found.at("metadata"),
         pod.metadata.labels,
         pod.metadata.annotations,
     )
     if QUEUE_NAME in labels:
-        check_name(labels[QUEUE_NAME], metadata.at("labels").at(QUEUE_NAME))
+        check_name(labels[QUEUE_NAME], metadata.at("labels", QUEUE_NAME))
     for place, keys in (("labels", labels), ("annotations", annotations)):
         here = metadata.at(place)
         if GROUP_NAME in keys:
@@ -215,10 +201,10 @@ def check_pod(pod: Pod, found: Findings) -> None:
     both = {**labels, **annotations}
     if GROUP_NAME in both and GROUP_TOTAL not in both:
         hint = 'write how many pods the group has, in quotes, such as "2"'
-        metadata.at("annotations").at(GROUP_TOTAL).add(ABSENT, "is needed by a group", hint)
+        metadata.at("annotations", GROUP_TOTAL).add(ABSENT, "is needed by a group", hint)
     if GROUP_TOTAL in both and GROUP_NAME not in both:
         hint = f"write the label {GROUP_NAME}, or leave both out"
-        metadata.at("labels").at(GROUP_NAME).add(ABSENT, "is needed by a number of pods", hint)
+        metadata.at("labels", GROUP_NAME).add(ABSENT, "is needed by a number of pods", hint)
     check_pod_spec(pod.spec, found.at("spec"))
 
 
@@ -227,7 +213,7 @@ def _number_in(text: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else -1
 
 
-def check_priority_class(cls: PriorityClass, found: Findings) -> None:
+def check_priority_class(cls: batch.PriorityClass, found: Findings) -> None:
     name = cls.metadata.name
     if name in SYSTEM_PRIORITIES:
         if cls.value != SYSTEM_PRIORITIES[name]:
@@ -238,23 +224,20 @@ def check_priority_class(cls: PriorityClass, found: Findings) -> None:
         hint = f"write at most {USER_PRIORITY_MAX}"
         found.at("value").add(cls.value, "is kept for the system", hint)
     if name.startswith("system-"):
-        found.at("metadata").at("name").add(
-            name, "is kept for the system", "drop the system- prefix"
-        )
+        found.at("metadata", "name").add(name, "is kept for the system", "drop the system- prefix")
 
 
-def check_disruption_budget(budget: PodDisruptionBudget, found: Findings) -> None:
-    spec = budget.spec
-    check_selector(spec.selector, found.at("selector"))
+def check_disruption_budget(budget: batch.PodDisruptionBudget, found: Findings) -> None:
+    spec, here = budget.spec, found.at("spec")
+    check_selector(spec.selector, here.at("selector"))
     for name, value in (
         ("minAvailable", spec.min_available),
         ("maxUnavailable", spec.max_unavailable),
     ):
         if isinstance(value, str) and not _SHARE.fullmatch(value):
-            found.at(name).add(value, "is not a share", 'write for example "50%"')
+            here.at(name).add(value, "is not a share", 'write for example "50%"')
         if isinstance(value, int) and value < 0:
-            found.at(name).add(value, "is negative", "write 0 or more")
+            here.at(name).add(value, "is negative", "write 0 or more")
     if spec.min_available is not None and spec.max_unavailable is not None:
-        found.at("maxUnavailable").add(
-            spec.max_unavailable, "stands beside minAvailable", "keep one of them"
-        )
+        place, problem = here.at("maxUnavailable"), "stands beside minAvailable"
+        place.add(spec.max_unavailable, problem, "keep one of them")

@@ -3,22 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from makeway.api import queueing
 from makeway.api.errors import ABSENT, one_of
 from makeway.api.quantity import format_amount, format_quantity
-from makeway.api.queueing import (
-    ANY_FLAVOR,
-    AdmissionCheck,
-    AdmissionChecksStrategy,
-    ClusterQueue,
-    ClusterQueuePreemption,
-    Cohort,
-    FairSharing,
-    FallbackRule,
-    FlavorFungibility,
-    ResourceFlavor,
-    ResourceGroup,
-    ResourceQuota,
-)
 from makeway.api.times import format_duration
 from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_key, check_labels, check_name, check_selector
@@ -31,17 +18,21 @@ FLAVOR_ITEMS_MAX = 8  # labels, taints and tolerations of a flavor
 CHECKS_MAX = 64
 
 
-def check_resource_flavor(flavor: ResourceFlavor, found: Findings) -> None:
-    spec = flavor.spec
-    check_labels(spec.node_labels, found.at("nodeLabels"))
-    check_count(len(spec.node_labels), FLAVOR_ITEMS_MAX, "labels", found.at("nodeLabels"))
-    check_taints(spec.node_taints, found.at("nodeTaints"))
-    check_count(len(spec.node_taints), FLAVOR_ITEMS_MAX, "taints", found.at("nodeTaints"))
-    check_tolerations(spec.tolerations, found.at("tolerations"))
-    check_count(len(spec.tolerations), FLAVOR_ITEMS_MAX, "tolerations", found.at("tolerations"))
+def check_resource_flavor(flavor: queueing.ResourceFlavor, found: Findings) -> None:
+    spec, here = flavor.spec, found.at("spec")
+    check_labels(spec.node_labels, here.at("nodeLabels"))
+    check_count(len(spec.node_labels), FLAVOR_ITEMS_MAX, "labels", here.at("nodeLabels"))
+    check_taints(spec.node_taints, here.at("nodeTaints"))
+    check_count(len(spec.node_taints), FLAVOR_ITEMS_MAX, "taints", here.at("nodeTaints"))
+    check_tolerations(spec.tolerations, here.at("tolerations"))
+    check_count(len(spec.tolerations), FLAVOR_ITEMS_MAX, "tolerations", here.at("tolerations"))
 
 
-def check_cluster_queue(queue: ClusterQueue, found: Findings) -> None:
+def check_local_queue(queue: queueing.LocalQueue, found: Findings) -> None:
+    check_name(queue.spec.cluster_queue, found.at("spec", "clusterQueue"))
+
+
+def check_cluster_queue(queue: queueing.ClusterQueue, found: Findings) -> None:
     spec, here = queue.spec, found.at("spec")
     rule = QuotaRule(
         parent="cohortName", has_parent=bool(spec.cohort_name), lends_only_nominal=True
@@ -56,7 +47,7 @@ def check_cluster_queue(queue: ClusterQueue, found: Findings) -> None:
     _check_weight(spec.fair_sharing, here.at("fairSharing"))
 
 
-def check_cohort(cohort: Cohort, found: Findings) -> None:
+def check_cohort(cohort: queueing.Cohort, found: Findings) -> None:
     spec, here = cohort.spec, found.at("spec")
     check_name(spec.parent_name, here.at("parentName"))
     if spec.parent_name and spec.parent_name == cohort.metadata.name:
@@ -76,7 +67,9 @@ class QuotaRule:
     lends_only_nominal: bool = False
 
 
-def _check_groups(groups: Sequence[ResourceGroup], rule: QuotaRule, found: Findings) -> None:
+def _check_groups(
+    groups: Sequence[queueing.ResourceGroup], rule: QuotaRule, found: Findings
+) -> None:
     check_count(len(groups), GROUPS_MAX, "groups", found)
     for what, count in (
         ("resources", sum(len(group.covered_resources) for group in groups)),
@@ -87,7 +80,7 @@ def _check_groups(groups: Sequence[ResourceGroup], rule: QuotaRule, found: Findi
         _check_group(group, rule, found.at(index))
     _check_in_one_group(
         (
-            (resource, found.at(g).at("coveredResources").at(r), g)
+            (resource, found.at(g, "coveredResources", r), g)
             for g, group in enumerate(groups)
             for r, resource in enumerate(group.covered_resources)
         ),
@@ -95,7 +88,7 @@ def _check_groups(groups: Sequence[ResourceGroup], rule: QuotaRule, found: Findi
     )
     _check_in_one_group(
         (
-            (flavor.name, found.at(g).at("flavors").at(f).at("name"), g)
+            (flavor.name, found.at(g, "flavors", f, "name"), g)
             for g, group in enumerate(groups)
             for f, flavor in enumerate(group.flavors)
         ),
@@ -115,14 +108,14 @@ def _check_in_one_group(names: Iterable[tuple[str, Findings, int]], what: str) -
             found.add(name, f"is already in resourceGroups[{first[name]}]", hint)
 
 
-def _check_group(group: ResourceGroup, rule: QuotaRule, found: Findings) -> None:
+def _check_group(group: queueing.ResourceGroup, rule: QuotaRule, found: Findings) -> None:
     covered = group.covered_resources
     check_count(len(covered), GROUP_ITEMS_MAX, "resources", found.at("coveredResources"), 1)
     for index, resource in enumerate(covered):
-        check_key(resource, found.at("coveredResources").at(index))
+        check_key(resource, found.at("coveredResources", index))
     check_count(len(group.flavors), GROUP_ITEMS_MAX, "flavors", found.at("flavors"), 1)
     for index, flavor in enumerate(group.flavors):
-        here = found.at("flavors").at(index)
+        here = found.at("flavors", index)
         check_name(flavor.name, here.at("name"))
         names = [quota.name for quota in flavor.resources]
         if names != list(covered):
@@ -130,14 +123,14 @@ def _check_group(group: ResourceGroup, rule: QuotaRule, found: Findings) -> None
                 names, "differs from coveredResources", f"list {_all_of(covered)} in this order"
             )
         for number, quota in enumerate(flavor.resources):
-            _check_quota(quota, rule, here.at("resources").at(number))
+            _check_quota(quota, rule, here.at("resources", number))
 
 
 def _all_of(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "nothing"
 
 
-def _check_quota(quota: ResourceQuota, rule: QuotaRule, found: Findings) -> None:
+def _check_quota(quota: queueing.ResourceQuota, rule: QuotaRule, found: Findings) -> None:
     check_not_negative(quota.name, quota.nominal_quota, found.at("nominalQuota"))
     for name, limit in (
         ("borrowingLimit", quota.borrowing_limit),
@@ -158,13 +151,13 @@ def _check_quota(quota: ResourceQuota, rule: QuotaRule, found: Findings) -> None
         found.at("lendingLimit").add(value, f"is more than nominalQuota ({nominal})", hint)
 
 
-def _check_weight(sharing: FairSharing | None, found: Findings) -> None:
+def _check_weight(sharing: queueing.FairSharing | None, found: Findings) -> None:
     if sharing is not None and sharing.weight < 0:
         found.at("weight").add(format_quantity(sharing.weight), "is negative", "write 0 or more")
 
 
 def _check_fungibility(
-    fungibility: FlavorFungibility, flavors: Sequence[str], found: Findings
+    fungibility: queueing.FlavorFungibility, flavors: Sequence[str], found: Findings
 ) -> None:
     searches_on = fungibility.when_can_borrow == fungibility.when_can_preempt == "TryNextFlavor"
     if fungibility.preference is not None and not searches_on:
@@ -176,7 +169,7 @@ def _check_fungibility(
     strategy = fungibility.fallback_strategy
     if strategy is None:
         return
-    here = found.at("fallbackStrategy").at("rules")
+    here = found.at("fallbackStrategy", "rules")
     for index, rule in enumerate(strategy.rules):
         _check_fallback_rule(rule, flavors, here.at(index))
     triggers = ((f"{rule.name}/{rule.fires_on}", i) for i, rule in enumerate(strategy.rules))
@@ -184,13 +177,15 @@ def _check_fungibility(
     for key, index in triggers:
         if key in seen:
             problem = f"has a rule for the same trigger already (rules[{seen[key]}])"
-            here.at(index).at("name").add(strategy.rules[index].name, problem, "keep one of them")
+            here.at(index, "name").add(strategy.rules[index].name, problem, "keep one of them")
         seen.setdefault(key, index)
 
 
-def _check_fallback_rule(rule: FallbackRule, flavors: Sequence[str], found: Findings) -> None:
-    if rule.name != ANY_FLAVOR and rule.name not in flavors:
-        hint = f"write {one_of((*flavors, ANY_FLAVOR))}"
+def _check_fallback_rule(
+    rule: queueing.FallbackRule, flavors: Sequence[str], found: Findings
+) -> None:
+    if rule.name != queueing.ANY_FLAVOR and rule.name not in flavors:
+        hint = f"write {one_of((*flavors, queueing.ANY_FLAVOR))}"
         found.at("name").add(rule.name, "is not a flavor of this queue", hint)
     if rule.timeout is not None and rule.timeout <= 0:
         value = format_duration(rule.timeout)
@@ -203,7 +198,7 @@ def _check_fallback_rule(rule: FallbackRule, flavors: Sequence[str], found: Find
         found.at("timeout").add(ABSENT, "is needed by TimeoutForPodsReadyExceeded", hint)
 
 
-def _check_preemption(preemption: ClusterQueuePreemption, found: Findings) -> None:
+def _check_preemption(preemption: queueing.ClusterQueuePreemption, found: Findings) -> None:
     borrowing = preemption.borrow_within_cohort
     here = found.at("borrowWithinCohort")
     if borrowing.policy != "Never" and preemption.reclaim_within_cohort == "Never":
@@ -217,19 +212,20 @@ def _check_preemption(preemption: ClusterQueuePreemption, found: Findings) -> No
         )
 
 
-def _check_checks(strategy: AdmissionChecksStrategy | None, found: Findings) -> None:
+def _check_checks(strategy: queueing.AdmissionChecksStrategy | None, found: Findings) -> None:
     if strategy is None:
         return
     here = found.at("admissionChecks")
     checks = strategy.admission_checks
     check_count(len(checks), CHECKS_MAX, "checks", here, 1)
     for index, check in enumerate(checks):
-        check_name(check.name, here.at(index).at("name"))
-        on_flavors = here.at(index).at("onFlavors")
+        check_name(check.name, here.at(index, "name"))
+        on_flavors = here.at(index, "onFlavors")
         check_unique(((f, on_flavors.at(n)) for n, f in enumerate(check.on_flavors)), "flavor")
-    check_unique(((c.name, here.at(i).at("name")) for i, c in enumerate(checks)), "check")
+    check_unique(((c.name, here.at(i, "name")) for i, c in enumerate(checks)), "check")
 
 
-def check_admission_check(check: AdmissionCheck, found: Findings) -> None:
+def check_admission_check(check: queueing.AdmissionCheck, found: Findings) -> None:
     if not check.spec.controller_name:
-        found.at("controllerName").add("", "is empty", "name the controller that runs the check")
+        here, hint = found.at("spec", "controllerName"), "name the controller that runs the check"
+        here.add("", "is empty", hint)

@@ -3,20 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from makeway.api.batch import (
-    Job,
-    Pod,
-    PriorityClass,
-)
+from makeway.api.batch import Job, Pod, PriorityClass
 from makeway.api.errors import FieldError
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.api.priorities import SYSTEM_PRIORITIES, resolve_priorities
-from makeway.api.queueing import (
-    Cohort,
-    WorkloadPriorityClass,
-)
+from makeway.api.queueing import Cohort, WorkloadPriorityClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +44,10 @@ def _cohort_cycles(views: Sequence[View]) -> Iterable[SetError]:
                 break
             seen.add(way[-1])
         if len(way) > 1 and way[-1] == way[0]:
-            yield SetError(
-                index,
-                FieldError(
-                    path="spec.parentName",
-                    value=view.spec.parent_name,
-                    problem=f"makes a cycle ({' > '.join(way)})",
-                    hint="give one of these cohorts another parent, or none",
-                ),
-            )
+            problem = f"makes a cycle ({' > '.join(way)})"
+            hint = "give one of these cohorts another parent, or none"
+            error = FieldError("spec.parentName", view.spec.parent_name, problem, hint)
+            yield SetError(index, error)
 
 
 def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
@@ -95,15 +83,10 @@ def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
             (p for p in (scheduling, queue_classes.get(queue_class)) if p is not None), default=None
         )
         if highest is not None and preemption < highest:
-            yield SetError(
-                index,
-                FieldError(
-                    path=f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]",
-                    value=name,
-                    problem=f"({preemption}) is below the scheduling priority ({highest})",
-                    hint=f"name a class with a value of at least {highest}",
-                ),
-            )
+            path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
+            problem = f"({preemption}) is below the scheduling priority ({highest})"
+            hint = f"name a class with a value of at least {highest}"
+            yield SetError(index, FieldError(path, name, problem, hint))
 
 
 def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
