@@ -49,7 +49,7 @@ from tests.engine.worlds import (
     check_victims_suffice,
     play_again,
 )
-from tests.harness.engine import add_queue, as_written, check_state, forest_of, queue, quota
+from tests.harness.engine import add_queue, check_state, forest_of, objects_in, queue, quota
 from tests.harness.quota_forest import QuotaForest
 
 Check = Callable[[Before, Cycle], None]
@@ -431,20 +431,8 @@ def test_taking_steps_twice_changes_nothing(rng: Random) -> None:
 def rebuild(state: ClusterState) -> Engine:
     """A new engine that is told what the objects say."""
     engine = Engine(state.config)
-    for name, labels in state.namespaces.items():
-        engine.apply(ev.NamespaceChanged(name, labels))
-    for check, is_active in state.checks.items():
-        engine.apply(ev.CheckChanged(check, is_active))
-    for flavor in state.flavors.values():
-        engine.apply(ev.FlavorChanged(flavor))
-    for declared in state.cohorts.values():
-        engine.apply(ev.CohortChanged(declared))
-    for known in state.queues.values():
-        engine.apply(ev.QueueChanged(known.spec))
-    for local_queue in state.local_queues.values():
-        engine.apply(ev.LocalQueueChanged(local_queue))
-    for entry in state.entries.values():
-        engine.apply(ev.WorkloadSeen(entry.workload, as_written(entry.status)))
+    for event in objects_in(state):
+        engine.apply(event)
     engine.state.build_trees()
     return engine
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from makeway.engine import decisions as dec
 from makeway.engine import events as ev
@@ -389,25 +390,9 @@ class Scenario:
 
     # --- workloads ---
 
-    def pending(
-        self,
-        name: str,
-        *pod_sets: PodSet,
-        on: str,
-        priority: int = 0,
-        as_victim: int | None = None,
-        created: float | None = None,
-        namespace: str = DEFAULT,
-        **requests: int,
-    ) -> None:
-        """Somebody submits a workload now; requests make it one pod set of one pod."""
-        self.apply(
-            ev.WorkloadSeen(
-                self._workload(
-                    name, pod_sets, on, priority, as_victim, created, namespace, requests
-                )
-            )
-        )
+    def pending(self, name: str, *pod_sets: PodSet, on: str, **fields: Any) -> None:
+        """Somebody submits a workload now, with fields of `_workload`."""
+        self.apply(ev.WorkloadSeen(self._workload(name, *pod_sets, on=on, **fields)))
 
     def running(
         self,
@@ -415,17 +400,12 @@ class Scenario:
         *pod_sets: PodSet,
         on: str,
         flavor: str | None = None,
-        priority: int = 0,
-        as_victim: int | None = None,
         reserved: float | None = None,
-        created: float | None = None,
         ready: bool = True,
-        **requests: int,
+        **fields: Any,
     ) -> None:
         """A workload that was admitted before the story begins."""
-        workload = self._workload(
-            name, pod_sets, on, priority, as_victim, created, DEFAULT, requests
-        )
+        workload = self._workload(name, *pod_sets, on=on, **fields)
         local_queue = self.state.local_queues[workload.local_queue]
         spec = self.state.queues[local_queue.queue].spec
         at = self.now if reserved is None else reserved
@@ -441,14 +421,15 @@ class Scenario:
     def _workload(
         self,
         name: str,
-        pod_sets: tuple[PodSet, ...],
+        *pod_sets: PodSet,
         on: str,
-        priority: int,
-        as_victim: int | None,
-        created: float | None,
-        namespace: str,
-        requests: Mapping[str, int],
+        priority: int = 0,
+        as_victim: int | None = None,
+        created: float | None = None,
+        namespace: str = DEFAULT,
+        **requests: int,
     ) -> Workload:
+        """Requests make it one pod set of one pod."""
         self._arrivals += 1
         return Workload(
             key=WorkloadKey(f"{namespace}/{name}"),
@@ -624,20 +605,25 @@ class Scenario:
         old = self.state
         self.now += after_s + clock_jump_s
         self.engine = Engine(old.config)
-        workloads: list[ev.Event] = [
-            ev.WorkloadSeen(entry.workload, as_written(entry.status))
-            for entry in old.entries.values()
-        ]
-        rest: list[ev.Event] = [
-            *(ev.NamespaceChanged(name, labels) for name, labels in old.namespaces.items()),
-            *(ev.CheckChanged(name, active) for name, active in old.checks.items()),
-            *(ev.FlavorChanged(flavor) for flavor in old.flavors.values()),
-            *(ev.CohortChanged(cohort) for cohort in old.cohorts.values()),
-            *(ev.QueueChanged(queue.spec) for queue in old.queues.values()),
-            *(ev.LocalQueueChanged(local_queue) for local_queue in old.local_queues.values()),
-        ]
-        for event in (*workloads, *rest) if workloads_first else (*rest, *workloads):
+        for event in objects_in(old, workloads_first=workloads_first):
             self.apply(event)
+
+
+def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev.Event]:
+    """What a driver tells a new engine of the objects there are."""
+    workloads: list[ev.Event] = [
+        ev.WorkloadSeen(entry.workload, as_written(entry.status))
+        for entry in state.entries.values()
+    ]
+    rest: list[ev.Event] = [
+        *(ev.NamespaceChanged(name, labels) for name, labels in state.namespaces.items()),
+        *(ev.CheckChanged(name, active) for name, active in state.checks.items()),
+        *(ev.FlavorChanged(flavor) for flavor in state.flavors.values()),
+        *(ev.CohortChanged(cohort) for cohort in state.cohorts.values()),
+        *(ev.QueueChanged(queue.spec) for queue in state.queues.values()),
+        *(ev.LocalQueueChanged(local_queue) for local_queue in state.local_queues.values()),
+    ]
+    return [*workloads, *rest] if workloads_first else [*rest, *workloads]
 
 
 def as_written(status: WorkloadStatus) -> WorkloadStatus:
