@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from makeway.engine import model
 from makeway.engine.model import Quota
 from makeway.engine.state import ClusterState
 from makeway.placement.nodes import NodeTable
 from makeway.runner import job_actions
 from makeway.runner.jobs import JobPods
 from makeway.runner.pods import PodRunner
-from makeway.translate import queues
 from tests.simulation.play import Played, play
 from tests.simulation.worlds import TINY
 
@@ -37,7 +37,7 @@ def nothing(*_: Any, **__: Any) -> None: ...
 
 
 def quota_counts_double(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(queues, "Quota", lambda nominal, *limits: Quota(2 * nominal, *limits))
+    patch.setattr(model, "Quota", lambda nominal, *limits: Quota(2 * nominal, *limits))
 
 
 def nobody_is_woken(patch: pytest.MonkeyPatch) -> None:
