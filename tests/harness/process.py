@@ -110,14 +110,14 @@ def running(folder: Path, *options: str) -> Iterator[Up]:
         up.stop()
 
 
-def wait_until(what: Any, timeout_s: float = 30.0) -> Any:
-    """Ask again until the answer is true."""
+def wait_until(what: Any, timeout_s: float = 30.0, claim: str = "") -> Any:
+    """Ask again until the answer is true; returns it."""
     deadline = time.monotonic() + timeout_s
     while True:
         answer = what()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what} did not come true"
+        assert time.monotonic() < deadline, f"{claim or what} did not come true"
         time.sleep(0.05)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from makeway.client import Client, NotFound
 from makeway.deploy.installation import NAME, Site, controller
 from tests.harness import documents
 from tests.harness.documents import requesting, template
+from tests.harness.process import wait_until
 from tests.kube.cluster import Process, running
 from tests.kube.plane import Plane
 
@@ -101,10 +101,7 @@ class Cluster:
     # Waiting
 
     def until(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"it never was so that {what}"
-            time.sleep(0.1)
+        wait_until(is_so, WAIT_S, what)
 
     def until_condition(self, workload: str, condition: str, status: str = "True") -> None:
         def is_so() -> bool:
