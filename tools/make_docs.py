@@ -391,7 +391,7 @@ def _is_kueues(family: Family) -> bool:
 
 def _metric(family: Family) -> str:
     labels = ", ".join(f"`{label}`" for label in family.labels)
-    return f"| `{family.name}` | {family.type.value} | {labels} | {family.help} |"
+    return f"| `{family.name}` | {family.type} | {labels} | {family.help} |"
 
 
 def _bucketed() -> dict[tuple[float, ...], list[str]]:

@@ -27,7 +27,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
-from makeway.controller.series import Family, Type
+from makeway.controller.series import Family
 from makeway.controller.visibility import Visibility
 from makeway.logs import Fields
 from makeway.plane.election import Election
@@ -44,7 +44,7 @@ SCHEDULER = "makeway"  # the schedulerName of pods that we place
 IN_FLIGHT_MAX = 24
 FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
 OPTIONAL = (*GANG_KINDS, BUDGETS)  # kinds that a server may lack, or keep from us
-LEADER = Family("makeway_leader", Type.GAUGE, "1 if this replica leads, 0 if it stands by.", ())
+LEADER = Family("makeway_leader", "1 if this replica leads, 0 if it stands by.")
 
 Clock = Callable[[], float]
 

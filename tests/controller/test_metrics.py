@@ -402,7 +402,7 @@ def test_names_types_and_labels_are_kueues() -> None:
     expected["kueue_build_info"] = ("gauge", tuple(KUEUE_BUILD_INFO.split()))
 
     ours = {
-        family.name: (family.type.value, family.labels)
+        family.name: (family.type, family.labels)
         for family in FAMILIES
         if not family.name.startswith("makeway_")
     }

@@ -6,24 +6,24 @@ from math import inf, isnan, nan
 
 import pytest
 
-from makeway.controller.series import Counter, Family, Histogram, Readings, Type, number_text
+from makeway.controller.series import Counter, Family, Histogram, Readings, number_text
 from tests.controller.metrics_lab import Scrape
 
 ODD = 'a "b" \\ 100%s\nc'
 
 
-def family(name: str, type: Type, *labels: str, buckets: tuple[float, ...] = ()) -> Family:
-    return Family(name, type, "Of no use.\nA second line, with a \\.", labels, buckets)
+def family(name: str, *labels: str, buckets: tuple[float, ...] = ()) -> Family:
+    return Family(name, "Of no use.\nA second line, with a \\.", labels, buckets)
 
 
 def test_odd_values_of_labels_come_back_as_they_were() -> None:
-    counter = Counter(family("odd_total", Type.COUNTER, "what", "role"), ("leader",))
+    counter = Counter(family("odd_total", "what", "role"), ("leader",))
     counter.add(ODD)
     counter.add(ODD)
-    histogram = Histogram(family("odd_seconds", Type.HISTOGRAM, "what", buckets=(1.0,)))
+    histogram = Histogram(family("odd_seconds", "what", buckets=(1.0,)))
     histogram.observe(0.5, ODD)
     readings = Readings(("leader",))
-    readings.add(family("odd", Type.GAUGE, "what", "role"), 3, ODD)
+    readings.add(family("odd", "what", "role"), 3, ODD)
 
     scrape = Scrape(counter.text() + histogram.text() + readings.text())
     assert scrape.get("odd_total", what=ODD, role="leader") == 2
@@ -32,7 +32,7 @@ def test_odd_values_of_labels_come_back_as_they_were() -> None:
 
 
 def test_a_value_on_a_bound_belongs_below_it() -> None:
-    histogram = Histogram(family("waits", Type.HISTOGRAM, buckets=(1.0, 2.5)))
+    histogram = Histogram(family("waits", buckets=(1.0, 2.5)))
     for seconds in (1.0, 2.5, 2.6, -4.0):
         histogram.observe(seconds)
 
@@ -44,7 +44,7 @@ def test_a_value_on_a_bound_belongs_below_it() -> None:
 
 
 def test_forgotten_series_are_not_shown_any_more() -> None:
-    counter = Counter(family("seen_total", Type.COUNTER, "queue", "reason"))
+    counter = Counter(family("seen_total", "queue", "reason"))
     for values in (("a", "x"), ("a", "y"), ("ab", "x")):
         counter.add(*values)
     counter.forget(("a",))
@@ -55,7 +55,7 @@ def test_forgotten_series_are_not_shown_any_more() -> None:
 
 
 def test_a_value_for_each_label_and_no_more() -> None:
-    counter = Counter(family("seen_total", Type.COUNTER, "queue", "reason"))
+    counter = Counter(family("seen_total", "queue", "reason"))
 
     with pytest.raises(ValueError, match="zip"):
         counter.add("a")

@@ -41,8 +41,7 @@ class BudgetStatuses(Reconciler):
         if change.resource == BUDGETS:
             self.mark(change.key)
         elif change.resource == JOBS and self._wanted.touched(change):
-            for budget in self._selectors.keys(namespace):
-                self.mark(budget)
+            self.mark(*self._selectors.keys(namespace))
         elif change.resource == PODS and self._pods.touched(change):
             entries = self._pods.entry(change.old), self._pods.entry(change.new)
             for budget, selector in self._selectors.items(namespace):
@@ -83,6 +82,8 @@ class BudgetStatuses(Reconciler):
         )
         allowed = max(0, healthy - desired) if expected > 0 else 0
         generation = document["metadata"].get("generation")
+        reason = "SufficientPods" if allowed else "InsufficientPods"
+        told = "DisruptionAllowed", str(allowed > 0), reason, ""
         return {
             "currentHealthy": healthy,
             "desiredHealthy": desired,
@@ -90,15 +91,7 @@ class BudgetStatuses(Reconciler):
             "disruptionsAllowed": allowed,
             "disruptedPods": {name: format_time(at) for name, at in sorted(charged.items())},
             "observedGeneration": generation,
-            "conditions": with_condition(
-                conditions_of(document),
-                "DisruptionAllowed",
-                "True" if allowed else "False",
-                "SufficientPods" if allowed else "InsufficientPods",
-                "",
-                now,
-                generation,
-            ),
+            "conditions": with_condition(conditions_of(document), *told, now, generation),
         }
 
     def _numbers(

@@ -70,7 +70,6 @@ class PodErrands(Reconciler):
         self._picture, self._evictions = picture, evictions
         self._errands: dict[Key, Errand] = {}
         self._told: dict[Key, tuple[float, Message]] = {}  # when we last told a pod, and what
-        self._refreshing: set[Key] = set()  # keys that get new numbers when it is time
 
     def assign(self, key: Key, errand: Errand, now: float) -> None:
         """Pursue this from now on, and no longer what was to become of the pod before."""
@@ -80,19 +79,13 @@ class PodErrands(Reconciler):
         self._errands[key] = errand
         if isinstance(known, ToTell) and _is_same_but_numbers(errand, known):
             self._errands[key] = replace(known, message=errand.message)
-            self._refresh_later(key, now)
+            self.mark_at(key, self._told_at(key, now) + NUMBERS_S)
         else:
             self.mark(key)
-
-    def _refresh_later(self, key: Key, now: float) -> None:
-        if key not in self._refreshing:
-            self._refreshing.add(key)
-            self.mark_at(key, self._told_at(key, now) + NUMBERS_S)
 
     def drop(self, key: Key) -> None:
         self._errands.pop(key, None)
         self._told.pop(key, None)
-        self._refreshing.discard(key)
 
     def of(self, key: Key) -> Errand | None:
         return self._errands.get(key)
@@ -134,7 +127,6 @@ class PodErrands(Reconciler):
         return _plan(Delete(resource=PODS, key=key, uid=errand.uid, then=then))
 
     def _tell(self, key: Key, errand: ToTell, pod: Document, now: float) -> Plan:
-        self._refreshing.discard(key)
         if now < errand.not_before:
             return Plan((), errand.not_before)
         status = pod.get("status") or {}
@@ -147,9 +139,8 @@ class PodErrands(Reconciler):
             if told == message.text:
                 self._told.setdefault(key, (now, message))
                 return NOTHING
-            if now < self._told_at(key, 0.0) + NUMBERS_S:
-                self._refresh_later(key, now)
-                return NOTHING
+            if now < (refresh_at := self._told_at(key, 0.0) + NUMBERS_S):
+                return Plan((), refresh_at)
         self._told[key] = now, message
         changes = {
             "nominatedNodeName": errand.nominated,
@@ -218,15 +209,9 @@ class WorkloadEvictions(Reconciler):
         if document is None or document["metadata"]["uid"] != uid or not _holds(document):
             self._finish(key)
             return NOTHING
-        conditions = with_condition(
-            conditions_of(document),
-            "Evicted",
-            "True",
-            PREEMPTED_IN_PLACEMENT,
-            message,
-            now,
-            document["metadata"].get("generation"),
-        )
+        told = "Evicted", "True", PREEMPTED_IN_PLACEMENT, message
+        generation = document["metadata"].get("generation")
+        conditions = with_condition(conditions_of(document), *told, now, generation)
         return _plan(status_patch(WORKLOADS, document, {"conditions": conditions}))
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:

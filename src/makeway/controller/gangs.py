@@ -44,23 +44,20 @@ class GangStatuses(Reconciler):
         resource: Resource,
         *,
         schedulers: frozenset[str] | None = None,
-        distance_max: int | None = None,
     ) -> None:
         """`schedulers` are the names whose pods are ours to tell about; None: all pods are."""
         super().__init__()
         self._schedulers = schedulers
         self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
-        self._picture, self._resource, self._distance_max = picture, resource, distance_max
+        self._picture, self._resource = picture, resource
         self._members = picture.index(PODS, self._member_of)  # by gang
         self._classes = picture.index(PRIORITY_CLASSES, in_one_group)
 
     def changed(self, change: Change) -> None:
         if change.resource == PODS:
-            for gang in self._members.touched(change):
-                self.mark(gang)
+            self.mark(*self._members.touched(change))
         elif change.resource == PRIORITY_CLASSES:
-            for gang in self._picture.keys(self._resource):
-                self.mark(gang)
+            self.mark(*self._picture.keys(self._resource))
         else:
             self.mark(change.key)
 
@@ -120,7 +117,6 @@ class GangStatuses(Reconciler):
             annotated or named,
             self._classes.values(None),
             preemption_path=path if annotated else "spec.preemptionPriorityClassName",
-            distance_max=self._distance_max,
         )
 
     def _with_divergence(
@@ -141,15 +137,14 @@ class GangStatuses(Reconciler):
         bound = sum(member.is_bound for member in members)
         if INITIALLY_SCHEDULED in true_types(conditions):
             return conditions
-        if bound >= (1 if gang is None else gang.min_count):
-            message = messages.PODS_HAVE_NODES.format(bound)
-            return with_condition(
-                conditions, INITIALLY_SCHEDULED, "True", "Scheduled", message, now
-            )
         lack = next((member.lack for member in members if member.lack), "")
-        if not lack:
+        if bound >= (1 if gang is None else gang.min_count):
+            told = "True", "Scheduled", messages.PODS_HAVE_NODES.format(bound)
+        elif lack:
+            told = "False", "Unschedulable", lack
+        else:
             return conditions
-        return with_condition(conditions, INITIALLY_SCHEDULED, "False", "Unschedulable", lack, now)
+        return with_condition(conditions, INITIALLY_SCHEDULED, *told, now)
 
 
 def _priority_of(view: GangWorkload | PodGroup | Gang, resolved: Resolved) -> int | None:
@@ -171,17 +166,10 @@ def _put_numbers(status: Document, priorities: Priorities | None) -> None:
 def _with_resolution(conditions: list[Document], resolved: Resolved, now: float) -> list[Document]:
     condition = Condition(
         type=PRIORITY_RESOLVED,
-        status="True",
-        reason="Resolved",
-        message=messages.CLASSES_KNOWN,
+        status="False" if resolved.errors else "True",
+        reason="PriorityClassNotUsable" if resolved.errors else "Resolved",
+        message="; ".join(map(str, resolved.errors)) or messages.CLASSES_KNOWN,
     )
-    if resolved.errors:
-        condition = Condition(
-            type=PRIORITY_RESOLVED,
-            status="False",
-            reason="PriorityClassNotUsable",
-            message="; ".join(map(str, resolved.errors)),
-        )
     return _with(conditions, condition, bad="False", now=now)
 
 

@@ -7,6 +7,7 @@ only where several LocalQueues lead to one ClusterQueue.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from math import nan
 
 from makeway.api.quantity import in_units
@@ -72,7 +73,7 @@ class Gauges:
         self._add(families.QUEUE_INFO, 1, name, parent, root)
         if self._view.is_fair_sharing:
             self._add(families.QUEUE_SHARE, _share(queue.share), name, parent)
-        self._quotas(queue, parent, _charged(reserved))
+        self._quotas(queue, parent, charged(reserved))
         self._of_local_queues(queue)
         return is_active
 
@@ -113,11 +114,10 @@ class Gauges:
             self._add(families.LOCAL_RESERVING_ACTIVE, len(holders), *values)
             self._add(families.LOCAL_ADMITTED_ACTIVE, len(holders) - len(reserved), *values)
             is_whole = len(holders) == len(queue.holders)
-            charged = queue.used if is_whole else _charged(holders)
-            unused = _charged(reserved)
+            amounts, unused = queue.used if is_whole else charged(holders), charged(reserved)
             for cell in queue.quotas:
-                amount, used = charged.get(cell, 0), charged.get(cell, 0) - unused.get(cell, 0)
-                resource = cell.resource
+                amount, resource = amounts.get(cell, 0), cell.resource
+                used = amount - unused[cell]
                 self._add(families.LOCAL_RESERVATION, in_units(resource, amount), *values, *cell)
                 self._add(families.LOCAL_USAGE, in_units(resource, used), *values, *cell)
 
@@ -159,7 +159,8 @@ def _share(share: float | None) -> float:
     return nan if share is None else share
 
 
-def _charged(holders: list[KnownWorkload]) -> Counter[FlavorResource]:
+def charged(holders: Iterable[KnownWorkload]) -> Counter[FlavorResource]:
+    """What they are charged together."""
     total: Counter[FlavorResource] = Counter()
     for holder in holders:
         total.update(holder.charged)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from makeway.api.kinds import FLAVORS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import IN_USE
-from makeway.client.client import Document
 from makeway.controller.workload_writes import without_finalizer
 from makeway.engine.engine import Engine
 from makeway.engine.model import QueueName
@@ -38,18 +37,15 @@ class InUse(Reconciler):
         if document is None:
             return NOTHING
         held_by = document["metadata"].get("finalizers") or []
-        if not document["metadata"].get("deletionTimestamp"):
-            return NOTHING if IN_USE in held_by else Plan([self._hold(key, document)])
-        if IN_USE not in held_by:
+        is_leaving = bool(document["metadata"].get("deletionTimestamp"))
+        if not is_leaving and IN_USE not in held_by:
+            metadata = {**as_seen(document), "finalizers": [*held_by, IN_USE]}
+            return Plan([Patch(resource=self._kind, key=key, patch={"metadata": metadata})])
+        if not is_leaving or IN_USE not in held_by:
             return NOTHING
         if self._is_used(key.name):
             return Plan(next_at=now + LOOK_AGAIN_S)
         return Plan(without_finalizer(self._kind, document, IN_USE, is_exact=True))
-
-    def _hold(self, key: Key, document: Document) -> Patch:
-        finalizers = [*(document["metadata"].get("finalizers") or ()), IN_USE]
-        metadata = {**as_seen(document), "finalizers": finalizers}
-        return Patch(resource=self._kind, key=key, patch={"metadata": metadata})
 
     def _is_used(self, name: str) -> bool:
         if self._kind == QUEUES:

@@ -51,16 +51,9 @@ class Draft:
 
     def set(self, type: str, status: str, reason: str, message: str) -> None:
         there = find_condition(self.workload.status.conditions, type)
-        if there is not None and (there.status, there.reason, there.message) == (
-            status,
-            reason,
-            message,
-        ):
-            return
-        generation = self.workload.metadata.generation
-        self._conditions = with_condition(
-            self._conditions, type, status, reason, message, self._now, generation
-        )
+        told, generation = (status, reason, message), self.workload.metadata.generation
+        if there is None or (there.status, there.reason, there.message) != told:
+            self._conditions = with_condition(self._conditions, type, *told, self._now, generation)
 
     def note_unsupported(self, parts: Iterable[Unsupported]) -> None:
         """Silence about what is asked for and not done would be a lie."""
@@ -115,12 +108,10 @@ class Draft:
 
     def _time_spent(self) -> int | None:
         """The time admitted so far, where it is limited; a Workload switched off starts afresh."""
-        if self.workload.spec.maximum_execution_time_seconds is None:
+        spec = self.workload.spec
+        if spec.maximum_execution_time_seconds is None or not spec.active:
             return None
-        if not self.workload.spec.active:
-            return None
-        conditions = self.workload.status.conditions
-        evicted = find_condition(conditions, "Evicted")
+        evicted = find_condition(self.workload.status.conditions, "Evicted")
         until = evicted.last_transition_time if evicted is not None else None
         return round(spent_s(self.workload, self._now if until is None else until))
 

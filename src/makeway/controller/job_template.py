@@ -7,13 +7,13 @@ suspended just these fields of its template may change (KEP-2926).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from makeway.api.batch import Job, PodTemplateSpec, Toleration
+from makeway.api.batch import Job, Toleration
 from makeway.api.codec import encode
 from makeway.api.labels import POD_SET, SYNC_COMPLETIONS, WORKLOAD
-from makeway.api.queueing import ResourceFlavor, Workload
+from makeway.api.queueing import PodSetUpdate, ResourceFlavor, Workload
 from makeway.client.client import Document
 from makeway.controller.job_workload import POD_SET_NAME, admitted_count, count_of
 
@@ -40,52 +40,34 @@ def flavors_of(workload: Workload) -> list[str]:
 
 def additions_of(workload: Workload, flavors: Iterable[ResourceFlavor]) -> Additions | Clash:
     """What flavors and admission checks want of the pods, on top of what the user wrote."""
-    original = workload.spec.pod_sets[0].template
-    own = {POD_SET: POD_SET_NAME}, {WORKLOAD: workload.metadata.name}
-    added = Additions(*own, {}, [])
+    template = workload.spec.pod_sets[0].template
+    metadata, selector = template.metadata, template.spec.node_selector
+    added = Additions({POD_SET: POD_SET_NAME}, {WORKLOAD: workload.metadata.name}, {}, [])
+    for who, wanted in _wishes(workload, flavors):
+        for field, own, there, more in (
+            ("labels", metadata.labels, added.labels, wanted.labels),
+            ("annotations", metadata.annotations, added.annotations, wanted.annotations),
+            ("nodeSelector", selector, added.node_selector, wanted.node_selector),
+        ):
+            before = {**own, **there}
+            for key, value in sorted(more.items()):
+                if before.get(key, value) != value:
+                    return Clash(f"{who} asks for {field} {key}={value}, but it is {before[key]}")
+            there.update(more)
+        added.tolerations.extend(wanted.tolerations)
+    return added
+
+
+def _wishes(
+    workload: Workload, flavors: Iterable[ResourceFlavor]
+) -> Iterator[tuple[str, PodSetUpdate]]:
     for flavor in flavors:
-        who = f"ResourceFlavor {flavor.metadata.name}"
-        there = {**original.spec.node_selector, **added.node_selector}
-        found = _contradiction(who, "nodeSelector", there, flavor.spec.node_labels)
-        if found is not None:
-            return found
-        added.node_selector.update(flavor.spec.node_labels)
-        added.tolerations.extend(flavor.spec.tolerations)
-    return _with_checks(added, workload, original)
-
-
-def _contradiction(
-    who: str, field: str, there: Mapping[str, str], more: Mapping[str, str]
-) -> Clash | None:
-    for key, value in sorted(more.items()):
-        if there.get(key, value) != value:
-            return Clash(f"{who} asks for {field} {key}={value}, but it is {there[key]}")
-    return None
-
-
-def _with_checks(
-    added: Additions, workload: Workload, original: PodTemplateSpec
-) -> Additions | Clash:
-    metadata = original.metadata
+        labels, tolerations = flavor.spec.node_labels, flavor.spec.tolerations
+        wanted = PodSetUpdate(name=POD_SET_NAME, node_selector=labels, tolerations=tolerations)
+        yield f"ResourceFlavor {flavor.metadata.name}", wanted
     for check in workload.status.admission_checks:
         for update in check.pod_set_updates:
-            for field, there, own, more in (
-                ("labels", added.labels, metadata.labels, update.labels),
-                ("annotations", added.annotations, metadata.annotations, update.annotations),
-                (
-                    "nodeSelector",
-                    added.node_selector,
-                    original.spec.node_selector,
-                    update.node_selector,
-                ),
-            ):
-                who = f"AdmissionCheck {check.name}"
-                found = _contradiction(who, field, {**own, **there}, more)
-                if found is not None:
-                    return found
-                there.update(more)
-            added.tolerations.extend(update.tolerations)
-    return added
+            yield f"AdmissionCheck {check.name}", update
 
 
 def has_injected_fields(job: Job, workload: Workload) -> bool:
@@ -133,27 +115,24 @@ def _size_changes(job: Job, count: int) -> Document:
 
 def _template_changes(job: Job, workload: Workload, additions: Additions) -> Document:
     now, original = job.spec.template, workload.spec.pod_sets[0].template
-    metadata, spec = original.metadata, original.spec
+    there, metadata, spec = now.metadata, original.metadata, original.spec
     tolerations = [*spec.tolerations]
     tolerations += [item for item in additions.tolerations if item not in tolerations]
     of_metadata = _without_empty(
-        labels=_map_changes(now.metadata.labels, {**metadata.labels, **additions.labels}),
-        annotations=_map_changes(
-            now.metadata.annotations, {**metadata.annotations, **additions.annotations}
-        ),
+        labels=_map_changes(there.labels, metadata.labels, additions.labels),
+        annotations=_map_changes(there.annotations, metadata.annotations, additions.annotations),
     )
-    of_spec = _without_empty(
-        nodeSelector=_map_changes(
-            now.spec.node_selector, {**spec.node_selector, **additions.node_selector}
-        )
-    )
+    selector = _map_changes(now.spec.node_selector, spec.node_selector, additions.node_selector)
+    of_spec = _without_empty(nodeSelector=selector)
     if tolerations != [*now.spec.tolerations]:
         of_spec["tolerations"] = [encode(item) for item in tolerations] or None
-    template = _without_empty(metadata=of_metadata, spec=of_spec)
-    return _without_empty(template=template)
+    return _without_empty(template=_without_empty(metadata=of_metadata, spec=of_spec))
 
 
-def _map_changes(now: Mapping[str, str], wanted: Mapping[str, str]) -> Document:
+def _map_changes(
+    now: Mapping[str, str], written: Mapping[str, str], added: Mapping[str, str]
+) -> Document:
+    wanted = {**written, **added}
     changes: Document = {key: value for key, value in wanted.items() if now.get(key) != value}
     return changes | {key: None for key in now if key not in wanted}
 

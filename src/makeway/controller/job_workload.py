@@ -26,6 +26,7 @@ from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
+from makeway.plane.picture import Object
 from makeway.translate import messages
 from makeway.translate.workloads import constraints_of
 
@@ -133,7 +134,7 @@ def pod_sets_of(job: Job, wanted: Wanted) -> list[Document]:
     return [pod_set]
 
 
-def chosen(job: Job, workloads: Iterable[Workload]) -> Workload | None:
+def chosen(job: Job, workloads: Iterable[Object]) -> Object | None:
     """The Workload that counts for a Job, of whatever name; None if it has none.
 
     One that holds quota comes first, lest a running Job is stopped for the sake of a name.
@@ -142,10 +143,10 @@ def chosen(job: Job, workloads: Iterable[Workload]) -> Workload | None:
     return min(
         workloads,
         key=lambda workload: (
-            not holds_quota(workload),
-            workload.metadata.name != name,
-            workload.metadata.creation_timestamp or 0.0,
-            workload.metadata.name,
+            not holds_quota(workload.view),
+            workload.key.name != name,
+            workload.view.metadata.creation_timestamp or 0.0,
+            workload.key.name,
         ),
         default=None,
     )
@@ -197,25 +198,28 @@ def admitted_count(workload: Workload) -> int | None:
 
 def has_shape_of(workload: Workload, job: Job, wanted: Wanted) -> bool:
     """Whether it shows the pods of a Job that is as its user wrote it."""
-    pod_sets, template = workload.spec.pod_sets, job.spec.template
+    shown, template = workload.spec.pod_sets[0].template, job.spec.template
     return (
-        [(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
-        == [(wanted.count, wanted.min_count)]
-        and pod_sets[0].template.spec == template.spec
-        and pod_sets[0].template.metadata.labels == template.metadata.labels
-        and pod_sets[0].template.metadata.annotations == template.metadata.annotations
+        _has_counts_of(workload, wanted)
+        and shown.spec == template.spec
+        and shown.metadata.labels == template.metadata.labels
+        and shown.metadata.annotations == template.metadata.annotations
     )
 
 
 def asks_for(workload: Workload, job: Job, wanted: Wanted) -> bool:
     """Whether what counts for queues is the same: a server may keep less of the rest."""
-    pod_sets, spec = workload.spec.pod_sets, job.spec.template.spec
+    shown, spec = workload.spec.pod_sets[0].template.spec, job.spec.template.spec
     return (
-        [(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
-        == [(wanted.count, wanted.min_count)]
-        and pod_requests(pod_sets[0].template.spec) == pod_requests(spec)
-        and constraints_of(pod_sets[0].template.spec) == constraints_of(spec)
+        _has_counts_of(workload, wanted)
+        and pod_requests(shown) == pod_requests(spec)
+        and constraints_of(shown) == constraints_of(spec)
     )
+
+
+def _has_counts_of(workload: Workload, wanted: Wanted) -> bool:
+    counts = [(pod_set.count, pod_set.min_count) for pod_set in workload.spec.pod_sets]
+    return counts == [(wanted.count, wanted.min_count)]
 
 
 def spec_changes(

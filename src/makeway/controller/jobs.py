@@ -16,7 +16,7 @@ Everything is decided from the objects as they are, Job by Job. Some choices:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from makeway.api.batch import Job
@@ -95,23 +95,19 @@ class Jobs(WorkloadKeeper):
         super().__init__(picture)
         # By namespace and uid of the Job: one made anew under an old name has nothing of the old
         # one. What belongs to a Job stays there when the Job is gone.
-        self._jobs = picture.index(JOBS, _itself)
-        self._workloads = picture.index(WORKLOADS, _job_of_workload)
+        self._jobs = picture.index(JOBS, lambda job: (Key(job.key.namespace, job.uid), None))
+        self._workloads = picture.index(WORKLOADS, lambda found: _job_of(found, JOB_UID))
         self._pods = picture.index(PODS, _job_of_pod)
 
     def changed(self, change: Change) -> None:
         if change.resource in REFERENCED_KINDS:
             self.reference_changed()
         elif change.resource == PODS:  # how a pod fares, the Job's status tells
-            self._mark_all(self._pods.touched(change))
+            self.mark(*self._pods.touched(change))
         elif change.resource == JOBS:
-            self._mark_all(self._jobs.groups(change))
+            self.mark(*self._jobs.groups(change))
         else:
-            self._mark_all(self._workloads.groups(change))
-
-    def _mark_all(self, jobs: Iterable[Key]) -> None:
-        for job in jobs:
-            self.mark(job)
+            self.mark(*self._workloads.groups(change))
 
     def event_target(self, key: Key) -> Document | None:
         found = self._find(key)
@@ -135,22 +131,17 @@ class Jobs(WorkloadKeeper):
         job: Job = found.view
         if is_managed_elsewhere(job) or self._has_queued_owner(document):
             return NOTHING
-        kept = chosen(job, [workload.view for workload in ours])
-        shown: Object | None = None
-        writes: list[Write] = []
-        for workload in ours:
-            if kept is not None and workload.key.name == kept.metadata.name:
-                shown = workload
-            else:
-                writes += self._remove(key, workload)
+        kept = chosen(job, ours)
+        others = [workload for workload in ours if workload is not kept]
+        writes = [write for workload in others for write in self._remove(key, workload)]
         wanted = wanted_of(job)
         if wanted.defects:
             writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
-        if kept is None or shown is None:
+        if kept is None:
             return Plan([*writes, *self._first_sight(key, about, job, wanted)])
-        lacks = (*found.read.unsupported, *shown.read.unsupported)
+        lacks = (*found.read.unsupported, *kept.read.unsupported)
         has_pods = self._pods.has(key)
-        pair = Pair(key, job, about, kept, shown.document, wanted, has_pods, lacks)
+        pair = Pair(key, job, about, kept.view, kept.document, wanted, has_pods, lacks)
         plan = self._step(pair, now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
@@ -273,14 +264,6 @@ class Jobs(WorkloadKeeper):
             return False
         owner = self._find(Key(document["metadata"]["namespace"], controller.uid))
         return owner is not None and QUEUE_NAME in (owner.document["metadata"].get("labels") or {})
-
-
-def _itself(job: Object) -> tuple[Key, None]:
-    return Key(job.key.namespace, job.uid), None
-
-
-def _job_of_workload(workload: Object) -> tuple[Key, None] | None:
-    return _job_of(workload, JOB_UID)
 
 
 def _job_of_pod(pod: Object) -> tuple[Key, None] | None:

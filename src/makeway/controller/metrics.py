@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.api.kinds import WORKLOADS
 from makeway.api.times import parse_time
@@ -20,21 +20,8 @@ from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
 from makeway.controller.series import Counter, Family, Histogram, Readings, Values
 from makeway.controller.statuses import PODS_READY
+from makeway.engine import decisions as dec
 from makeway.engine import events as ev
-from makeway.engine.decisions import (
-    Admit,
-    Cycle,
-    Deactivate,
-    Decision,
-    Evict,
-    HeadMode,
-    HeadResult,
-    Preempt,
-    Requeue,
-    Reserve,
-    StartOver,
-    Wait,
-)
 from makeway.engine.engine import Engine
 from makeway.engine.model import (
     Changes,
@@ -50,6 +37,7 @@ from makeway.plane.writes import Key
 
 Clock = Callable[[], float]
 NO_CHANGE = StatusChange(None, None)
+Kind = TypeVar("Kind", Counter, Histogram)
 
 
 class _Place(NamedTuple):
@@ -114,47 +102,41 @@ class Metrics:
         }
 
     def _set_up(self) -> None:
-        self._attempts = self._counter(families.ATTEMPTS, self._of_all)
-        self._attempt_duration = self._histogram(families.ATTEMPT_DURATION, self._of_all)
+        self._attempts = self._new(Counter, families.ATTEMPTS, self._of_all)
+        self._attempt_duration = self._new(Histogram, families.ATTEMPT_DURATION, self._of_all)
         self._cycle_duration = Histogram(families.CYCLE_DURATION)
         self._of_all.append(self._cycle_duration)
-        self._reserved = self._counted(families.RESERVED, families.LOCAL_RESERVED)
-        self._reserved_wait = self._timed(families.RESERVED_WAIT, families.LOCAL_RESERVED_WAIT)
-        self._admitted = self._counted(families.ADMITTED, families.LOCAL_ADMITTED)
-        self._admitted_wait = self._timed(families.ADMITTED_WAIT, families.LOCAL_ADMITTED_WAIT)
-        self._checks_wait = self._timed(families.CHECKS_WAIT, families.LOCAL_CHECKS_WAIT)
-        self._ready_wait = self._timed(families.READY_WAIT, families.LOCAL_READY_WAIT)
-        self._admitted_until_ready = self._timed(
-            families.ADMITTED_UNTIL_READY, families.LOCAL_ADMITTED_UNTIL_READY
-        )
-        self._finished = self._counted(families.FINISHED, families.LOCAL_FINISHED)
-        self._execution = self._timed(families.EXECUTION, families.LOCAL_EXECUTION)
-        self._evicted = self._counted(families.EVICTED, families.LOCAL_EVICTED)
-        self._evicted_once = self._counter(families.EVICTED_ONCE, self._of_queues)
-        self._preempted = self._counter(families.PREEMPTED, self._of_queues)
-        self._eviction_latency = self._histogram(families.EVICTION_LATENCY, self._of_queues)
-        self._ready_to_evicted = self._histogram(families.READY_TO_EVICTED, self._of_queues)
-        self._cohort_admitted = self._counter(families.COHORT_ADMITTED, self._of_all)
+        self._reserved = self._counted(families.RESERVED)
+        self._reserved_wait = self._timed(families.RESERVED_WAIT)
+        self._admitted = self._counted(families.ADMITTED)
+        self._admitted_wait = self._timed(families.ADMITTED_WAIT)
+        self._checks_wait = self._timed(families.CHECKS_WAIT)
+        self._ready_wait = self._timed(families.READY_WAIT)
+        self._admitted_until_ready = self._timed(families.ADMITTED_UNTIL_READY)
+        self._finished = self._counted(families.FINISHED)
+        self._execution = self._timed(families.EXECUTION)
+        self._evicted = self._counted(families.EVICTED)
+        self._evicted_once = self._new(Counter, families.EVICTED_ONCE, self._of_queues)
+        self._preempted = self._new(Counter, families.PREEMPTED, self._of_queues)
+        self._eviction_latency = self._new(Histogram, families.EVICTION_LATENCY, self._of_queues)
+        self._ready_to_evicted = self._new(Histogram, families.READY_TO_EVICTED, self._of_queues)
+        self._cohort_admitted = self._new(Counter, families.COHORT_ADMITTED, self._of_all)
 
-    def _counter(self, family: Family, among: list[Counter | Histogram]) -> Counter:
-        counter = Counter(family, (self._role,))
-        among.append(counter)
-        return counter
+    def _new(self, kind: type[Kind], family: Family, among: list[Counter | Histogram]) -> Kind:
+        series = kind(family, (self._role,))
+        among.append(series)
+        return series
 
-    def _histogram(self, family: Family, among: list[Counter | Histogram]) -> Histogram:
-        histogram = Histogram(family, (self._role,))
-        among.append(histogram)
-        return histogram
+    def _pair(self, kind: type[Kind], family: Family) -> tuple[Kind, Kind]:
+        queues, local_queues = self._of_queues, self._of_local_queues
+        twin = families.LOCAL[family]
+        return self._new(kind, family, queues), self._new(kind, twin, local_queues)
 
-    def _counted(self, family: Family, twin: Family) -> _Counted:
-        return _Counted(
-            self._counter(family, self._of_queues), self._counter(twin, self._of_local_queues)
-        )
+    def _counted(self, family: Family) -> _Counted:
+        return _Counted(*self._pair(Counter, family))
 
-    def _timed(self, family: Family, twin: Family) -> _Timed:
-        return _Timed(
-            self._histogram(family, self._of_queues), self._histogram(twin, self._of_local_queues)
-        )
+    def _timed(self, family: Family) -> _Timed:
+        return _Timed(*self._pair(Histogram, family))
 
     # What the engine is told
 
@@ -210,58 +192,56 @@ class Metrics:
         """A cycle begins."""
         self._began_at = self._timer()
 
-    def ended(self, cycle: Cycle, now: float) -> None:
+    def ended(self, cycle: dec.Cycle, now: float) -> None:
         seconds = self._timer() - self._began_at
         self._cycle_duration.observe(seconds)
         if cycle.had_heads:
-            is_success = any(head.result is HeadResult.ADMITTED for head in cycle.order)
+            is_success = any(head.result is dec.HeadResult.ADMITTED for head in cycle.order)
             result = "success" if is_success else "inadmissible"
             self._attempts.add(result)
             self._attempt_duration.observe(seconds, result)
             self._skips.update((head.queue, 0) for head in cycle.order)
             for head in cycle.order:
-                if head.mode is HeadMode.PREEMPT and head.result is HeadResult.SKIPPED:
+                if head.mode is dec.HeadMode.PREEMPT and head.result is dec.HeadResult.SKIPPED:
                     self._skips[head.queue] += 1
         for decision in cycle.decisions:
             self._decided(decision, cycle.changes, now)
 
-    def _decided(self, decision: Decision, changes: Changes, now: float) -> None:
+    def _decided(self, decision: dec.Decision, changes: Changes, now: float) -> None:
         match decision:
-            case Admit():
+            case dec.Admit():
                 self._count_admission(decision, changes[decision.workload])
-            case Reserve():
-                self._count_reservation(decision.workload, decision.waited_s)
-            case Preempt():
+            case dec.Reserve():
+                self._count_reservation(self._place(decision.workload), decision.waited_s)
+            case dec.Preempt():
                 for victim in decision.victims:
                     if victim.is_new:
                         self._preempted.add(decision.queue, victim.rule.value)
                         preempted = EvictionReason.PREEMPTED.value
                         self._count_eviction(victim.workload, preempted, preempted, now)
-            case Evict():
+            case dec.Evict():
                 reason = decision.reason.value
                 self._count_eviction(decision.workload, reason, reason, now)
-            case Deactivate():
+            case dec.Deactivate():
                 # One that waited is not stopped by it.
                 if self._view[decision.workload].phase is Phase.EVICTING:
                     reason = EvictionReason.DEACTIVATED.value
                     self._count_eviction(decision.workload, reason, decision.reason.value, now)
-            case Wait() | Requeue() | StartOver():
+            case dec.Wait() | dec.Requeue() | dec.StartOver():
                 pass
             case _:
                 assert_never(decision)
 
-    def _count_reservation(self, workload: WorkloadKey, waited_s: float) -> None:
-        place = self._place(workload)
+    def _count_reservation(self, place: _Place, waited_s: float) -> None:
         self._reserved.add(place)
         self._reserved_wait.observe(waited_s, place)
 
-    def _count_admission(self, decision: Admit, change: StatusChange) -> None:
+    def _count_admission(self, decision: dec.Admit, change: StatusChange) -> None:
         place = self._place(decision.workload)
         if change.before is not None and change.before.assignment is not None:
             self._checks_wait.observe(decision.checked_s, place)
         else:
-            self._reserved.add(place)
-            self._reserved_wait.observe(decision.waited_s, place)
+            self._count_reservation(place, decision.waited_s)
         self._admitted.add(place)
         self._admitted_wait.observe(decision.waited_s, place)
         for cohort in self._view.cohorts_above(decision.queue):

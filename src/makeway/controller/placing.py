@@ -9,7 +9,7 @@ Where the fate of a write is unknown it is sent again, which does no harm, until
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, assert_never
 
@@ -41,15 +41,7 @@ from makeway.controller.errands import (
     is_final,
 )
 from makeway.placement import decisions as dec
-from makeway.placement.events import (
-    BindFailed,
-    BudgetGone,
-    EvictionFailed,
-    GangGone,
-    GangSeen,
-    NodeGone,
-    PodGone,
-)
+from makeway.placement import events as ev
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
 from makeway.placement.state import PlacementState
 from makeway.plane.outbox import Outbox
@@ -83,6 +75,10 @@ INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need
 _INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
 # Of two classes that share a name the later one counts, that of Kubernetes.
 _CLASS_KINDS = (WORKLOAD_CLASSES, PRIORITY_CLASSES)
+_GONE: dict[Resource, Callable[[Key], ev.PlacementEvent]] = {
+    NODES: lambda key: ev.NodeGone(NodeName(key.name)),
+    BUDGETS: lambda key: ev.BudgetGone(BudgetKey(str(key))),
+}
 
 
 class _Seen(NamedTuple):
@@ -100,12 +96,10 @@ class Placing:
         *,
         schedulers: frozenset[str] | None = None,
         gang_kinds: tuple[Resource, ...] = GANG_KINDS,
-        distance_max: int | None = None,
     ) -> None:
         """`schedulers` are the names for which pods are placed; None: all pods are.
 
-        `gang_kinds` are those that the server knows; `distance_max` is how far
-        a preemption priority may lie above the scheduling priority.
+        `gang_kinds` are those that the server knows.
         """
         self.resources: tuple[Resource, ...] = (
             NODES,
@@ -116,7 +110,7 @@ class Placing:
             PODS,
         )
         self.state = PlacementState()
-        self._picture, self._schedulers, self._distance_max = picture, schedulers, distance_max
+        self._picture, self._schedulers = picture, schedulers
         self._evictions = WorkloadEvictions(picture)
         self._errands = PodErrands(picture, self._evictions)
         self._pods = picture.index(PODS, _seen)  # True: the numbers of these depend on classes
@@ -140,10 +134,11 @@ class Placing:
             self._pod_changed(change)
         elif change.resource in _CLASS_KINDS:
             self._classes_changed()
-        elif change.resource == NODES:
-            self._node_changed(change)
-        elif change.resource == BUDGETS:
-            self._budget_changed(change)
+        elif change.resource in _GONE:
+            view = None if change.new is None else change.new.view
+            gone = _GONE[change.resource](change.key)
+            for event in (gone,) if view is None else seen_in_placement(view, ()):
+                self.state.apply(event)
         else:
             self._gangs_changed(change.resource, change.key, change.new)
 
@@ -157,7 +152,7 @@ class Placing:
             return
         after = self._pods.entry(pod)
         if after is None:
-            self.state.apply(PodGone(PodKey(str(key))))
+            self.state.apply(ev.PodGone(PodKey(str(key))))
             return
         seen = after[1]
         if not seen.is_bound and pod.view.metadata.deletion_timestamp is not None:
@@ -169,33 +164,24 @@ class Placing:
         self._read_pod(pod)
 
     def _read_pod(self, pod: Object | None) -> None:
-        if pod is None or pod.view is None:
+        view = None if pod is None else pod.view
+        if pod is None or view is None or (pod.key in self._held and not view.spec.node_name):
             return
-        if pod.key not in self._held or pod.view.spec.node_name:
-            self._feed(pod.key, pod.view)
-
-    def _feed(self, key: Key, view: batch.Pod) -> None:
-        events = seen_in_placement(
-            view,
-            self._class_list,
-            schedulers=self._schedulers,
-            distance_max=self._distance_max,
-        )
-        is_waiting = not view.spec.node_name and not isinstance(events[0], PodGone)
+        events = seen_in_placement(view, self._class_list, schedulers=self._schedulers)
+        is_waiting = not view.spec.node_name and not isinstance(events[0], ev.PodGone)
         refusal = refusal_of(view) if is_waiting else None
-        if refusal is None:
-            for event in events:
-                self.state.apply(event)
-            return
-        self.state.apply(PodGone(PodKey(str(key))))
-        told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
-        self._errands.assign(key, told, 0.0)
+        if refusal is not None:
+            events = (ev.PodGone(PodKey(str(pod.key))),)
+            told = ToTell(uid=view.metadata.uid, nominated=None, message=unplaceable(refusal))
+            self._errands.assign(pod.key, told, 0.0)
+        for event in events:
+            self.state.apply(event)
 
     def _lose_pod(self, key: Key, seen: _Seen) -> None:
         pod_key = PodKey(str(key))
         if not seen.is_bound:
             self._take_back_bind(pod_key)
-        self.state.apply(PodGone(pod_key))
+        self.state.apply(ev.PodGone(pod_key))
         self._errands.drop(key)
         self._held.discard(key)
         self._release.forget(key)
@@ -206,7 +192,7 @@ class Placing:
         """It leaves without having been seen on the node that we gave it."""
         pod = self.state.pod(key)
         if pod is not None and pod.node is not None:
-            self.state.apply(BindFailed(key))
+            self.state.apply(ev.BindFailed(key))
 
     def _note_replica(self, workload: Key, replica: str) -> None:
         """A new pod names a replica: of a key that nobody has named so far, that is a new gang."""
@@ -224,20 +210,6 @@ class Placing:
         if not named:
             del self._replicas[workload]
 
-    def _node_changed(self, change: Change) -> None:
-        if change.new is None or change.new.view is None:
-            self.state.apply(NodeGone(NodeName(change.key.name)))
-        else:
-            for event in seen_in_placement(change.new.view, ()):
-                self.state.apply(event)
-
-    def _budget_changed(self, change: Change) -> None:
-        if change.new is None or change.new.view is None:
-            self.state.apply(BudgetGone(BudgetKey(str(change.key))))
-        else:
-            for event in seen_in_placement(change.new.view, ()):
-                self.state.apply(event)
-
     def _classes_changed(self) -> None:
         views = [view for index in self._classes for view in index.values(None)]
         self._class_list = [
@@ -250,13 +222,13 @@ class Placing:
 
     def _gangs_changed(self, resource: Resource, key: Key, found: Object | None) -> None:
         is_over = found is None or (resource == WORKLOADS and not _is_admitted(found.document))
-        gangs = () if found is None or is_over else self._described(resource, found)
+        gangs = () if found is None or is_over else self._described(found)
         keys = tuple(gang.key for gang in gangs)
         for gone in self._gangs.pop((resource, key), ()):
             if gone not in keys:
-                self.state.apply(GangGone(gone))
+                self.state.apply(ev.GangGone(gone))
         for gang in gangs:
-            self.state.apply(GangSeen(gang))
+            self.state.apply(ev.GangSeen(gang))
         if keys:
             self._gangs[resource, key] = keys
         if resource == WORKLOADS and self._evictions.is_under_way(key):
@@ -268,17 +240,16 @@ class Placing:
         is_known = (WORKLOADS, key) in self._gangs or self._evictions.is_under_way(key)
         return is_known or (new is not None and _is_admitted(new.document))
 
-    def _described(self, resource: Resource, found: Object) -> Sequence[Gang]:
-        classes, distance_max = self._class_list, self._distance_max
-        view = found.view
+    def _described(self, found: Object) -> Sequence[Gang]:
+        view, classes = found.view, self._class_list
         match view:
             case queueing.Workload():
-                return gangs_held(view, classes, distance_max)
+                return gangs_held(view, classes)
             case PodGroup() | written.Gang():
-                return [gang_of(view, classes, distance_max)]
+                return [gang_of(view, classes)]
             case GangWorkload():
                 replicas = replicas_of(view, self._replicas.get(found.key, ()))
-                return gangs_of(view, classes, replicas, distance_max)
+                return gangs_of(view, classes, replicas)
             case _:
                 return []
 
@@ -316,19 +287,17 @@ class Placing:
                     key = Key.parse(place.pod)
                     errand = ToBind(uid=self._uid_of(key), node=place.node)
                     self._errands.assign(key, errand, now)
-                return ()
             case dec.PreemptUnits():
                 return self._preempt(decision, now)
             case dec.WaitForNodes():
                 kept = dict(decision.nominated)
                 wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
                 self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
-                return ()
             case dec.Unwind():
                 self._unwind(decision, now)
-                return ()
             case _:
                 assert_never(decision)
+        return ()
 
     def _preempt(self, plan: dec.PreemptUnits, now: float) -> Iterable[Say]:
         workloads = tuple(Key.parse(workload) for workload in plan.workloads)
@@ -429,11 +398,11 @@ class Placing:
                 return ()
             case Bind(), ToBind():
                 self._errands.drop(key)
-                self.state.apply(BindFailed(pod_key))
+                self.state.apply(ev.BindFailed(pod_key))
                 self._hold([key], now)
             case Delete() | Evict(), ToEvict():
                 self._errands.drop(key)
-                self.state.apply(EvictionFailed(pod_key))
+                self.state.apply(ev.EvictionFailed(pod_key))
                 self._hold(errand.preemptors, now)
             case _:
                 return ()
@@ -452,7 +421,7 @@ class Placing:
                 continue
             self._held.add(key)
             self._release.failed(key, now)
-            self.state.apply(PodGone(PodKey(str(key))))
+            self.state.apply(ev.PodGone(PodKey(str(key))))
 
     def _release_held(self, now: float) -> None:
         for key in self._release.take(now, RELEASED_MAX):

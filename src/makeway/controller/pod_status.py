@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from makeway.api.meta import find_condition
@@ -42,6 +43,10 @@ class Unit(NamedTuple):
 
     def pod_set_of(self, member: Member) -> str:
         return member.role if self.group else POD_SET_NAME
+
+    def counted(self, members: Iterable[Member]) -> Counter[str]:
+        """How many these are, by pod set."""
+        return Counter(map(self.pod_set_of, members))
 
 
 def ending_of(unit: Unit) -> tuple[str, str] | None:
@@ -103,11 +108,7 @@ def excess_of(unit: Unit) -> list[Member]:
 
 def startable(unit: Unit) -> dict[str, list[Member]]:
     """Who may start, by pod set: no more at once than were admitted, those that leave counted."""
-    used = Counter(
-        unit.pod_set_of(member)
-        for member in unit.members
-        if member.is_active or member.has_succeeded
-    )
+    used = unit.counted(m for m in unit.members if m.is_active or m.has_succeeded)
     waiting: dict[str, list[Member]] = {}
     for member in unit.members:
         if member.is_gated and not member.is_leaving:
@@ -120,11 +121,7 @@ def startable(unit: Unit) -> dict[str, list[Member]]:
 
 
 def are_ready(unit: Unit) -> bool:
-    ready = Counter(
-        unit.pod_set_of(member)
-        for member in unit.members
-        if member.has_succeeded or (member.is_active and member.is_ready)
-    )
+    ready = unit.counted(m for m in unit.members if m.has_succeeded or (m.is_active and m.is_ready))
     return all(ready[name] >= count for name, count in unit.counts.items())
 
 
@@ -132,7 +129,7 @@ def reclaimable(unit: Unit) -> dict[str, int]:
     """Pods of a group that have succeeded: nobody replaces them."""
     if not unit.group:
         return {}
-    counts = Counter(unit.pod_set_of(m) for m in unit.members if m.has_succeeded)
+    counts = unit.counted(m for m in unit.members if m.has_succeeded)
     return {name: min(counts[name], count) for name, count in unit.counts.items()}
 
 
@@ -155,7 +152,7 @@ def note_lack(unit: Unit, draft: Draft) -> None:
 
 
 def _lacks_pods(unit: Unit) -> bool:
-    present = Counter(unit.pod_set_of(member) for member in unit.members if member.is_present)
+    present = unit.counted(m for m in unit.members if m.is_present)
     if unit.is_fast:
         return not present
     if holds_quota(unit.workload):

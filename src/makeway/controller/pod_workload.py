@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from makeway.api.batch import Pod, owner_reference
 from makeway.api.codec import encode
@@ -36,9 +36,9 @@ COPIED = (PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, GROUP_FAST)  # annotations
 class Composition:
     """How many pods of which role a unit has, or what keeps it from having them."""
 
-    counts: Mapping[str, int]  # by the name of the pod set
-    models: Mapping[str, Member]  # a pod for each, one that waits if there is one
-    excess: tuple[Member, ...]  # more than there should be
+    counts: Mapping[str, int] = field(default_factory=dict)  # by the name of the pod set
+    models: Mapping[str, Member] = field(default_factory=dict)  # a pod of each, waiting if any is
+    excess: tuple[Member, ...] = ()  # more than there should be
     problem: str = ""  # empty: none
 
     @property
@@ -52,10 +52,9 @@ def composed(members: Sequence[Member], group: str) -> Composition:
     if group:
         return _composed_group(present, group)
     if not present:
-        return Composition(counts={}, models={}, excess=())
-    models = {POD_SET_NAME: present[0]}
-    counts = {POD_SET_NAME: 1}
-    return Composition(counts=counts, models=models, excess=(), problem=present[0].defect)
+        return Composition()
+    counts, models = {POD_SET_NAME: 1}, {POD_SET_NAME: present[0]}
+    return Composition(counts=counts, models=models, problem=present[0].defect)
 
 
 def _composed_group(present: Sequence[Member], group: str) -> Composition:
@@ -64,14 +63,14 @@ def _composed_group(present: Sequence[Member], group: str) -> Composition:
     """
     problem, total = problem_of(present, group), present[0].total if present else None
     if problem or total is None:
-        return Composition(counts={}, models={}, excess=(), problem=problem)
+        return Composition(problem=problem)
     in_order = sorted(present, key=lambda member: member.rank)
     kept, excess = in_order[:total], tuple(in_order[total:])
     counts = Counter(member.role for member in kept)
     if kept[0].is_fast:
         counts[kept[0].role] += total - len(kept)
     elif len(kept) < total:
-        return Composition(counts={}, models={}, excess=excess)
+        return Composition(excess=excess)
     if len(counts) > POD_SETS_MAX:
         problem = f"group {group} has pods of {len(counts)} kinds, more than {POD_SETS_MAX}"
     models = {member.role: member for member in sorted(kept, key=lambda m: m.is_gated)}

@@ -95,11 +95,9 @@ class Pods(WorkloadKeeper):
         if change.resource in REFERENCED_KINDS:
             self.reference_changed()
         elif change.resource == PODS:
-            for unit in self._pods.touched(change):
-                self.mark(unit)
+            self.mark(*self._pods.touched(change))
         else:
-            for unit in self._workloads.groups(change):
-                self.mark(unit)
+            self.mark(*self._workloads.groups(change))
             if change.key in self._name_takers:
                 self.mark(self._name_takers.pop(change.key))
 
@@ -136,7 +134,9 @@ class Pods(WorkloadKeeper):
         if workload.metadata.deletion_timestamp is not None:
             return Plan(self._leave(unit, now))
         if is_gone(unit):
-            return Plan([*self._delete_workload(unit), *self._free(unit.members)])
+            delete = deletion(WORKLOADS, unit.document)
+            free = without_finalizer(WORKLOADS, unit.document, IN_USE)
+            return Plan([delete, *free, *self._free(unit.members)])
         has_queue = any(member.queue for member in unit.members)
         if unit.members and not has_queue and not holds_quota(workload):
             return Plan([deletion(WORKLOADS, unit.document)])
@@ -330,10 +330,6 @@ class Pods(WorkloadKeeper):
         for member in unit.active:
             writes += self._end(member, "WorkloadDeleted", messages.WORKLOAD_DELETED, now)
         return writes
-
-    def _delete_workload(self, unit: Unit) -> Sequence[Write]:
-        free = without_finalizer(WORKLOADS, unit.document, IN_USE)
-        return [deletion(WORKLOADS, unit.document), *free]
 
     # What there is
 

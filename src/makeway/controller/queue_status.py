@@ -6,21 +6,19 @@ one step per workload that waits or holds quota.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from makeway.api import queueing
-from makeway.api.codec import decode_unconverted
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import LOCAL_QUEUES, QUEUES, Resource
 from makeway.api.quantity import format_amount
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
+from makeway.controller.gauges import charged
 from makeway.engine.engine import Engine
 from makeway.engine.explain import QueueInactive
 from makeway.engine.model import (
+    Amounts,
     FlavorResource,
     LocalQueueKey,
     QueueName,
@@ -29,7 +27,7 @@ from makeway.engine.model import (
 )
 from makeway.engine.view import KnownQueue, KnownWorkload
 from makeway.plane.parts import Outcome, Plan
-from makeway.plane.picture import Change, Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Patch, Say
 from makeway.translate import messages
 
@@ -37,31 +35,15 @@ EVERY_S = 1.0
 UNSUPPORTED_FIELD = "UnsupportedField"
 
 
-@dataclass(slots=True)
-class _Count:
-    pending: int = 0
-    reserving: int = 0
-    admitted: int = 0
-    reserved: Counter[FlavorResource] = field(default_factory=Counter)
-    used: Counter[FlavorResource] = field(default_factory=Counter)
+class _Standing(NamedTuple):
+    """How a queue stands: the condition Active, and the numbers of its status."""
 
-    def add(self, holder: KnownWorkload) -> None:
-        is_admitted = holder.status.admitted_at is not None
-        self.reserving += 1
-        self.admitted += is_admitted
-        for cell, amount in holder.charged.items():
-            self.reserved[cell] += amount
-            if is_admitted:
-                self.used[cell] += amount
-
-
-class _Unsupported(NamedTuple):
-    spec: tuple[str, int]  # uid and generation of the document that was read
-    found: Sequence[Unsupported]
+    activity: tuple[str, str, str]  # status, reason, message
+    numbers: Document
 
 
 class QueueStatus:
-    resources: tuple[Resource, ...] = (QUEUES, LOCAL_QUEUES)
+    resources: tuple[Resource, ...] = (LOCAL_QUEUES, QUEUES)
 
     def __init__(self, picture: Picture, engine: Engine) -> None:
         self._picture, self._view = picture, engine.view
@@ -69,12 +51,10 @@ class QueueStatus:
         self._is_due = True  # a queue object has changed since
         self._at = 0.0  # when it was counted last
         self._busy: set[tuple[Resource, Key]] = set()
-        self._unsupported: dict[tuple[Resource, Key], _Unsupported] = {}
+        self._unsupported = {kind: picture.index(kind, _unsupported) for kind in self.resources}
 
     def changed(self, change: Change) -> None:
         self._is_due = True
-        if change.new is None:
-            self._unsupported.pop((change.resource, change.key), None)
 
     def act(self, now: float) -> Plan:
         if not self._is_due and self._view.revision == self._seen:
@@ -83,75 +63,56 @@ class QueueStatus:
             return Plan(next_at=self._at + EVERY_S)
         self._at, self._seen, self._is_due = now, self._view.revision, False
         queues = {queue.spec.name: queue for queue in self._view.queues()}
-        return Plan([*self._local_queues(queues, now), *self._queues(queues, now)])
+        patches: list[Patch] = []
+        for key in self._picture.keys(LOCAL_QUEUES):
+            patches += self._patch(LOCAL_QUEUES, key, self._local_standing(key, queues), now)
+        for key in self._picture.keys(QUEUES):
+            patches += self._patch(QUEUES, key, _standing(queues.get(QueueName(key.name))), now)
+        return Plan(patches)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         self._busy.discard((write.resource, write.key))
         self._is_due = True  # once more, to see whether it is as it should be
         return ()
 
-    def _queues(self, queues: Mapping[QueueName, KnownQueue], now: float) -> Iterable[Patch]:
-        for key in list(self._picture.keys(QUEUES)):
-            queue = queues.get(QueueName(key.name))
-            document = self._picture.get(QUEUES, key)
-            if queue is None or document is None:
-                continue
-            count = _Count(pending=queue.in_line + queue.parked)
-            for holder in queue.holders:
-                count.add(holder)
-            conditions = with_condition(
-                conditions_of(document), "Active", *_queue_activity(queue.inactive), now=now
-            )
-            found = self._unsupported_in(QUEUES, key, document, queueing.ClusterQueue)
-            status = _status(count, tuple(queue.quotas), queue.quotas)
-            status["conditions"] = with_unsupported(conditions, found, now)
-            yield from self._patch(QUEUES, key, document, status)
-
-    def _local_queues(self, queues: Mapping[QueueName, KnownQueue], now: float) -> Iterable[Patch]:
-        for key in list(self._picture.keys(LOCAL_QUEUES)):
-            local_queue = self._view.local_queue(LocalQueueKey(str(key)))
-            document = self._picture.get(LOCAL_QUEUES, key)
-            if local_queue is None or document is None:
-                continue
-            pending, holders = self._view.counted_from(local_queue.key)
-            count = _Count(pending=pending)
-            for holder in holders:
-                count.add(holder)
-            queue = queues.get(local_queue.queue)
-            activity = _local_activity(local_queue.stop_policy, queue)
-            cells = tuple(queue.quotas) if queue is not None else ()
-            conditions = with_condition(conditions_of(document), "Active", *activity, now=now)
-            found = self._unsupported_in(LOCAL_QUEUES, key, document, queueing.LocalQueue)
-            status = _status(count, cells, None)
-            status["conditions"] = with_unsupported(conditions, found, now)
-            yield from self._patch(LOCAL_QUEUES, key, document, status)
-
-    def _unsupported_in(
-        self,
-        resource: Resource,
-        key: Key,
-        document: Document,
-        view: type[queueing.ClusterQueue | queueing.LocalQueue],
-    ) -> Sequence[Unsupported]:
-        """Read only where the spec is a new one: most often it is usage that has changed."""
-        metadata = document["metadata"]
-        spec = metadata["uid"], metadata.get("generation") or 0
-        known = self._unsupported.get((resource, key))
-        if known is None or known.spec != spec:
-            known = _Unsupported(spec, decode_unconverted(view, document).unsupported)
-            self._unsupported[resource, key] = known
-        return known.found
+    def _local_standing(self, key: Key, queues: Mapping[QueueName, KnownQueue]) -> _Standing | None:
+        local_queue = self._view.local_queue(LocalQueueKey(str(key)))
+        if local_queue is None:
+            return None
+        pending, holders = self._view.counted_from(local_queue.key)
+        queue = queues.get(local_queue.queue)
+        cells = queue.quotas if queue is not None else ()
+        activity = _local_activity(local_queue.stop_policy, queue)
+        return _Standing(activity, _numbers(pending, holders, charged(holders), cells, None))
 
     def _patch(
-        self, resource: Resource, key: Key, document: Document, status: Document
-    ) -> Iterable[Patch]:
+        self, resource: Resource, key: Key, standing: _Standing | None, now: float
+    ) -> Sequence[Patch]:
+        found = self._picture.find(resource, key)
+        entry = self._unsupported[resource].entry(found)
+        if standing is None or found is None or entry is None or (resource, key) in self._busy:
+            return ()
+        document = found.document
+        active = with_condition(conditions_of(document), "Active", *standing.activity, now=now)
+        status = {**standing.numbers, "conditions": with_unsupported(active, entry[1], now)}
         old = document.get("status") or {}
-        if (resource, key) in self._busy or all(old.get(k) == v for k, v in status.items()):
-            return
+        if all(old.get(name) == value for name, value in status.items()):
+            return ()
         self._busy.add((resource, key))
-        metadata = {"uid": document["metadata"]["uid"]}
-        patch = {"metadata": metadata, "status": status}
-        yield Patch(resource=resource, key=key, patch=patch, subresource="status")
+        patch = {"metadata": {"uid": document["metadata"]["uid"]}, "status": status}
+        return [Patch(resource=resource, key=key, patch=patch, subresource="status")]
+
+
+def _unsupported(queue: Object) -> tuple[None, Sequence[Unsupported]]:
+    return None, queue.read.unsupported
+
+
+def _standing(queue: KnownQueue | None) -> _Standing | None:
+    if queue is None:
+        return None
+    pending = queue.in_line + queue.parked
+    numbers = _numbers(pending, queue.holders, queue.used, queue.quotas, queue.quotas)
+    return _Standing(_queue_activity(queue.inactive), numbers)
 
 
 def with_unsupported(
@@ -180,32 +141,32 @@ def _local_activity(policy: StopPolicy, queue: KnownQueue | None) -> tuple[str, 
     return "True", "Ready", messages.CAN_SUBMIT
 
 
-def _status(
-    count: _Count, cells: Sequence[FlavorResource], quotas: Mapping[FlavorResource, Quota] | None
-) -> dict[str, Any]:
+def _numbers(
+    pending: int,
+    holders: Sequence[KnownWorkload],
+    reserved: Amounts,
+    cells: Iterable[FlavorResource],
+    quotas: Mapping[FlavorResource, Quota] | None,
+) -> Document:
+    """`reserved` is what the holders are charged; `quotas` where borrowing is to be told."""
+    unused = [holder for holder in holders if holder.status.admitted_at is None]
+    unused_amounts, amounts = charged(unused), {cell: reserved.get(cell, 0) for cell in cells}
+    used = {cell: amount - unused_amounts[cell] for cell, amount in amounts.items()}
     return {
-        "pendingWorkloads": count.pending,
-        "reservingWorkloads": count.reserving,
-        "admittedWorkloads": count.admitted,
-        "flavorsReservation": _flavors(count.reserved, cells, quotas),
-        "flavorsUsage": _flavors(count.used, cells, quotas),
+        "pendingWorkloads": pending,
+        "reservingWorkloads": len(holders),
+        "admittedWorkloads": len(holders) - len(unused),
+        "flavorsReservation": _flavors(amounts, quotas),
+        "flavorsUsage": _flavors(used, quotas),
     }
 
 
-def _flavors(
-    amounts: Counter[FlavorResource],
-    cells: Sequence[FlavorResource],
-    quotas: Mapping[FlavorResource, Quota] | None,
-) -> list[Document]:
-    """Usage per flavor; `quotas` where borrowing is to be told."""
+def _flavors(amounts: Amounts, quotas: Mapping[FlavorResource, Quota] | None) -> list[Document]:
     flavors: dict[str, list[Document]] = {}
-    for cell in cells:
-        usage: Document = {
-            "name": cell.resource,
-            "total": format_amount(cell.resource, amounts[cell]),
-        }
+    for cell, amount in amounts.items():
+        usage: Document = {"name": cell.resource, "total": format_amount(cell.resource, amount)}
         if quotas is not None:
-            borrowed = max(0, amounts[cell] - quotas[cell].nominal)
+            borrowed = max(0, amount - quotas[cell].nominal)
             usage["borrowed"] = format_amount(cell.resource, borrowed)
         flavors.setdefault(cell.flavor, []).append(usage)
     return [{"name": flavor, "resources": usages} for flavor, usages in flavors.items()]

@@ -8,32 +8,31 @@ number.
 from __future__ import annotations
 
 from bisect import bisect_left
-from enum import Enum
 from itertools import accumulate, chain
 from math import isinf, isnan
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 Values = tuple[str, ...]  # of the labels, in their order
-
-
-class Type(Enum):
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
 
 
 class Family(NamedTuple):
     """What is measured: a name, and the labels that tell one series of it from another."""
 
     name: str
-    type: Type
     help: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, for a histogram
+
+    @property
+    def type(self) -> str:
+        """Told by the name, as Prometheus wants names to be."""
+        if self.buckets:
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
 
     def header(self) -> str:
         text = self.help.replace("\\", "\\\\").replace("\n", "\\n")
-        return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.type.value}\n"
+        return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.type}\n"
 
     def line(self, values: Values, suffix: str = "", *more: str) -> str:
         """A template of a line that lacks only its number, for the operator %."""
@@ -59,31 +58,16 @@ def number_text(number: float) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-class Counter:
-    """Only grows. `always` are the values of the last labels, the same for every series."""
+class _Count:
+    """One series of a counter."""
 
-    def __init__(self, family: Family, always: Values = ()) -> None:
-        self.family, self._always = family, always
-        self._counts: dict[Values, int] = {}
-        self._lines: dict[Values, str] = {}  # templates
+    __slots__ = ("_line", "number")
 
-    def add(self, *values: str) -> None:
-        count = self._counts.get(values)
-        if count is None:
-            self._lines[values] = self.family.line(values + self._always)
-            count = 0
-        self._counts[values] = count + 1
-
-    def forget(self, first: Values) -> None:
-        """Drop every series whose values begin like this."""
-        for values in [v for v in self._counts if v[: len(first)] == first]:
-            del self._counts[values], self._lines[values]
+    def __init__(self, family: Family, values: Values) -> None:
+        self._line, self.number = family.line(values), 0
 
     def text(self) -> str:
-        if not self._counts:
-            return ""
-        lines = (self._lines[values] % count for values, count in self._counts.items())
-        return self.family.header() + "".join(lines)
+        return self._line % self.number
 
 
 class _Spread:
@@ -103,31 +87,53 @@ class _Spread:
         return self._lines % (*below, number_text(self.total), below[-1])
 
 
-class Histogram:
-    """Counts values by size."""
+One = TypeVar("One", _Count, _Spread)
+
+
+class Series(Generic[One]):
+    """All series of a family. `always` are the values of the last labels, the same for each."""
+
+    _one: type[One]
 
     def __init__(self, family: Family, always: Values = ()) -> None:
         self.family, self._always = family, always
-        self._spreads: dict[Values, _Spread] = {}
+        self._series: dict[Values, One] = {}
 
-    def observe(self, value: float, *values: str) -> None:
-        """A time below zero, as after a step of the wall clock, counts as none."""
-        spread = self._spreads.get(values)
-        if spread is None:
-            spread = self._spreads[values] = _Spread(self.family, values + self._always)
-        value = max(value, 0.0)
-        spread.counts[bisect_left(self.family.buckets, value)] += 1
-        spread.total += value
+    def _of(self, values: Values) -> One:
+        found = self._series.get(values)
+        if found is None:
+            found = self._series[values] = self._one(self.family, values + self._always)
+        return found
 
     def forget(self, first: Values) -> None:
         """Drop every series whose values begin like this."""
-        for values in [v for v in self._spreads if v[: len(first)] == first]:
-            del self._spreads[values]
+        for values in [v for v in self._series if v[: len(first)] == first]:
+            del self._series[values]
 
     def text(self) -> str:
-        if not self._spreads:
-            return ""
-        return self.family.header() + "".join(s.text() for s in self._spreads.values())
+        lines = "".join(one.text() for one in self._series.values())
+        return self.family.header() + lines if lines else ""
+
+
+class Counter(Series[_Count]):
+    """Only grows."""
+
+    _one = _Count
+
+    def add(self, *values: str) -> None:
+        self._of(values).number += 1
+
+
+class Histogram(Series[_Spread]):
+    """Counts values by size."""
+
+    _one = _Spread
+
+    def observe(self, value: float, *values: str) -> None:
+        """A time below zero, as after a step of the wall clock, counts as none."""
+        spread, value = self._of(values), max(value, 0.0)
+        spread.counts[bisect_left(self.family.buckets, value)] += 1
+        spread.total += value
 
 
 class Readings:

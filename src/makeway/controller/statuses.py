@@ -245,11 +245,8 @@ def _with_preemptor(conditions: list[Document], is_preemptor: bool, now: float) 
     if (PREEMPTOR in true_types(conditions)) == is_preemptor:
         return conditions
     word = next((c.get("reason", "") for c in conditions if c.get("type") == RESERVED), "Pending")
-    if is_preemptor:
-        told = Condition(PREEMPTOR, "True", word, messages.OTHERS_MAKE_WAY)
-    else:
-        told = Condition(PREEMPTOR, "False", word, messages.NOBODY_MAKES_WAY)
-    return with_condition(conditions, *told, now=now)
+    message = messages.OTHERS_MAKE_WAY if is_preemptor else messages.NOBODY_MAKES_WAY
+    return with_condition(conditions, PREEMPTOR, str(is_preemptor), word, message, now)
 
 
 def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Document]:
@@ -258,15 +255,12 @@ def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Docu
     for condition in list(conditions):
         if condition.get("type") in past and condition.get("status") == "True":
             message = messages.PREVIOUSLY.format(condition.get("message", ""))
-            conditions = with_condition(
-                conditions, condition["type"], "False", RESERVED, message, now=now
-            )
+            told = condition["type"], "False", RESERVED, message
+            conditions = with_condition(conditions, *told, now)
         if condition.get("type") == PODS_READY and is_new:
-            message = messages.NOT_READY
             conditions = without_condition(conditions, PODS_READY)
-            conditions = with_condition(
-                conditions, PODS_READY, "False", "WaitForStart", message, now=now
-            )
+            told = PODS_READY, "False", "WaitForStart", messages.NOT_READY
+            conditions = with_condition(conditions, *told, now)
     return without_condition(conditions, DEACTIVATION)
 
 
@@ -279,9 +273,8 @@ def released(conditions: list[Document], now: float) -> list[Document]:
             why = next((c.get("message", "") for c in conditions if c.get("type") == EVICTED), "")
             conditions = with_condition(conditions, RESERVED, "False", "Pending", why, now=now)
         if condition.get("type") == ADMITTED:
-            conditions = with_condition(
-                conditions, ADMITTED, "False", "NoReservation", messages.NO_RESERVATION, now=now
-            )
+            told = ADMITTED, "False", "NoReservation", messages.NO_RESERVATION
+            conditions = with_condition(conditions, *told, now)
     return conditions
 
 

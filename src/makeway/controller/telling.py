@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -49,35 +50,22 @@ class Sent(NamedTuple):
     is_void: bool = False  # overtaken: should it fail, it is not sent again
 
 
+@dataclass(slots=True, eq=False)
 class Record:
     """All that we remember of a workload, beside what the engine and the picture do."""
 
-    __slots__ = (
-        "explanation",
-        "has_reason",
-        "hold",
-        "is_giving_up",
-        "is_turned_away",
-        "pods",
-        "sent",
-        "sign",
-        "unanswered_at",
-        "update",
-    )
-
-    def __init__(self, sign: Sign, hold: Hold) -> None:
-        # What its documents have shown.
-        self.sign = sign
-        self.hold = hold  # in the last document
-        self.has_reason = False  # its conditions say that it has quota, or why not
-        self.pods: ev.PodsChanged | None = None  # told to the engine once that can be trusted
-        # What is to be written.
-        self.update: StatusUpdate | None = None  # decided, and nobody can see it yet
-        self.explanation: StatusUpdate | None = None  # written when it has stood for a while
-        self.sent: Sent | None = None  # the write on its way
-        self.is_giving_up = False  # deactivated by us, and the spec doesn't say so yet
-        self.is_turned_away = False  # it was told that no queue looks at it
-        self.unanswered_at = -inf  # when a write had no answer, the fate of which is unknown
+    # What its documents have shown.
+    sign: Sign
+    hold: Hold  # in the last document
+    has_reason: bool = False  # its conditions say that it has quota, or why not
+    pods: ev.PodsChanged | None = None  # told to the engine once that can be trusted
+    # What is to be written.
+    update: StatusUpdate | None = None  # decided, and nobody can see it yet
+    explanation: StatusUpdate | None = None  # written when it has stood for a while
+    sent: Sent | None = None  # the write on its way
+    is_giving_up: bool = False  # deactivated by us, and the spec doesn't say so yet
+    is_turned_away: bool = False  # it was told that no queue looks at it
+    unanswered_at: float = -inf  # when a write had no answer, the fate of which is unknown
 
 
 class Teller:

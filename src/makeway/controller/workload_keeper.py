@@ -44,8 +44,7 @@ class WorkloadKeeper(Reconciler):
 
     def reference_changed(self) -> None:
         """An object of one of the kinds in `REFERENCED_KINDS` has changed."""
-        for asking in self._lacking:
-            self.mark(asking)
+        self.mark(*self._lacking)
         self._lacking.clear()
 
     def refused(self, key: Key, write: ObjectWrite, error: ApiError) -> Sequence[Say]:

@@ -107,7 +107,7 @@ class Election:
                 has_it = await self._take(began)
         except (ApiError, Unavailable, TimeoutError) as error:
             if isinstance(error, Conflict):
-                self._forget_revision()
+                self._seen = None  # somebody was quicker, or we missed the answer: look again
             log.warning(Fields(lease=self._key, error=str(error) or "no answer in time"))
             return False
         if has_it:
@@ -123,8 +123,9 @@ class Election:
                 await self._create()
                 return True
         assert self._seen is not None
-        lease = self._seen.lease
-        if _holder(lease) not in ("", self._identity) and now < self._expires_at(self._seen):
+        lease, since = self._seen
+        lease_s = float((lease.get("spec") or {}).get("leaseDurationSeconds") or LEASE_S)
+        if _holder(lease) not in ("", self._identity) and now < since + lease_s:
             return False
         await self._write(lease, holder=self._identity)
         return True
@@ -133,14 +134,6 @@ class Election:
         known = self._seen
         is_same = known is not None and known.lease.get("spec") == lease.get("spec")
         self._seen = _Seen(lease, known.since if known and is_same else self._timer())
-
-    def _expires_at(self, seen: _Seen) -> float:
-        spec = seen.lease.get("spec") or {}
-        return seen.since + float(spec.get("leaseDurationSeconds") or LEASE_S)
-
-    def _forget_revision(self) -> None:
-        """Somebody was quicker, or it was our own write whose answer we missed: look again."""
-        self._seen = None
 
     async def _create(self) -> None:
         lease = {

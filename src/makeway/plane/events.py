@@ -3,12 +3,9 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 from makeway.api.times import format_time
-from makeway.client.client import ApiError, Client, NotFound
-
-Document = dict[str, Any]
+from makeway.client.client import ApiError, Client, Document, NotFound
 
 REMEMBERED_MAX = 4096
 

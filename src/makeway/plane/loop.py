@@ -199,17 +199,12 @@ class Loop:
             await asyncio.sleep(0)
 
     async def _wait(self, due: float | None) -> None:
-        if due is not None:
-            delay_s = due - self._time()
-            if delay_s <= 0:
-                self._wake.clear()
-                return
+        delay_s = None if due is None else due - self._time()
+        if delay_s is None or delay_s > 0:
             # Not wait_for: in 3.11 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
                     await self._wake.wait()
-        else:
-            await self._wake.wait()
         self._wake.clear()
 
     def _time(self) -> float:

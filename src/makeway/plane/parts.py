@@ -113,9 +113,10 @@ class Reconciler(ABC):
         """The server will not have this write, however often it is sent."""
         return ()
 
-    def mark(self, key: Key) -> None:
-        """Look at it now."""
-        self._outbox.want_now(key)
+    def mark(self, *keys: Key) -> None:
+        """Look at these now."""
+        for key in keys:
+            self._outbox.want_now(key)
 
     def mark_at(self, key: Key, at: float) -> None:
         self._outbox.want_at(key, at)

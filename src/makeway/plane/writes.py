@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from makeway.api.kinds import PODS, Resource
 from makeway.client.client import Client, Document
@@ -101,12 +101,11 @@ class Delete(Announced):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bind(Announced):
-    """Give a pod its node."""
+class OfPod(Announced):
+    """A write to a subresource that only pods have."""
 
     key: Key
     uid: str
-    node: str
 
     @property
     def resource(self) -> Resource:
@@ -114,15 +113,15 @@ class Bind(Announced):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evict(Announced):
+class Bind(OfPod):
+    """Give a pod its node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict(OfPod):
     """Ask for a pod's end where disruption budgets allow it."""
-
-    key: Key
-    uid: str
-
-    @property
-    def resource(self) -> Resource:
-        return PODS
 
 
 ObjectWrite = Create | Patch | Delete | Bind | Evict
@@ -150,22 +149,16 @@ async def send(client: Client, write: ObjectWrite) -> Document | None:
             )
             return answer if answer.get("kind") == write.resource.kind else None
         case Bind():
+            metadata = {"name": name, "namespace": namespace, "uid": write.uid}
             target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
-            await client.post(PODS, write.key, "binding", _about_pod("Binding", write, target))
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata}
+            await client.post(PODS, write.key, "binding", binding | {"target": target})
             return None
         case Evict():
-            options = {"deleteOptions": {"preconditions": {"uid": write.uid}}}
-            await client.post(PODS, write.key, "eviction", _eviction(write) | options)
+            metadata = {"name": name, "namespace": namespace}
+            options = {"preconditions": {"uid": write.uid}}
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+            await client.post(PODS, write.key, "eviction", eviction | {"deleteOptions": options})
             return None
         case _:
             assert_never(write)
-
-
-def _about_pod(kind: str, write: Bind, target: dict[str, Any]) -> Document:
-    metadata = {"name": write.key.name, "namespace": write.key.namespace, "uid": write.uid}
-    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "target": target}
-
-
-def _eviction(write: Evict) -> Document:
-    metadata = {"name": write.key.name, "namespace": write.key.namespace}
-    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}

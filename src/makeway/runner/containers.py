@@ -18,7 +18,6 @@ from makeway.runner.processes import (
     die_with_parent,
     kill_session,
     read_or_none,
-    remove_if_there,
     send_signal_to_group,
     write_all,
 )
@@ -104,7 +103,8 @@ class Container:
         if os.path.exists(f"{self._logs}.log"):
             for kind in ("log", "times"):
                 os.replace(f"{self._logs}.{kind}", f"{self._logs}.previous.{kind}")
-        remove_if_there([f"{self._logs}.ended"])
+        if os.path.lexists(f"{self._logs}.ended"):
+            os.unlink(f"{self._logs}.ended")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._times = os.open(f"{self._logs}.times", flags, 0o600)
         self._log = os.open(f"{self._logs}.log", flags, 0o600)
@@ -253,14 +253,12 @@ class Container:
 
     # Being asked how it is
 
-    def judge(self) -> bool:
-        """Draw conclusions from the probes; whether that changed anything."""
-        before = (self.state["is_started"], self.state["is_ready"])
+    def judge(self) -> None:
+        """Draw conclusions from the probes."""
         startup, readiness = self.probes.get("startup"), self.probes.get("readiness")
         is_started = self.is_running and (startup is None or startup.is_passing)
         is_ready = is_started and (readiness is None or readiness.is_passing)
         self.state["is_started"], self.state["is_ready"] = is_started, is_ready
-        return before != (is_started, is_ready)
 
     def step_probes(self, now: float) -> list[float]:
         if not self.is_running or self.kill_at is not None:

@@ -15,12 +15,8 @@ _VARIABLES: Mapping[str, tuple[str, ...]] = {
 _OTHERWISE = ("CUDA_VISIBLE_DEVICES",)
 
 
-def is_gpu(resource: str) -> bool:
-    return resource.endswith("/gpu") or resource in _VARIABLES
-
-
 def gpus_of(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in amounts.items() if is_gpu(name)}
+    return {n: count for n, count in amounts.items() if n.endswith("/gpu") or n in _VARIABLES}
 
 
 def take(

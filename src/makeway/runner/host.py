@@ -101,6 +101,10 @@ class ContainerState:
     is_started: bool = False
     is_ready: bool = False
 
+    @property
+    def has_succeeded(self) -> bool:
+        return isinstance(self.now, Ended) and self.now.exit_code == 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:

@@ -22,6 +22,7 @@ from makeway.plane.writes import EventText
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
 from makeway.runner.job_rules import judge_failure, success_rule_met
 from makeway.runner.job_status import (
+    Conditions,
     start_time_of,
     status_patch,
     was_suspended,
@@ -37,7 +38,6 @@ from makeway.runner.job_tally import (
     is_indexed,
     latest_by_index,
     replaces_only_failed,
-    tally,
     true_condition,
 )
 
@@ -79,12 +79,12 @@ def decide(facts: JobFacts) -> JobActions:
     job = facts.job
     if job.metadata.deletion_timestamp is not None:
         return JobActions(release=facts.tracked)
-    finished = finished_condition(job)
+    finished = true_condition(job, *_TERMINAL.values())
     if finished is not None:
         return _after_the_end(facts, finished)
-    counted = tally(job, facts.pods)
+    counted = Tally(job, facts.pods)
     decided = _decided_end(job)
-    ending = decided or _find_end(facts, counted)
+    ending = decided or _find_failure(facts, counted) or _find_success(job, counted)
     if ending is not None:
         return _bring_to_an_end(facts, counted, ending, is_decided=decided is not None)
     if job.spec.suspend:
@@ -95,22 +95,17 @@ def decide(facts: JobFacts) -> JobActions:
 # Over
 
 
-def finished_condition(job: Job) -> StatusCondition | None:
-    return true_condition(job, *_TERMINAL.values())
-
-
 def _after_the_end(facts: JobFacts, finished: StatusCondition) -> JobActions:
     """Nothing is counted any more: let every pod go; the job too when its time has come."""
     untracked = [pod for pod in facts.pods if pod.is_active and not pod.is_tracked]
     ttl_s = facts.job.spec.ttl_seconds_after_finished
-    if ttl_s is None:
-        return JobActions(release=facts.tracked, delete=tuple(untracked))
-    due_at = (finished.last_transition_time or 0.0) + ttl_s
+    due_at = None if ttl_s is None else (finished.last_transition_time or 0.0) + ttl_s
+    is_due = due_at is not None and due_at <= facts.now
     return JobActions(
         release=facts.tracked,
         delete=tuple(untracked),
-        delete_job=due_at <= facts.now and not facts.tracked,
-        next_at=due_at if due_at > facts.now else None,
+        delete_job=is_due and not facts.tracked,
+        next_at=None if is_due else due_at,
     )
 
 
@@ -123,10 +118,6 @@ class Ending(NamedTuple):
 def _decided_end(job: Job) -> Ending | None:
     found = true_condition(job, SUCCESS, FAILURE)
     return Ending(found.type, found.reason, found.message) if found is not None else None
-
-
-def _find_end(facts: JobFacts, counted: Tally) -> Ending | None:
-    return _find_failure(facts, counted) or _find_success(facts.job, counted)
 
 
 def _find_failure(facts: JobFacts, counted: Tally) -> Ending | None:
@@ -209,8 +200,8 @@ def _bring_to_an_end(
     else:
         event = EventText(*ending[1:], "Warning")
     # Nothing will be counted after this, so everything is.
-    final = counted.all_counted()
-    status = status_patch(job, final, conditions, start_time, completion_time=completion_time)
+    counted.count_all()
+    status = status_patch(job, counted, conditions, start_time, completion_time=completion_time)
     return JobActions(status=status, events=(event,))
 
 
@@ -228,19 +219,23 @@ def _completed_at(facts: JobFacts, start_time: str | None) -> float:
 
 def _hold_back(facts: JobFacts, counted: Tally) -> JobActions:
     """Let every pod go that runs. It is deleted once its finalizer is off; see job_tally."""
-    job, message = facts.job, "Job suspended"
-    conditions, is_new = written_conditions(job), not was_suspended(job)
-    if is_new:
-        conditions = with_condition(
-            conditions, "Suspended", "True", "JobSuspended", message, now=facts.now
-        )
+    conditions, events = _told_of_suspension(facts, "Suspended")
     kept = tuple(pod for pod in counted.active if pod.is_tracked)
     return JobActions(
-        status=status_patch(job, counted, conditions, None),
+        status=status_patch(facts.job, counted, conditions, None),
         release=(*counted.releasable, *kept),
         delete=_let_go(counted),
-        events=(EventText("Suspended", message),) if is_new else (),
+        events=events,
     )
+
+
+def _told_of_suspension(facts: JobFacts, word: str) -> tuple[Conditions, tuple[EventText, ...]]:
+    """The conditions of a Job that is suspended or resumed, and what is said if that is new."""
+    conditions, is_suspended = written_conditions(facts.job), facts.job.spec.suspend
+    if is_suspended == was_suspended(facts.job):
+        return conditions, ()
+    told = "Suspended", str(is_suspended), f"Job{word}", f"Job {word.lower()}"
+    return with_condition(conditions, *told, now=facts.now), (EventText(word, told[-1]),)
 
 
 def _carry_on(facts: JobFacts, counted: Tally) -> JobActions:
@@ -249,23 +244,19 @@ def _carry_on(facts: JobFacts, counted: Tally) -> JobActions:
     Else one who suspends it meanwhile could believe that nothing of it is on its way, and let it
     begin anew with other nodes; pods that come late would still be bound for the old ones.
     """
-    job, now, message = facts.job, facts.now, "Job resumed"
-    conditions, is_resumed = written_conditions(job), was_suspended(job)
-    if is_resumed:
-        conditions = with_condition(
-            conditions, "Suspended", "False", "JobResumed", message, now=now
-        )
+    job, now = facts.job, facts.now
+    conditions, events = _told_of_suspension(facts, "Resumed")
     surplus = _surplus(job, counted)
     create, next_at = ((), None) if surplus else _wanted_pods(facts, counted)
     due = [at for at in (next_at, _deadline(job)) if at is not None]
     created = 0 if facts.was_refused else len(create)
     return JobActions(
         status=status_patch(job, counted, conditions, start_time_of(job, now), created=created),
-        create=() if is_resumed or job.status.start_time is None else create,
+        create=() if was_suspended(job) or job.status.start_time is None else create,
         release=(*counted.releasable, *surplus),
         delete=_let_go(counted),
         next_at=min(due, default=None),
-        events=(EventText("Resumed", message),) if is_resumed else (),
+        events=events,
     )
 
 

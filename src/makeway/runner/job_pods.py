@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from makeway.api.batch import ContainerStatus, Job, Pod, PodStatus, owner_reference
+from makeway.api.batch import ContainerStatus, Job, PodStatus, owner_reference
 from makeway.api.meta import ObjectMeta
 
 TRACKING = "batch.kubernetes.io/job-tracking"  # the finalizer of pods that may still be counted
@@ -126,10 +126,6 @@ class JobPod:
         if metadata.deletion_timestamp is not None:
             return metadata.deletion_timestamp - (metadata.deletion_grace_period_seconds or 0)
         return metadata.creation_timestamp or 0.0
-
-
-def job_pod_of(pod: Pod) -> JobPod:
-    return JobPod(metadata=pod.metadata, node_name=pod.spec.node_name, status=pod.status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ counts as failed, at once or, where only failed pods are replaced, when it has e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.runner.job_indexes import parse_indexes
@@ -39,32 +38,6 @@ from makeway.runner.job_pods import JobPod
 from makeway.runner.job_rules import Judgement, judge_failure
 
 SUCCESS, FAILURE = "SuccessCriteriaMet", "FailureTarget"  # conditions: the end is decided
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    succeeded: int  # all that are known, whether in the counters already or not
-    failed: int
-    counter_succeeded: int  # what the counters may say now
-    counter_failed: int
-    noted_succeeded: tuple[str, ...]  # uids that are to stand in the status beside the counters
-    noted_failed: tuple[str, ...]
-    completed: frozenset[int]  # indexes
-    failed_indexes: frozenset[int]
-    failing: str  # why a rule of the job says that it has failed; empty if none does
-    active: tuple[JobPod, ...]
-    terminating: tuple[JobPod, ...]
-    releasable: tuple[JobPod, ...]  # nothing depends on their finalizer any more
-
-    def all_counted(self) -> Tally:
-        """The same with everything in the counters and no notes: for the write that ends a job."""
-        return replace(
-            self,
-            counter_succeeded=self.succeeded,
-            counter_failed=self.failed,
-            noted_succeeded=(),
-            noted_failed=(),
-        )
 
 
 def is_indexed(job: Job) -> bool:
@@ -92,100 +65,104 @@ def has_failed(job: Job, pod: JobPod) -> bool:
     return pod.is_over or (pod.is_leaving and not replaces_only_failed(job))
 
 
-def tally(job: Job, pods: Sequence[JobPod]) -> Tally:
-    """Count; costs the job's own pods once over."""
-    counting = _Counting(job, pods)
-    for pod in pods:
-        if pod.is_tracked:
-            counting.take(pod)
-    return counting.result(pods)
+class Tally:
+    """What a Job's pods and its status come to; costs the job's own pods once over."""
 
-
-class _Counting:
     def __init__(self, job: Job, pods: Sequence[JobPod]) -> None:
-        status = job.status
-        self.job = job
-        self.completions = job.spec.completions or 0
-        self.completed_before = parse_indexes(status.completed_indexes, self.completions)
-        self.completed = set(self.completed_before)
-        self.failed_indexes = set(parse_indexes(status.failed_indexes, self.completions))
+        status, notes = job.status, job.status.uncounted_terminated_pods
+        self._job, self._pods = job, pods
+        self._completions = job.spec.completions or 0
+        self._completed_before = parse_indexes(status.completed_indexes, self._completions)
+        self.completed = set(self._completed_before)  # indexes
+        self._failed_indexes = set(parse_indexes(status.failed_indexes, self._completions))
         tracked = {pod.uid for pod in pods if pod.is_tracked}
-        notes = status.uncounted_terminated_pods
-        self.noted = {*notes.succeeded, *notes.failed}
-        self.succeeded = [uid for uid in notes.succeeded if uid in tracked]
-        self.failed = [uid for uid in notes.failed if uid in tracked]
-        self.counter_succeeded = status.succeeded + len(notes.succeeded) - len(self.succeeded)
-        self.counter_failed = status.failed + len(notes.failed) - len(self.failed)
-        self.failing = ""
-        self.is_ending = true_condition(job, SUCCESS, FAILURE) is not None
-        self.releasable: list[JobPod] = []
+        # The uids that are to stand in the status beside the counters.
+        self.noted_succeeded = [uid for uid in notes.succeeded if uid in tracked]
+        self.noted_failed = [uid for uid in notes.failed if uid in tracked]
+        # What the counters may say now.
+        gone_succeeded = len(notes.succeeded) - len(self.noted_succeeded)
+        self.counter_succeeded = status.succeeded + gone_succeeded
+        self.counter_failed = status.failed + len(notes.failed) - len(self.noted_failed)
+        self.failing = ""  # why a rule of the job says that it has failed; empty if none does
+        self._is_ending = true_condition(job, SUCCESS, FAILURE) is not None
+        self._released: list[JobPod] = []
+        noted = {*notes.succeeded, *notes.failed}
+        for pod in pods:
+            if pod.is_tracked:
+                self._take(pod, is_noted=pod.uid in noted)
+        if is_indexed(job):
+            self.counter_succeeded = len(self.completed)
+        self.active = tuple(pod for pod in pods if pod.is_active)
+        self.terminating = tuple(pod for pod in pods if pod.is_terminating)
 
-    def take(self, pod: JobPod) -> None:
-        if pod.uid in self.noted:
-            self.releasable.append(pod)
+    def _take(self, pod: JobPod, *, is_noted: bool) -> None:
+        if is_noted:
+            self._released.append(pod)
         elif pod.has_succeeded:
             self._take_success(pod)
-        elif has_failed(self.job, pod):
-            self._take_failure(pod, judge_failure(self.job, pod))
+        elif has_failed(self._job, pod):
+            self._take_failure(pod, judge_failure(self._job, pod))
 
     def _take_success(self, pod: JobPod) -> None:
-        if not is_indexed(self.job):
-            self.succeeded.append(pod.uid)
+        if not is_indexed(self._job):
+            self.noted_succeeded.append(pod.uid)
         elif pod.index is not None and self._is_new(pod.index):
             self.completed.add(pod.index)
         else:
-            self.releasable.append(pod)
+            self._released.append(pod)
 
     def _is_new(self, index: int) -> bool:
-        return index < self.completions and index not in self.completed_before
+        return index < self._completions and index not in self._completed_before
 
     def _take_failure(self, pod: JobPod, judgement: Judgement) -> None:
         if judgement.action == "Ignore":
-            self.releasable.append(pod)
+            self._released.append(pod)
             return
-        self.failed.append(pod.uid)
+        self.noted_failed.append(pod.uid)
         if judgement.action == "FailJob":
             self.failing = self.failing or judgement.message
-        limit = self.job.spec.backoff_limit_per_index
+        limit = self._job.spec.backoff_limit_per_index
         index = pod.index
-        if limit is None or index is None or not self._is_new(index) or self.is_ending:
+        if limit is None or index is None or not self._is_new(index) or self._is_ending:
             return  # what is stopped because the job ends is no fault of its index
         if judgement.action == "FailIndex" or pod.failures_before >= limit:
-            self.failed_indexes.add(index)
+            self._failed_indexes.add(index)
 
-    def result(self, pods: Sequence[JobPod]) -> Tally:
-        if is_indexed(self.job):
-            succeeded = self.counter_succeeded = len(self.completed)
-        else:
-            succeeded = self.counter_succeeded + len(self.succeeded)
-        return Tally(
-            succeeded=succeeded,
-            failed=self.counter_failed + len(self.failed),
-            counter_succeeded=self.counter_succeeded,
-            counter_failed=self.counter_failed,
-            noted_succeeded=tuple(self.succeeded),
-            noted_failed=tuple(self.failed),
-            completed=frozenset(self.completed),
-            failed_indexes=frozenset(self.failed_indexes - self.completed),
-            failing=self.failing,
-            active=tuple(pod for pod in pods if pod.is_active),
-            terminating=tuple(pod for pod in pods if pod.is_terminating),
-            releasable=self._without_last_failures(pods),
-        )
+    @property
+    def succeeded(self) -> int:
+        """All that are known, whether in the counters already or not."""
+        if is_indexed(self._job):
+            return len(self.completed)
+        return self.counter_succeeded + len(self.noted_succeeded)
 
-    def _without_last_failures(self, pods: Sequence[JobPod]) -> tuple[JobPod, ...]:
-        """Where each index has a limit, the last pod of one that goes on stays until replaced.
+    @property
+    def failed(self) -> int:
+        return self.counter_failed + len(self.noted_failed)
 
-        It alone tells how often its index has failed. (If it is replaced, then deleted by a user,
-        and the replacement is let go by a suspension, its index begins anew. So in Kubernetes.)
+    @property
+    def failed_indexes(self) -> set[int]:
+        return self._failed_indexes - self.completed
+
+    def count_all(self) -> None:
+        """Put everything into the counters, without notes: for the write that ends a job."""
+        self.counter_succeeded, self.counter_failed = self.succeeded, self.failed
+        self.noted_succeeded, self.noted_failed = [], []
+
+    @property
+    def releasable(self) -> tuple[JobPod, ...]:
+        """Pods on whose finalizer nothing depends any more.
+
+        Where each index has a limit, the last pod of one that goes on stays until replaced: it
+        alone tells how often its index has failed. (If it is replaced, then deleted by a user, and
+        the replacement is let go by a suspension, its index begins anew. So in Kubernetes.)
         """
-        if self.job.spec.backoff_limit_per_index is None:
-            return tuple(self.releasable)
-        last = latest_by_index(pods)
-        decided = self.completed | self.failed_indexes
+        if self._job.spec.backoff_limit_per_index is None:
+            return tuple(self._released)
+        last = latest_by_index(self._pods)
+        decided = self.completed | self._failed_indexes
         return tuple(
             pod
-            for pod in self.releasable
+            for pod in self._released
             if pod.index is None or pod.index in decided or last[pod.index] is not pod
         )
 

@@ -32,15 +32,7 @@ from makeway.plane.writes import (
     status_patch,
 )
 from makeway.runner.job_actions import JobActions, JobFacts, decide
-from makeway.runner.job_pods import (
-    INDEX,
-    JOB_NAME,
-    LET_GO,
-    TRACKING,
-    JobPod,
-    job_pod_of,
-    pod_document,
-)
+from makeway.runner.job_pods import INDEX, JOB_NAME, LET_GO, TRACKING, JobPod, pod_document
 
 BACKOFF_S = 10.0
 MANAGER = "kubernetes.io/job-controller"  # who manages jobs that name it or nobody
@@ -70,16 +62,14 @@ class JobPods(Reconciler):
         self._refused: set[Key] = set()  # jobs whose last new pod the server would not have
 
     def changed(self, change: Change) -> None:
-        for job in (change.key,) if change.resource == JOBS else self._pods.groups(change):
-            self.mark(job)
+        self.mark(*((change.key,) if change.resource == JOBS else self._pods.groups(change)))
 
     def reconcile(self, key: Key, now: float) -> Plan:
         found = self._picture.find(JOBS, key)
         uid = found.uid if found is not None else ""
-        pods: list[JobPod | None] = []
-        others: list[JobPod | None] = []
-        for owned in self._pods.values(key):
-            (pods if owned.owner == uid else others).append(owned.pod)
+        everybody = self._pods.values(key)
+        pods = [owned.pod for owned in everybody if owned.owner == uid]
+        others = [owned.pod for owned in everybody if owned.owner != uid]
         # Pods that were given up, or whose job is gone: nobody else would let them go.
         strays = [_without_tracking(pod) for pod in others if pod is not None and pod.is_tracked]
         if found is None:
@@ -175,7 +165,10 @@ def _owned(pod: Object) -> tuple[Key, Owned] | None:
         name = owner.name if owner.kind == Job.KIND else ""
     if not name:
         return None
-    facts = None if pod.view is None else job_pod_of(pod.view)
+    view, facts = pod.view, None
+    if view is not None:
+        node = view.spec.node_name
+        facts = JobPod(metadata=view.metadata, node_name=node, status=view.status)
     return Key(pod.key.namespace, name), Owned("" if owner is None else owner.uid, facts)
 
 

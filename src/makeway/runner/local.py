@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import makeway
 from makeway.runner.cgroups import Cgroups
@@ -56,7 +56,15 @@ _BOOT = (
 )
 _SOURCE = str(Path(makeway.__file__).parents[1])
 
+_TOLD = ("began_at", "is_over", "reason", "message")  # of a pod, by its supervisor
+_PHASES: Mapping[str, type[Waiting | Running | Ended]] = {
+    "waiting": Waiting,
+    "running": Running,
+    "ended": Ended,
+}
+
 OnChange = Callable[[str], None]
+Phase = TypeVar("Phase", bound=Waiting | Running | Ended)
 
 
 class LocalHost:
@@ -131,10 +139,8 @@ class LocalHost:
         return asdict(order) | {
             "changes": str(self._pipe),
             "logs": str(self._logs / order.uid),
-            "init": [self._program(order.uid, program, marks) for program in order.init],
-            "containers": [
-                self._program(order.uid, program, marks) for program in order.containers
-            ],
+            "init": [self._program(order.uid, one, marks) for one in order.init],
+            "containers": [self._program(order.uid, one, marks) for one in order.containers],
         }
 
     def _program(self, uid: str, program: Program, marks: Mapping[str, str]) -> dict[str, Any]:
@@ -341,45 +347,23 @@ def _delete(folders: Iterable[Path]) -> None:
 
 
 def _state_of(known: PodState, document: Mapping[str, Any]) -> PodState:
-    return replace(
-        known,
-        began_at=document["began_at"],
-        is_over=document["is_over"],
-        reason=document["reason"],
-        message=document["message"],
-        containers={
-            name: _container_of(container) for name, container in document["containers"].items()
-        },
-    )
+    told = {name: document[name] for name in _TOLD}
+    containers = {name: _container_of(one) for name, one in document["containers"].items()}
+    return replace(known, **told, containers=containers)
 
 
 def _container_of(document: Mapping[str, Any]) -> ContainerState:
-    now: Waiting | Running | Ended
-    match document["phase"]:
-        case "waiting":
-            now = Waiting(reason=document["reason"], message=document["message"])
-        case "running":
-            now = Running(started_at=document["started_at"])
-        case _:
-            now = _ended_of(document)
     return ContainerState(
-        now=now,
-        before=_ended_of(document["last"]) if document["last"] else None,
+        now=_read_as(_PHASES[document["phase"]], document),
+        before=_read_as(Ended, document["last"]) if document["last"] else None,
         restarts=document["restarts"],
         is_started=document["is_started"],
         is_ready=document["is_ready"],
     )
 
 
-def _ended_of(document: Mapping[str, Any]) -> Ended:
-    return Ended(
-        exit_code=document["exit_code"],
-        reason=document["reason"],
-        message=document["message"],
-        signal=document["signal"],
-        started_at=document["started_at"],
-        finished_at=document["finished_at"],
-    )
+def _read_as(kind: type[Phase], document: Mapping[str, Any]) -> Phase:
+    return kind(**{field.name: document[field.name] for field in fields(kind)})
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:
@@ -413,9 +397,6 @@ def _document_of(state: PodState, boot: str) -> dict[str, Any]:
         }
     return {
         "supervisor": {"pid": 0, "ticks": 0, "boot": boot},
-        "began_at": state.began_at,
-        "is_over": True,
-        "reason": state.reason,
-        "message": state.message,
         "containers": containers,
+        **{name: getattr(state, name) for name in _TOLD},
     }

@@ -29,12 +29,17 @@ def order_for(
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what isn't there."""
     spec = pod.spec
-    resolving = _Resolving(pod, allocatable, devices)
+    dealt, of_node = gpus.deal(spec, devices), gpus.gpus_of(allocatable)
+
+    def program(container: ContainerProgram) -> Program:
+        shown = gpus.visible(of_node, dealt.get(container.name, {}))
+        return _program(pod, container, allocatable, shown)
+
     order = RunOrder(
         uid=pod.metadata.uid,
         node=spec.node_name,
-        init=tuple(resolving.program(container) for container in spec.init_containers),
-        containers=tuple(resolving.program(container) for container in spec.containers),
+        init=tuple(map(program, spec.init_containers)),
+        containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
         devices=dict(devices),
         restart_policy=spec.restart_policy,
@@ -45,35 +50,29 @@ def order_for(
     return order
 
 
-class _Resolving:
-    def __init__(
-        self,
-        pod: PodOfPrograms,
-        allocatable: Mapping[str, int],
-        devices: Mapping[str, tuple[int, ...]],
-    ) -> None:
-        self._pod, self._allocatable = pod, allocatable
-        self._gpus_of_node = gpus.gpus_of(allocatable)
-        self._dealt = gpus.deal(pod.spec, devices)
-
-    def program(self, container: ContainerProgram) -> Program:
-        if container.lifecycle:
-            raise Refused(f"container {container.name}: lifecycle hooks are not supported")
-        declared = variables_of(self._pod, container, self._allocatable)
-        devices = gpus.visible(self._gpus_of_node, self._dealt.get(container.name, {}))
-        limits = container.resources.limits
-        return Program(
-            name=container.name,
-            argv=command_line(container, declared),
-            env=base_environment() | declared | devices,
-            folder=container.working_dir,
-            is_sidecar=container.is_sidecar,
-            mounts=tuple(_mount(mount, declared) for mount in container.volume_mounts),
-            probes=_probes_of(container),
-            grace_s=self._pod.spec.termination_grace_period_seconds,
-            memory_bytes=limits.get("memory"),
-            cpu_milli=limits.get("cpu"),
-        )
+def _program(
+    pod: PodOfPrograms,
+    container: ContainerProgram,
+    allocatable: Mapping[str, int],
+    devices: dict[str, str],
+) -> Program:
+    """`devices` are the variables that show the container its GPUs."""
+    if container.lifecycle:
+        raise Refused(f"container {container.name}: lifecycle hooks are not supported")
+    declared = variables_of(pod, container, allocatable)
+    limits = container.resources.limits
+    return Program(
+        name=container.name,
+        argv=command_line(container, declared),
+        env=base_environment() | declared | devices,
+        folder=container.working_dir,
+        is_sidecar=container.is_sidecar,
+        mounts=tuple(_mount(mount, declared) for mount in container.volume_mounts),
+        probes=_probes_of(container),
+        grace_s=pod.spec.termination_grace_period_seconds,
+        memory_bytes=limits.get("memory"),
+        cpu_milli=limits.get("cpu"),
+    )
 
 
 def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:

@@ -18,20 +18,18 @@ from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
-from makeway.plane.picture import Change, Object, Picture
+from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
-    PodSummary,
     has_begun,
     is_finished,
     lost_state,
     refused_state,
     status_of,
-    summary_of,
 )
 
 log = logging.getLogger("makeway.runner")
@@ -51,7 +49,7 @@ class PodRunner(Reconciler):
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
         for node in nodes:
             self._hear_node(node)
-        self._pods = picture.index(PODS, _by_uid)
+        self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
         self._stopped: dict[str, float] = {}  # by uid: the grace that was given
         self._short_of_gpus: dict[Key, None] = {}
@@ -79,14 +77,12 @@ class PodRunner(Reconciler):
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
         if self._pods.has(uid):
-            for key in self._pods.keys(uid):
-                self.mark(key)
+            self.mark(*self._pods.keys(uid))
         elif self._strays is not None:
             self._strays[uid] = None
         state = self._host.states().get(uid)
         if state is not None and state.is_over and self._short_of_gpus:
-            for key in self._short_of_gpus:
-                self.mark(key)
+            self.mark(*self._short_of_gpus)
             self._short_of_gpus.clear()
 
     # Acting
@@ -159,7 +155,7 @@ class PodRunner(Reconciler):
                 self._to_start[key] = None
                 return NOTHING
             return self._start(key, document, pod, now)
-        return self._report(document, pod, state, summary_of(pod, state), now)
+        return self._report(document, pod, state, now)
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
@@ -179,7 +175,7 @@ class PodRunner(Reconciler):
             order = order_for(pod, allocatable, devices)
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
-            plan = self._report(document, pod, state, summary_of(pod, state), now)
+            plan = self._report(document, pod, state, now)
             return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
         try:
@@ -198,18 +194,11 @@ class PodRunner(Reconciler):
 
     # Telling
 
-    def _report(
-        self,
-        document: Document,
-        pod: PodOfPrograms,
-        state: PodState,
-        summary: PodSummary,
-        now: float,
-    ) -> Plan:
+    def _report(self, document: Document, pod: PodOfPrograms, state: PodState, now: float) -> Plan:
         before = document.get("status") or {}
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
-        status = status_of(pod, state, summary, before, now)
+        status = status_of(pod, state, before, now)
         if all(before.get(name) == value for name, value in status.items()):
             return NOTHING
         return Plan([status_patch(PODS, document, status)])
@@ -224,7 +213,3 @@ class PodRunner(Reconciler):
 
 def _failure(document: Document, message: str) -> Say:
     return Say(about=document, reason="Failed", message=message, type="Warning")
-
-
-def _by_uid(pod: Object) -> tuple[str, None]:
-    return pod.uid, None

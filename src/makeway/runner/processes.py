@@ -12,7 +12,7 @@ import signal
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would double the cost of a start
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
 _C = ctypes.CDLL(None, use_errno=True)
@@ -74,10 +74,7 @@ def send_signal(pid: int, number: int) -> None:
 
 
 def send_signal_to_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return
+    send_signal(-group, number)
 
 
 def _all() -> Iterator[tuple[int, list[str]]]:
@@ -136,9 +133,3 @@ def read_or_none(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def remove_if_there(paths: Iterable[str]) -> None:
-    for path in paths:
-        if os.path.lexists(path):
-            os.unlink(path)

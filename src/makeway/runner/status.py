@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from makeway.api.programs import ContainerProgram, PodOfPrograms
@@ -24,7 +25,7 @@ _NOT_FOUND = "The container could not be located when the pod was looked for"
 UNSTARTED = ContainerState(now=Waiting(reason="ContainerCreating"))
 
 
-class PodSummary(NamedTuple):
+class _Summary(NamedTuple):
     """What is said about a pod besides its containers."""
 
     phase: str
@@ -33,11 +34,7 @@ class PodSummary(NamedTuple):
 
 
 def is_finished(document: Document) -> bool:
-    return phase_of(document) in ("Succeeded", "Failed")
-
-
-def phase_of(document: Document) -> str:
-    return str((document.get("status") or {}).get("phase") or "Pending")
+    return (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def has_begun(document: Document) -> bool:
@@ -45,28 +42,34 @@ def has_begun(document: Document) -> bool:
     return bool((document.get("status") or {}).get("startTime"))
 
 
-def summary_of(pod: PodOfPrograms, state: PodState) -> PodSummary:
-    main = [state.containers.get(one.name, UNSTARTED) for one in pod.spec.containers]
+def _summary_of(pod: PodOfPrograms, state: PodState) -> _Summary:
+    main = [_state(one, state) for one in pod.spec.containers]
     if not state.is_over:
         has_begun = any(not isinstance(one.now, Waiting) or one.before for one in main)
-        return PodSummary("Running" if has_begun else "Pending")
+        return _Summary("Running" if has_begun else "Pending")
     if state.reason:
-        return PodSummary("Failed", state.reason, state.message)
-    is_good = all(isinstance(one.now, Ended) and one.now.exit_code == 0 for one in main)
-    return PodSummary("Succeeded" if is_good else "Failed")
+        return _Summary("Failed", state.reason, state.message)
+    return _Summary("Succeeded" if all(one.has_succeeded for one in main) else "Failed")
+
+
+def _state(container: ContainerProgram, state: PodState) -> ContainerState:
+    return state.containers.get(container.name, UNSTARTED)
 
 
 def status_of(
-    pod: PodOfPrograms, state: PodState, summary: PodSummary, before: Mapping[str, Any], now: float
+    pod: PodOfPrograms, state: PodState, before: Mapping[str, Any], now: float
 ) -> Document:
     """The fields of the status that are ours, whole; `before` is the status as it stands."""
     init, main = pod.spec.init_containers, pod.spec.containers
+    summary = _summary_of(pod, state)
     status: Document = {
         "phase": summary.phase,
         "hostIP": ADDRESS,
         "hostIPs": [{"ip": ADDRESS}],
         "containerStatuses": [_container(one, state, is_init=False) for one in main],
-        "conditions": _conditions(pod, state, before.get("conditions") or (), now),
+        "conditions": _conditions(
+            _own_conditions(pod, state, summary.phase), before.get("conditions") or (), now
+        ),
     }
     if init:
         status["initContainerStatuses"] = [_container(one, state, is_init=True) for one in init]
@@ -80,7 +83,7 @@ def status_of(
 
 def lost_state(pod: PodOfPrograms, now: float) -> PodState:
     """A pod that once ran, and of which nothing is left."""
-    return _over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND, began_at=now)
+    return replace(_over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND), began_at=now)
 
 
 def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
@@ -88,19 +91,11 @@ def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
     return _over(pod, now, CANNOT_RUN_CODE, CANNOT_RUN_REASON, message)
 
 
-def _over(
-    pod: PodOfPrograms,
-    now: float,
-    code: int,
-    reason: str,
-    message: str,
-    began_at: float | None = None,
-) -> PodState:
+def _over(pod: PodOfPrograms, now: float, code: int, reason: str, message: str) -> PodState:
     ended = Ended(exit_code=code, reason=reason, message=message, started_at=now, finished_at=now)
     everybody = (*pod.spec.init_containers, *pod.spec.containers)
     return PodState(
         uid=pod.metadata.uid,
-        began_at=began_at,
         is_over=True,
         reason=reason,
         message=message,
@@ -109,18 +104,15 @@ def _over(
 
 
 def _container(container: ContainerProgram, state: PodState, *, is_init: bool) -> Document:
-    known = state.containers.get(container.name, UNSTARTED)
-    is_done = is_init and not container.is_sidecar
-    is_ready = (
-        isinstance(known.now, Ended) and known.now.exit_code == 0 if is_done else (known.is_ready)
-    )
+    known = _state(container, state)
+    is_to_end = is_init and not container.is_sidecar
     identity = f"makeway://{state.uid}/{container.name}"
     return {
         "name": container.name,
         "image": container.image,
         "imageID": "",
         "containerID": "" if isinstance(known.now, Waiting) else identity,
-        "ready": is_ready,
+        "ready": known.has_succeeded if is_to_end else known.is_ready,
         "started": known.is_started,
         "restartCount": known.restarts,
         "state": _now(known.now, identity),
@@ -162,35 +154,26 @@ def _time(seconds: float) -> str:
 
 
 def _conditions(
-    pod: PodOfPrograms, state: PodState, before: Iterable[Document], now: float
+    found: dict[str, Document], before: Iterable[Document], now: float
 ) -> list[Document]:
-    found = _own_conditions(pod, state)
     kept: list[Document] = []
     for condition in before:
         own = found.pop(condition.get("type", ""), None)
         if own is None:
             kept.append(condition)
-        elif own["status"] == condition.get("status"):
-            kept.append(own | {"lastTransitionTime": condition.get("lastTransitionTime")})
         else:
-            kept.append(own | {"lastTransitionTime": _time(now)})
+            is_same = own["status"] == condition.get("status")
+            since = condition.get("lastTransitionTime") if is_same else _time(now)
+            kept.append(own | {"lastTransitionTime": since})
     return kept + [own | {"lastTransitionTime": _time(now)} for own in found.values()]
 
 
-def _own_conditions(pod: PodOfPrograms, state: PodState) -> dict[str, Document]:
-    unready = _unready(pod.spec.containers, state)
-    unfinished = [
-        one.name
-        for one in pod.spec.init_containers
-        if not _is_through(one, state.containers.get(one.name, UNSTARTED))
-    ]
-    is_good = state.is_over and not state.reason and not _failed(pod.spec.containers, state)
-    why_not = ""
-    if state.is_over:
-        why_not = "PodCompleted" if is_good else "PodFailed"
-    ready = _condition(
-        "ContainersReady", not unready, why_not or "ContainersNotReady", "unready", unready
-    )
+def _own_conditions(pod: PodOfPrograms, state: PodState, phase: str) -> dict[str, Document]:
+    unready = [one.name for one in pod.spec.containers if not _state(one, state).is_ready]
+    init = pod.spec.init_containers
+    unfinished = [one.name for one in init if not _is_through(one, _state(one, state))]
+    why_not = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+    ready = _condition("ContainersReady", not unready, why_not, "unready", unready)
     return {
         "PodReadyToStartContainers": {
             "type": "PodReadyToStartContainers",
@@ -211,17 +194,7 @@ def _condition(type_: str, holds: bool, reason: str, word: str, names: Sequence[
     return {"type": type_, "status": "False", "reason": reason, "message": message}
 
 
-def _unready(containers: Iterable[ContainerProgram], state: PodState) -> list[str]:
-    states = state.containers
-    return [one.name for one in containers if not states.get(one.name, UNSTARTED).is_ready]
-
-
-def _failed(containers: Iterable[ContainerProgram], state: PodState) -> list[str]:
-    ends = {one.name: state.containers.get(one.name, UNSTARTED).now for one in containers}
-    return [name for name, end in ends.items() if not isinstance(end, Ended) or end.exit_code != 0]
-
-
 def _is_through(container: ContainerProgram, state: ContainerState) -> bool:
     if container.is_sidecar:
         return state.is_started or isinstance(state.now, Ended)
-    return isinstance(state.now, Ended) and state.now.exit_code == 0
+    return state.has_succeeded

@@ -20,7 +20,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 
 from makeway.runner.containers import Container
@@ -106,7 +105,8 @@ class Supervisor:
         self._now = time.monotonic()  # at once: a grace counts from now, not from before the wait
         for descriptor, event in ready:
             if descriptor == self._signals:
-                self._heed_signals()
+                if signal.SIGTERM in os.read(self._signals, 4096):
+                    self._heed_stop()
             elif event & select.POLLIN:
                 self._outputs[descriptor].read_output()
             else:  # nobody can print any more, though the process may go on
@@ -116,10 +116,6 @@ class Supervisor:
     def _watch_no_more(self, descriptor: int) -> None:
         if self._outputs.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
-
-    def _heed_signals(self) -> None:
-        if signal.SIGTERM in os.read(self._signals, 4096):
-            self._heed_stop()
 
     def _heed_stop(self) -> None:
         asked = read_or_none(os.path.join(self._folder, "stop.json"))
@@ -311,7 +307,3 @@ def main(folder: str) -> None:
     os.chdir(folder)
     adopt_orphans()
     Supervisor(folder, order).run()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
