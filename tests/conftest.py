@@ -17,7 +17,7 @@ LONG = (
     "embedded/test_machine.py",
     "engine/test_properties.py",
     "api/test_garbage.py",
-    "placement/test_properties.py",
+    "placement/test_random_worlds.py",
     "controller/test_pods_faults.py",
     "cli/test_demo.py",
     "server/test_crash.py",

@@ -29,7 +29,8 @@ from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_
 from makeway.cluster_http import Window
 from makeway.embedded import client_in_process
 from makeway.plane.writes import Key
-from tests.server.harness import Server, job, play, settled
+from tests.harness.documents import job
+from tests.server.harness import Server, play, settled
 
 LEASE = Key("default", "makeway-controller")
 

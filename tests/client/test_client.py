@@ -24,7 +24,8 @@ from makeway.client import (
 from makeway.client.transport import Answer, Call, Unreachable
 from makeway.plane.events import EventRecorder
 from makeway.store import Key
-from tests.server.harness import JOBS, MERGE, Server, job, play
+from tests.harness.documents import job
+from tests.server.harness import JOBS, MERGE, Server, play
 
 JOB = Resource("batch/v1", "jobs", "Job", True)
 

@@ -43,25 +43,27 @@ def _amounts(amounts: Mapping[str, int]) -> Json:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
+def _document(api_version: str, kind: str, metadata: Json, **rest: Any) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+
+def _metadata(described: Json, **more: Any) -> Json:
+    namespace = described.get("namespace") or "default"
+    return {"name": described["name"], "namespace": namespace, **more}
+
+
 def _node_document(node: Json) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": node["name"], "labels": node.get("labels") or {}},
-        "spec": {
-            "taints": node.get("taints") or [],
-            "unschedulable": bool(node.get("unschedulable")),
-        },
-        "status": {"allocatable": _amounts(node["capacity"])},
+    metadata = {"name": node["name"], "labels": node.get("labels") or {}}
+    spec = {
+        "taints": node.get("taints") or [],
+        "unschedulable": bool(node.get("unschedulable")),
     }
+    status = {"allocatable": _amounts(node["capacity"])}
+    return _document("v1", "Node", metadata, spec=spec, status=status)
 
 
 def _pod_document(pod: Json, *, by_workload: bool) -> Json:
-    metadata: Json = {
-        "name": pod["name"],
-        "namespace": pod.get("namespace") or "default",
-        "labels": pod.get("labels") or {},
-    }
+    metadata = _metadata(pod, labels=pod.get("labels") or {})
     if pod.get("terminating"):
         metadata["deletionTimestamp"] = format_time(NOW)
     if pod.get("preemptionPriority") is not None:
@@ -94,7 +96,7 @@ def _pod_document(pod: Json, *, by_workload: bool) -> Json:
         status["startTime"] = format_time(float(pod["startTime"]))
     if pod.get("nominatedNode"):
         status["nominatedNodeName"] = pod["nominatedNode"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    return _document("v1", "Pod", metadata, spec=spec, status=status)
 
 
 def _class_name(priority: int, policy: str | None) -> str:
@@ -111,31 +113,29 @@ def _class_documents(scenario: Json) -> list[Json]:
         if owner.get("preemptionPriority") is not None:
             wanted.add((owner["preemptionPriority"], None))
     return [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": _class_name(value, policy)},
-            "value": value,
-            "preemptionPolicy": policy or "PreemptLowerPriority",
-        }
+        _class_document(
+            name=_class_name(value, policy),
+            value=value,
+            preemptionPolicy=policy or "PreemptLowerPriority",
+        )
         for value, policy in sorted(wanted, key=str)
     ]
+
+
+def _class_document(*, name: str, **rest: Any) -> Json:
+    return _document("scheduling.k8s.io/v1", "PriorityClass", {"name": name}, **rest)
 
 
 def _workload_document(group: Json) -> Json:
     gang: Json = {"minCount": group.get("minCount") or 1}
     if group.get("preemptionMode") is not None:
         gang["preemptionMode"] = group["preemptionMode"]
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha1",
-        "kind": "Workload",
-        "metadata": {"name": group["name"], "namespace": group.get("namespace") or "default"},
-        "spec": {
-            "podGroups": [{"name": "group", "policy": {"gang": gang}}],
-            "priorityClassName": _class_name(group["priority"], group.get("preemptionPolicy")),
-            "preemptionPriorityClassName": _class_name(_preemption_priority(group), None),
-        },
+    spec = {
+        "podGroups": [{"name": "group", "policy": {"gang": gang}}],
+        "priorityClassName": _class_name(group["priority"], group.get("preemptionPolicy")),
+        "preemptionPriorityClassName": _class_name(_preemption_priority(group), None),
     }
+    return _document("scheduling.k8s.io/v1alpha1", "Workload", _metadata(group), spec=spec)
 
 
 def _replica_name(group: str, replica: str) -> str:
@@ -143,11 +143,9 @@ def _replica_name(group: str, replica: str) -> str:
 
 
 def _group_document(group: Json, replica: str) -> Json:
-    metadata = {
-        "name": _replica_name(group["name"], replica),
-        "namespace": group.get("namespace") or "default",
-        "annotations": {PREEMPTION_PRIORITY_CLASS: _class_name(_preemption_priority(group), None)},
-    }
+    annotations = {PREEMPTION_PRIORITY_CLASS: _class_name(_preemption_priority(group), None)}
+    metadata = _metadata(group, annotations=annotations)
+    metadata["name"] = _replica_name(group["name"], replica)
     spec: Json = {
         "schedulingPolicy": {"gang": {"minCount": group.get("minCount") or 1}},
         "priorityClassName": _class_name(group["priority"], group.get("preemptionPolicy")),
@@ -158,12 +156,7 @@ def _group_document(group: Json, replica: str) -> Json:
         )
     if _topology_key(group):
         spec["schedulingConstraints"] = {"topology": [{"key": _topology_key(group)}]}
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return _document("scheduling.k8s.io/v1beta1", "PodGroup", metadata, spec=spec)
 
 
 def _preemption_priority(group: Json) -> int:
@@ -177,16 +170,13 @@ def _topology_key(group: Json) -> str | None:
 
 def _budget_document(budget: Json) -> Json:
     charged = {name: format_time(NOW) for name in budget.get("disruptedPods") or ()}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": budget["name"], "namespace": budget.get("namespace") or "default"},
-        "spec": {"selector": {"matchLabels": budget.get("matchLabels") or {}}},
-        "status": {
-            "disruptionsAllowed": budget.get("disruptionsAllowed") or 0,
-            "disruptedPods": charged,
-        },
+    spec = {"selector": {"matchLabels": budget.get("matchLabels") or {}}}
+    status = {
+        "disruptionsAllowed": budget.get("disruptionsAllowed") or 0,
+        "disruptedPods": charged,
     }
+    metadata = _metadata(budget)
+    return _document("policy/v1", "PodDisruptionBudget", metadata, spec=spec, status=status)
 
 
 # The play.
@@ -360,7 +350,7 @@ def _play(scenario: Json, stage: Stage) -> list[str]:
 
 
 def _run_api(given: Json, expect: Json) -> list[str]:
-    classes = [_decoded(_api_class_document(cls)) for cls in given.get("priorityClasses") or ()]
+    classes = [_decoded(_class_document(**cls)) for cls in given.get("priorityClasses") or ()]
     workload = given.get("workload") or {}
     view, priorities, errors = _admit(workload, classes, None)
     differences: list[str] = []
@@ -385,15 +375,6 @@ def _run_api(given: Json, expect: Json) -> list[str]:
     return differences
 
 
-def _api_class_document(cls: Json) -> Json:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": cls["name"]},
-        **{name: value for name, value in cls.items() if name != "name"},
-    }
-
-
 def _admit(
     workload: Json, classes: Sequence[batch.PriorityClass], old: GangWorkload | None
 ) -> tuple[GangWorkload | None, Priorities | None, list[str]]:
@@ -404,21 +385,15 @@ def _admit(
     if "replicas" in workload:
         group["replicas"] = workload["replicas"]
     names = ("priorityClassName", "preemptionPriorityClassName")
-    document = {
-        "apiVersion": "scheduling.k8s.io/v1alpha1",
-        "kind": "Workload",
-        "metadata": {"name": "workload", "namespace": "default"},
-        "spec": {
-            "podGroups": [group],
-            **{name: workload[name] for name in names if name in workload},
-        },
-    }
+    spec = {"podGroups": [group], **{name: workload[name] for name in names if name in workload}}
+    metadata = _metadata({"name": "workload"})
+    document = _document("scheduling.k8s.io/v1alpha1", "Workload", metadata, spec=spec)
     intake = take_in(document, old)
     if not isinstance(intake.object, GangWorkload):
         return None, None, [str(error) for error in intake.errors]
-    spec = intake.object.spec
+    asked = intake.object.spec
     resolved = resolve_priorities(
-        spec.priority_class_name, spec.preemption_priority_class_name, classes
+        asked.priority_class_name, asked.preemption_priority_class_name, classes
     )
     return intake.object, resolved.priorities, [str(error) for error in resolved.errors]
 

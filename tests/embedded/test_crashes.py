@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client
-from tests.harness.process import Up, flavor, job, local_queue, queue
+from tests.harness.documents import flavor, local_queue, queue
+from tests.harness.process import Up, job
 
 QUOTA = 4  # in each of two queues
 NODE = """\

@@ -20,7 +20,8 @@ from makeway.api.kinds import (
     WORKLOADS,
 )
 from makeway.client import Client
-from tests.harness.process import API, Up, flavor, job, local_queue, queue, running, wait_until
+from tests.harness.documents import flavor, local_queue, queue
+from tests.harness.process import API, Up, job, running, wait_until
 
 NODE = """\
 apiVersion: v1

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from makeway.api.manifests import write_yaml
-from tests.harness.process import Up, flavor, job, local_queue, queue, running, wait_until
+from tests.harness.documents import flavor, local_queue, queue
+from tests.harness.process import Up, job, running, wait_until
 
 NODE = """\
 apiVersion: v1

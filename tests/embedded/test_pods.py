@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.process import Up, flavor, local_queue, queue, running, wait_until
+from tests.harness.documents import flavor, local_queue, queue
+from tests.harness.process import Up, running, wait_until
 from tests.prerequisites import program, shared_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

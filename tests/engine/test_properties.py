@@ -21,7 +21,6 @@ from makeway.engine.explain import Explanation
 from makeway.engine.model import (
     HOLDING,
     Amounts,
-    CohortName,
     FlavorName,
     FlavorResource,
     Phase,
@@ -39,8 +38,6 @@ from makeway.engine.view import KnownQueue
 from tests.engine.worlds import (
     PLAIN,
     Before,
-    Holding,
-    Picture,
     Play,
     Spice,
     Step,
@@ -50,10 +47,10 @@ from tests.engine.worlds import (
     check_places_are_kept,
     check_policy_allows,
     check_victims_suffice,
-    picture_of,
     play_again,
 )
-from tests.harness.engine import as_written, check_state, cohort, queue, quota
+from tests.harness.engine import add_queue, check_state, forest_of, objects_in, queue, quota
+from tests.harness.quota_forest import QuotaForest
 
 Check = Callable[[Before, Cycle], None]
 
@@ -168,7 +165,7 @@ def test_who_fits_into_free_quota_and_is_alone_is_admitted_soon(rng: Random) -> 
 
 def has_room_at_once(state: ClusterState, name: QueueName, workload: Workload) -> bool:
     """Has the queue itself, for every resource, a flavor with room for all pod sets together?"""
-    picture, spec = picture_of(state), state.queues[name].spec
+    forest, spec = forest_of(state), state.queues[name].spec
     for group in spec.groups:
         flavors = [quotas.flavor for quotas in group.flavors]
         amounts = {
@@ -181,7 +178,7 @@ def has_room_at_once(state: ClusterState, name: QueueName, workload: Workload) -
             for flavor in flavors
         }
         chosen = {value for ps in workload.pod_sets for _, value in ps.constraints.selector}
-        if not any(picture.fits_unborrowed(name, amounts[flavor]) for flavor in flavors) or chosen:
+        if not any(forest.fits_unborrowed(name, amounts[flavor]) for flavor in flavors) or chosen:
             return False
     return True
 
@@ -434,20 +431,8 @@ def test_taking_steps_twice_changes_nothing(rng: Random) -> None:
 def rebuild(state: ClusterState) -> Engine:
     """A new engine that is told what the objects say."""
     engine = Engine(state.config)
-    for name, labels in state.namespaces.items():
-        engine.apply(ev.NamespaceChanged(name, labels))
-    for check, is_active in state.checks.items():
-        engine.apply(ev.CheckChanged(check, is_active))
-    for flavor in state.flavors.values():
-        engine.apply(ev.FlavorChanged(flavor))
-    for declared in state.cohorts.values():
-        engine.apply(ev.CohortChanged(declared))
-    for known in state.queues.values():
-        engine.apply(ev.QueueChanged(known.spec))
-    for local_queue in state.local_queues.values():
-        engine.apply(ev.LocalQueueChanged(local_queue))
-    for entry in state.entries.values():
-        engine.apply(ev.WorkloadSeen(entry.workload, as_written(entry.status)))
+    for event in objects_in(state):
+        engine.apply(event)
     engine.state.build_trees()
     return engine
 
@@ -549,18 +534,11 @@ def _head(entry: Entry | None) -> WorkloadKey | None:
 def test_the_formulas_agree_with_an_example_worked_by_hand() -> None:
     """Two queues of 4 in a cohort; one keeps 3 for itself and may borrow 2."""
     gpu = FlavorResource(FlavorName("default"), ResourceName("gpu"))
-    specs = [
-        queue("a", cohort="lab", gpu=quota(4, borrow=2, lend=1)),
-        queue("b", cohort="lab", gpu=4),
-    ]
-    picture = Picture(
-        {spec.name: spec for spec in specs},
-        {CohortName("lab"): cohort("lab")},
-        {
-            WorkloadKey("ns/big"): Holding(specs[0].name, {gpu: 5}),
-            WorkloadKey("ns/small"): Holding(specs[1].name, {gpu: 1}),
-        },
-    )
+    picture = QuotaForest[FlavorResource]()
+    add_queue(picture, queue("a", cohort="lab", gpu=quota(4, borrow=2, lend=1)))
+    add_queue(picture, queue("b", cohort="lab", gpu=4))
+    picture.charge("a", {gpu: 5})
+    picture.charge("b", {gpu: 1})
     assert picture.kept("queue:a", gpu) == 3
     assert picture.subtree("cohort:lab", gpu) == 1 + 4
     assert picture.usage("cohort:lab", gpu) == (5 - 3) + 1

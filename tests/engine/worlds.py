@@ -10,7 +10,7 @@ are computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
@@ -77,7 +77,8 @@ from makeway.engine.model import (
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.selectors import Requirement
-from tests.harness.engine import check_state
+from tests.harness.engine import charged, check_state, forest_of
+from tests.harness.quota_forest import QuotaForest
 
 NAMESPACE = "ns"
 CHECK = CheckName("check")
@@ -307,7 +308,7 @@ class Worldmaker:
         )
 
 
-# --- the formulas of quota, as they are stated ---
+# --- who holds how much ---
 
 
 class Holding(NamedTuple):
@@ -315,17 +316,18 @@ class Holding(NamedTuple):
     usage: Mapping[FlavorResource, int]
 
 
-@dataclass
-class Picture:
-    """Queues, cohorts, and who holds how much: the facts and what follows from them.
+class Picture(QuotaForest[FlavorResource]):
+    """Queues, cohorts, and who holds how much: the facts and what follows from them."""
 
-    A node is the name of a queue or of a cohort, told apart by a prefix.
-    """
-
-    queues: Mapping[QueueName, Queue]
-    cohorts: Mapping[CohortName, Cohort]
-    holdings: dict[WorkloadKey, Holding]
-    _usage: dict[tuple[str, FlavorResource], int] = field(default_factory=dict)
+    def __init__(
+        self,
+        like: QuotaForest[FlavorResource],
+        holdings: Mapping[WorkloadKey, Holding],
+    ) -> None:
+        super().__init__(like)
+        self.holdings = holdings
+        for queue, usage in holdings.values():
+            self.charge(queue, usage)
 
     def having(
         self,
@@ -339,124 +341,16 @@ class Picture:
         for key, queue, usage in more:
             assert key not in holdings
             holdings[key] = Holding(queue, usage)
-        return Picture(self.queues, self.cohorts, holdings)
-
-    def parent(self, node: str) -> str | None:
-        kind, name = node.split(":", 1)
-        if kind == "queue":
-            above = self.queues[QueueName(name)].cohort
-        else:
-            cohort = self.cohorts.get(CohortName(name))
-            above = cohort.parent if cohort is not None else None
-        return None if above is None else f"cohort:{above}"
-
-    def path(self, node: str) -> list[str]:
-        """The node and all above it."""
-        path = [node]
-        while (above := self.parent(path[-1])) is not None:
-            path.append(above)
-        return path
-
-    def children(self, node: str) -> list[str]:
-        everybody = [f"queue:{n}" for n in self.queues] + [f"cohort:{n}" for n in self.cohorts]
-        return [child for child in everybody if self.parent(child) == node]
-
-    def quota(self, node: str, cell: FlavorResource) -> Quota:
-        kind, name = node.split(":", 1)
-        if kind == "cohort":
-            cohort = self.cohorts.get(CohortName(name))
-            return Quota() if cohort is None else cohort.quotas.get(cell, Quota())
-        for group in self.queues[QueueName(name)].groups:
-            for flavor, quotas in group.flavors:
-                if flavor == cell.flavor and cell.resource in quotas:
-                    return quotas[cell.resource]
-        return Quota()
-
-    def kept(self, node: str, cell: FlavorResource) -> int:
-        limit = self.quota(node, cell).lending_limit
-        return 0 if limit is None else max(0, self.subtree(node, cell) - limit)
-
-    def subtree(self, node: str, cell: FlavorResource) -> int:
-        lent = sum(self.subtree(c, cell) - self.kept(c, cell) for c in self.children(node))
-        return self.quota(node, cell).nominal + lent
-
-    def usage(self, node: str, cell: FlavorResource) -> int:
-        known = self._usage.get((node, cell))
-        if known is None:
-            if node.startswith("queue:"):
-                known = sum(
-                    held.usage.get(cell, 0)
-                    for held in self.holdings.values()
-                    if f"queue:{held.queue}" == node
-                )
-            else:
-                known = sum(
-                    max(0, self.usage(c, cell) - self.kept(c, cell)) for c in self.children(node)
-                )
-            self._usage[node, cell] = known
-        return known
-
-    def available(self, node: str, cell: FlavorResource) -> int:
-        above, used, subtree = (
-            self.parent(node),
-            self.usage(node, cell),
-            self.subtree(node, cell),
-        )
-        if above is None:
-            return subtree - used
-        kept, limit = self.kept(node, cell), self.quota(node, cell).borrowing_limit
-        from_above = self.available(above, cell)
-        if limit is not None:
-            from_above = min(from_above, subtree - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + from_above
-
-    def fits(self, queue: QueueName, amounts: Mapping[FlavorResource, int]) -> bool:
-        node = f"queue:{queue}"
-        return all(amount <= max(0, self.available(node, cell)) for cell, amount in amounts.items())
-
-    def borrows(self, node: str, cells: Iterable[FlavorResource]) -> bool:
-        return any(self.usage(node, cell) > self.subtree(node, cell) for cell in cells)
-
-    def fits_unborrowed(self, queue: QueueName, amounts: Mapping[FlavorResource, int]) -> bool:
-        node = f"queue:{queue}"
-        return self.fits(queue, amounts) and all(
-            self.usage(node, cell) + amount <= self.quota(node, cell).nominal
-            for cell, amount in amounts.items()
-        )
+        return Picture(self, holdings)
 
 
 def picture_of(state: ClusterState) -> Picture:
-    """What the objects say; of the engine's own sums nothing is taken over."""
-    return Picture(
-        {name: queue.spec for name, queue in state.queues.items()},
-        dict(state.cohorts),
-        {
-            key: Holding(entry.queue, charged(entry))
-            for key, entry in state.entries.items()
-            if entry.phase in HOLDING and entry.queue in state.queues
-        },
-    )
-
-
-def charged(entry: Entry) -> Amounts:
-    """The assignment of a holder less the pods that it has given back."""
-    assert entry.status.assignment is not None
-    usage: Amounts = {}
-    for pod_set in entry.status.assignment.pod_sets:
-        flavors = dict(pod_set.flavors)
-        left = min(pod_set.count, wanted_pods(entry)[pod_set.name])
-        for resource, amount in pod_set.usage:
-            cell = FlavorResource(flavors[resource], resource)
-            each = amount // pod_set.count if pod_set.count else 0
-            usage[cell] = usage.get(cell, 0) + each * left
-    return usage
-
-
-def wanted_pods(entry: Entry) -> dict[PodSetName, int]:
-    return {
-        pod_set.name: max(0, pod_set.count - entry.status.reclaimable.get(pod_set.name, 0))
-        for pod_set in entry.workload.pod_sets
+    holdings = {
+        key: Holding(entry.queue, charged(entry))
+        for key, entry in state.entries.items()
+        if entry.phase in HOLDING and entry.queue in state.queues
     }
+    return Picture(forest_of(state), holdings)
 
 
 # --- playing ---
@@ -737,8 +631,11 @@ class Before:
             and entry.queue is not None
         }
         self.is_stopped = {
-            name for name, queue in self.picture.queues.items() if _admits_nothing(state, queue)
+            name for name, queue in state.queues.items() if _admits_nothing(state, queue.spec)
         }
+
+    def preemption(self, queue: QueueName) -> Preemption:
+        return self.state.queues[queue].spec.preemption
 
     def is_new(self, decision: Admit | Reserve) -> bool:
         """Did it get its quota just now, and not only the last of its checks?"""
@@ -801,20 +698,7 @@ def check_admissions_fit(before: Before, cycle: Cycle) -> None:
     for decision, entry in admitted:
         for cell, amount in charged(entry).items():
             if amount:
-                check_path(after, f"queue:{decision.queue}", cell)
-
-
-def check_path(picture: Picture, queue: str, cell: FlavorResource) -> None:
-    """No limit is broken from the queue up to where its usage is no longer seen."""
-    for node in picture.path(queue):
-        used, subtree = picture.usage(node, cell), picture.subtree(node, cell)
-        if picture.parent(node) is None:
-            assert used <= subtree, f"{node} gives {used} of {subtree} {cell}"
-        elif used <= picture.kept(node, cell):
-            return
-        else:
-            limit = picture.quota(node, cell).borrowing_limit
-            assert limit is None or used <= subtree + limit, f"{node} takes {used} {cell}"
+                after.check_limits(decision.queue, cell)
 
 
 def check_amounts(entry: Entry, usage: Amounts) -> None:
@@ -886,20 +770,20 @@ def check_nobody_is_superfluous(before: Before, cycle: Cycle) -> None:
     """
     for stand in stands(before, cycle):
         if stand.preempt is not None:
+            reclaims = before.preemption(stand.queue).reclaim is not Policy.NEVER
             assert (
-                _is_minimal(before.picture, stand.preempt, stand.amounts)
+                _is_minimal(before.picture, stand.preempt, stand.amounts, reclaims)
                 or not stand.is_exact
-                or _is_minimal(stand.picture, stand.preempt, stand.amounts)
+                or _is_minimal(stand.picture, stand.preempt, stand.amounts, reclaims)
             ), f"somebody is superfluous in {stand.preempt}, who needs {stand.amounts}"
 
 
-def _is_minimal(picture: Picture, decision: Preempt, amounts: Amounts) -> bool:
+def _is_minimal(picture: Picture, decision: Preempt, amounts: Amounts, reclaims: bool) -> bool:
     queue = decision.queue
     victims = [victim.workload for victim in decision.victims]
     without_all = picture.having(gone=victims)
     if not without_all.fits(queue, amounts):
         return False
-    reclaims = picture.queues[queue].preemption.reclaim is not Policy.NEVER
     stays_inside = reclaims and without_all.fits_unborrowed(queue, amounts)
     fits = Picture.fits_unborrowed if stays_inside else Picture.fits
     return not any(
@@ -929,7 +813,7 @@ def _check_priority(before: Before, decision: Preempt, victim: Victim) -> None:
     theirs = workload.priority
     if workload.preemption_priority is not None:
         theirs = workload.preemption_priority
-    preemption = before.picture.queues[decision.queue].preemption
+    preemption = before.preemption(decision.queue)
     own = victim.queue == decision.queue
     label = f"{decision.preemptor} ({mine}) takes {victim} ({theirs})"
     assert own == (victim.rule is VictimRule.IN_QUEUE), label
@@ -973,7 +857,7 @@ def _check_borrows(before: Before, stand: Stand, victim: Victim, taken: list[Wor
 
 def _check_entitled(before: Before, stand: Stand, victim: Victim) -> None:
     """Does the preemptor end up within quota that is nearer to it than to the victim?"""
-    state, preemption = before.state, before.picture.queues[stand.queue].preemption
+    state, preemption = before.state, before.preemption(stand.queue)
     label = f"{stand.workload} takes {victim}"
     if victim.rule is VictimRule.FAIR_SHARING:
         assert state.config.fair_sharing, label

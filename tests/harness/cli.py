@@ -10,13 +10,14 @@ import asyncio
 import io
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
+from makeway.api.labels import QUEUE_NAME
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
@@ -27,6 +28,7 @@ from makeway.server.identity import identity_in
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.store import Store
+from tests.harness import documents
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -127,46 +129,39 @@ class CliServer:
     def enqueue(self, job: str, *conditions: Document, priority: int = 0) -> str:
         """Make the Workload of a Job, as the controller does; returns its name."""
         owner = self.job(job)
-        name = f"job-{job}"
-        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
-        reference["uid"] = owner["metadata"]["uid"]
-        pod = owner["spec"]["template"]["spec"]
-        self._enqueue(name, {"ownerReferences": [reference]}, owner, pod, priority=priority)
-        self.stands(name, *conditions)
-        return name
+        template = {"spec": owner["spec"]["template"]["spec"]}
+        return self._enqueue(f"job-{job}", owner, template, conditions, priority=priority)
 
     def enqueue_pod(self, pod: str, *conditions: Document) -> str:
         """Make the Workload of a pod that has no Job; returns its name."""
         owner = self.get("Pod", pod)
-        reference = {"apiVersion": "v1", "kind": "Pod", "name": pod, "controller": True}
-        reference["uid"] = owner["metadata"]["uid"]
-        pod_spec = {"containers": owner["spec"]["containers"]}
-        self._enqueue(f"pod-{pod}", {"ownerReferences": [reference]}, owner, pod_spec)
-        self.stands(f"pod-{pod}", *conditions)
-        return f"pod-{pod}"
+        return self._enqueue(f"pod-{pod}", owner, _containers(owner), conditions)
 
     def enqueue_group(self, group: str, pod: str, *conditions: Document) -> None:
         """Make the Workload of a group of pods, of which `pod` is one."""
-        annotations = {"kueue.x-k8s.io/is-group-workload": "true"}
         member = self.get("Pod", pod)
-        pod_spec = {"containers": member["spec"]["containers"]}
-        self._enqueue(group, {"annotations": annotations}, member, pod_spec)
-        self.stands(group, *conditions)
+        self._enqueue(group, member, _containers(member), conditions, is_group=True)
 
     def _enqueue(
-        self, name: str, metadata: Document, owner: Document, pod_spec: Document, **spec: Any
-    ) -> None:
-        workload = {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Workload",
-            "metadata": {"name": name, **metadata},
-            "spec": {
-                "queueName": owner["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
-                "podSets": [{"name": "main", "count": 1, "template": {"spec": pod_spec}}],
-                **spec,
-            },
-        }
+        self,
+        name: str,
+        owner: Document,
+        template: Document,
+        conditions: Sequence[Document],
+        *,
+        is_group: bool = False,
+        **spec: Any,
+    ) -> str:
+        pod_sets = [{"name": "main", "count": 1, "template": template}]
+        queue = owner["metadata"]["labels"][QUEUE_NAME]
+        workload = documents.workload(name, queueName=queue, podSets=pod_sets, **spec)
+        if is_group:
+            workload["metadata"]["annotations"] = {"kueue.x-k8s.io/is-group-workload": "true"}
+        else:
+            workload = documents.owned(workload, owner, controller=True)
         self._in_loop(self._create(workload))
+        self.stands(name, *conditions)
+        return name
 
     def pod_status(self, pod: str, **status: Any) -> None:
         self._patch_status(PODS, pod, {"status": status})
@@ -203,23 +198,9 @@ class CliServer:
     ) -> None:
         """A pod of a job, with what it has printed; `code` and why, if it has ended."""
         owner = self.job(job)
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "labels": {"batch.kubernetes.io/job-name": job},
-                "ownerReferences": [
-                    {
-                        "apiVersion": "batch/v1",
-                        "kind": "Job",
-                        "name": job,
-                        "uid": owner["metadata"]["uid"],
-                    }
-                ],
-            },
-            "spec": owner["spec"]["template"]["spec"],
-        }
+        labels = {"batch.kubernetes.io/job-name": job}
+        pod = documents.pod(name, {"labels": labels}, **owner["spec"]["template"]["spec"])
+        pod = documents.owned(pod, owner)
         made = self._in_loop(self._create(pod))
         self.printed(name, printed)
         if code is not None:
@@ -252,14 +233,14 @@ class CliServer:
 Capsys = pytest.CaptureFixture[str]
 
 
+def _containers(pod: Document) -> Document:
+    return {"spec": {"containers": pod["spec"]["containers"]}}
+
+
 def said(type_: str, status: str = "True", reason: str = "Because", message: str = "") -> Document:
-    return {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": format_time(int(time.time())),
-    }
+    then = format_time(int(time.time()))
+    told = {"reason": reason, "message": message, "lastTransitionTime": then}
+    return documents.condition(type_, status, **told)
 
 
 def succeeded() -> Document:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from makeway.engine import decisions as dec
 from makeway.engine import events as ev
@@ -37,6 +38,7 @@ from makeway.engine.model import (
     FlavorResource,
     FlavorTrial,
     Fungibility,
+    Inactive,
     LocalQueue,
     LocalQueueKey,
     NamespaceSelector,
@@ -61,9 +63,9 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
-from makeway.engine.quota import Node
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Tree
+from tests.harness.quota_forest import QuotaForest
 
 NEVER, LOWER, NEWER_EQUAL, ANY = (
     Policy.NEVER,
@@ -388,25 +390,9 @@ class Scenario:
 
     # --- workloads ---
 
-    def pending(
-        self,
-        name: str,
-        *pod_sets: PodSet,
-        on: str,
-        priority: int = 0,
-        as_victim: int | None = None,
-        created: float | None = None,
-        namespace: str = DEFAULT,
-        **requests: int,
-    ) -> None:
-        """Somebody submits a workload now; requests make it one pod set of one pod."""
-        self.apply(
-            ev.WorkloadSeen(
-                self._workload(
-                    name, pod_sets, on, priority, as_victim, created, namespace, requests
-                )
-            )
-        )
+    def pending(self, name: str, *pod_sets: PodSet, on: str, **fields: Any) -> None:
+        """Somebody submits a workload now, with fields of `_workload`."""
+        self.apply(ev.WorkloadSeen(self._workload(name, *pod_sets, on=on, **fields)))
 
     def running(
         self,
@@ -414,17 +400,12 @@ class Scenario:
         *pod_sets: PodSet,
         on: str,
         flavor: str | None = None,
-        priority: int = 0,
-        as_victim: int | None = None,
         reserved: float | None = None,
-        created: float | None = None,
         ready: bool = True,
-        **requests: int,
+        **fields: Any,
     ) -> None:
         """A workload that was admitted before the story begins."""
-        workload = self._workload(
-            name, pod_sets, on, priority, as_victim, created, DEFAULT, requests
-        )
+        workload = self._workload(name, *pod_sets, on=on, **fields)
         local_queue = self.state.local_queues[workload.local_queue]
         spec = self.state.queues[local_queue.queue].spec
         at = self.now if reserved is None else reserved
@@ -440,14 +421,15 @@ class Scenario:
     def _workload(
         self,
         name: str,
-        pod_sets: tuple[PodSet, ...],
+        *pod_sets: PodSet,
         on: str,
-        priority: int,
-        as_victim: int | None,
-        created: float | None,
-        namespace: str,
-        requests: Mapping[str, int],
+        priority: int = 0,
+        as_victim: int | None = None,
+        created: float | None = None,
+        namespace: str = DEFAULT,
+        **requests: int,
     ) -> Workload:
+        """Requests make it one pod set of one pod."""
         self._arrivals += 1
         return Workload(
             key=WorkloadKey(f"{namespace}/{name}"),
@@ -623,20 +605,25 @@ class Scenario:
         old = self.state
         self.now += after_s + clock_jump_s
         self.engine = Engine(old.config)
-        workloads: list[ev.Event] = [
-            ev.WorkloadSeen(entry.workload, as_written(entry.status))
-            for entry in old.entries.values()
-        ]
-        rest: list[ev.Event] = [
-            *(ev.NamespaceChanged(name, labels) for name, labels in old.namespaces.items()),
-            *(ev.CheckChanged(name, active) for name, active in old.checks.items()),
-            *(ev.FlavorChanged(flavor) for flavor in old.flavors.values()),
-            *(ev.CohortChanged(cohort) for cohort in old.cohorts.values()),
-            *(ev.QueueChanged(queue.spec) for queue in old.queues.values()),
-            *(ev.LocalQueueChanged(local_queue) for local_queue in old.local_queues.values()),
-        ]
-        for event in (*workloads, *rest) if workloads_first else (*rest, *workloads):
+        for event in objects_in(old, workloads_first=workloads_first):
             self.apply(event)
+
+
+def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev.Event]:
+    """What a driver tells a new engine of the objects there are."""
+    workloads: list[ev.Event] = [
+        ev.WorkloadSeen(entry.workload, as_written(entry.status))
+        for entry in state.entries.values()
+    ]
+    rest: list[ev.Event] = [
+        *(ev.NamespaceChanged(name, labels) for name, labels in state.namespaces.items()),
+        *(ev.CheckChanged(name, active) for name, active in state.checks.items()),
+        *(ev.FlavorChanged(flavor) for flavor in state.flavors.values()),
+        *(ev.CohortChanged(cohort) for cohort in state.cohorts.values()),
+        *(ev.QueueChanged(queue.spec) for queue in state.queues.values()),
+        *(ev.LocalQueueChanged(local_queue) for local_queue in state.local_queues.values()),
+    ]
+    return [*workloads, *rest] if workloads_first else [*rest, *workloads]
 
 
 def as_written(status: WorkloadStatus) -> WorkloadStatus:
@@ -686,8 +673,9 @@ def check_state(state: ClusterState) -> None:
         assert len(lined_up) == len(waiting) == len(queue.pending), f"{name}: {lined_up}"
         assert {entry.workload.key for entry in lined_up} == waiting
     if not state.trees_are_stale:  # else the trees are built anew before the next cycle
+        forest = forest_of(state)
         for tree in state.trees:
-            _check_tree(state, tree)
+            _check_tree(state, tree, forest)
         assert sum(len(tree.queues) for tree in state.trees) == len(state.queues)
 
 
@@ -750,7 +738,7 @@ def _check_waiting(state: ClusterState, entry: Entry) -> None:
         assert entry.place == (state.order_of(entry), entry), f"{key} stands where it stood once"
 
 
-def _check_tree(state: ClusterState, tree: Tree) -> None:
+def _check_tree(state: ClusterState, tree: Tree, forest: QuotaForest[FlavorResource]) -> None:
     in_tree = {queue.spec.name for queue in tree.queues}
     held = {entry.workload.key for queue in tree.queues for entry in queue.pending.held()}
     preemptors = {
@@ -759,43 +747,58 @@ def _check_tree(state: ClusterState, tree: Tree) -> None:
         if entry.status.claim is not None and entry.queue in in_tree
     } - held
     assert set(tree.preemptors) == preemptors, f"preemptors {set(tree.preemptors)}"
+    if any(queue.inactive is Inactive.COHORT_CYCLE for queue in tree.queues):
+        return  # no formula says what is used where everybody is above everybody
+    cells = {cell for used in forest.used.values() for cell in used}
     for node in tree.nodes:
-        if node.is_queue:
-            continue
-        bubbled: Counter[FlavorResource] = Counter()
-        for child in node.children:
-            for cell, used in tree.usage[child.index].items():
-                bubbled[cell] += max(0, used - kept_of(child, cell))
-        assert _nonzero(tree.usage[node.index]) == _nonzero(bubbled), f"usage of {node.name}"
-
-
-def subtree_of(node: Node, cell: FlavorResource) -> int:
-    """nominal + what the children lend, straight from the definition."""
-    own = node.quotas[cell].nominal if cell in node.quotas else 0
-    return own + sum(subtree_of(c, cell) - kept_of(c, cell) for c in node.children)
-
-
-def kept_of(node: Node, cell: FlavorResource) -> int:
-    limit = node.quotas[cell].lending_limit if cell in node.quotas else None
-    return 0 if limit is None else max(0, subtree_of(node, cell) - limit)
+        if not node.is_queue:
+            usage = {cell: forest.usage(f"cohort:{node.name}", cell) for cell in cells}
+            assert _nonzero(tree.usage[node.index]) == _nonzero(usage), f"usage of {node.name}"
 
 
 def check_admissions(state: ClusterState, admitted: Iterable[WorkloadKey]) -> None:
     """Whoever got quota in this cycle got what the tree had: no limit is broken on its way up."""
+    forest = forest_of(state)
     for key in admitted:
         entry = state.entries[key]
-        queue = state.queue_of(entry)
-        for cell in _nonzero(entry.usage):
-            node: Node | None = queue.node
-            while node is not None:
-                used = queue.tree.usage[node.index].get(cell, 0)
-                if used <= kept_of(node, cell):
-                    break  # nothing of it shows above
-                quota = node.quotas.get(cell)
-                most = subtree_of(node, cell)
-                if node.parent is None:
-                    assert used <= most, f"{node.name} gave {used} of {most} {cell}"
-                elif quota is not None and quota.borrowing_limit is not None:
-                    most += quota.borrowing_limit
-                    assert used <= most, f"{node.name} took {used}, may {most} {cell}"
-                node = node.parent
+        assert entry.queue is not None
+        for cell in _nonzero(charged(entry)):
+            forest.check_limits(entry.queue, cell)
+
+
+def forest_of(state: ClusterState) -> QuotaForest[FlavorResource]:
+    """What the objects say; of the engine's own sums nothing is taken over."""
+    forest = QuotaForest[FlavorResource]()
+    for queue in state.queues.values():
+        add_queue(forest, queue.spec)
+    for declared in state.cohorts.values():
+        forest.add_cohort(declared.name, declared.parent, declared.quotas)
+    for entry in state.entries.values():
+        if entry.phase in HOLDING and entry.queue in state.queues:
+            forest.charge(entry.queue, charged(entry))
+    return forest
+
+
+def add_queue(forest: QuotaForest[FlavorResource], spec: Queue) -> None:
+    quotas = {
+        FlavorResource(flavor, resource): quota
+        for group in spec.groups
+        for flavor, by_resource in group.flavors
+        for resource, quota in by_resource.items()
+    }
+    forest.add_queue(spec.name, spec.cohort, quotas)
+
+
+def charged(entry: Entry) -> dict[FlavorResource, int]:
+    """The assignment of a holder less the pods that it has given back."""
+    assert entry.status.assignment is not None
+    asked = {pod_set.name: pod_set.count for pod_set in entry.workload.pod_sets}
+    usage: Counter[FlavorResource] = Counter()
+    for pod_set in entry.status.assignment.pod_sets:
+        given_back = entry.status.reclaimable.get(pod_set.name, 0)
+        left = max(0, min(pod_set.count, asked[pod_set.name] - given_back))
+        flavors = dict(pod_set.flavors)
+        for resource, amount in pod_set.usage:
+            each = amount // pod_set.count if pod_set.count else 0
+            usage[FlavorResource(flavors[resource], resource)] += each * left
+    return dict(usage)

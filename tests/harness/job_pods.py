@@ -9,6 +9,7 @@ from makeway.api.times import format_time
 from makeway.client.client import Document, Unavailable
 from makeway.plane.writes import ObjectWrite, key_of
 from makeway.runner.jobs import JobPods
+from tests.harness import documents
 from tests.harness.plane import Plane
 
 START = 1_700_000_000.0
@@ -105,18 +106,12 @@ class JobPodsPlane(Plane):
 
 
 def job(name: str = "train", **spec: Any) -> Document:
-    template_spec: Document = {
-        "restartPolicy": spec.pop("restartPolicy", "Never"),
-        "containers": [{"name": "main", "command": ["true"]}],
-    }
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": template_spec}
+    restarts = {"restartPolicy": spec.pop("restartPolicy", "Never")}
+    pods = documents.template(containers=[documents.container(command=["true"])], **restarts)
+    pods["metadata"] = {"labels": {"app": "x"}}
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    return {
-        "metadata": {"name": name, "namespace": "lab"},
-        "spec": {"template": template, **spec},
-        "status": {},
-    }
+    return {**documents.job(name, {"namespace": "lab"}, template=pods, **spec), "status": {}}
 
 
 def indexed(completions: int, **spec: Any) -> Document:

@@ -10,6 +10,8 @@ from makeway.client.client import Document
 from makeway.controller.conditions import with_condition
 from makeway.controller.jobs import Jobs
 from makeway.plane.writes import Key
+from tests.harness import documents
+from tests.harness.documents import requesting, template
 from tests.harness.plane import Plane
 
 TRAIN = Key("lab", "train")
@@ -121,35 +123,23 @@ class JobPlane(OneWorkload):
 
 
 def job(parallelism: int = 2, **more: Any) -> Document:
-    container = {"name": "main", "command": ["train"], "resources": {"requests": {"cpu": "1"}}}
-    template = {
-        "metadata": {"labels": {"app": "train"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [container],
-            "nodeSelector": {"disk": "ssd"},
-        },
-    }
-    spec = {"parallelism": parallelism, "suspend": True, "template": template, **more}
-    metadata = {"name": "train", "namespace": "lab", "labels": {QUEUE_NAME: "main"}}
-    return {"metadata": {**metadata, "annotations": {}}, "spec": spec, "status": {}}
+    pods = template(containers=[requesting(1, command=["train"])], nodeSelector={"disk": "ssd"})
+    pods["metadata"] = {"labels": {"app": "train"}}
+    spec = {"parallelism": parallelism, "suspend": True, "template": pods, **more}
+    metadata = {"namespace": "lab", "labels": {QUEUE_NAME: "main"}, "annotations": {}}
+    return {**documents.job("train", metadata, **spec), "status": {}}
 
 
 def flavor(name: str, node_labels: Document, *, tolerates: str = "") -> Document:
-    spec: Document = {"nodeLabels": node_labels}
-    if tolerates:
-        spec["tolerations"] = [{"key": tolerates, "operator": "Exists"}]
-    return {"metadata": {"name": name}, "spec": spec}
+    tolerations = [{"key": tolerates, "operator": "Exists"}] if tolerates else []
+    return documents.flavor(name, nodeLabels=node_labels, tolerations=tolerations)
 
 
 def pod(name: str, job_uid: str, phase: str = "Running") -> Document:
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job_uid}
-    metadata = {"name": name, "namespace": "lab"}
-    return {
-        "metadata": {**metadata, "ownerReferences": [{**owner, "controller": True}]},
-        "spec": {"containers": [{"name": "main", "command": ["train"]}], "nodeName": "box"},
-        "status": {"phase": phase},
-    }
+    owner = documents.job("train", {"uid": job_uid})
+    made = documents.owned(documents.pod(name, {"namespace": "lab"}), owner, controller=True)
+    made["spec"]["nodeName"] = "box"
+    return {**made, "status": {"phase": phase}}
 
 
 def suspended(status: str) -> Document:

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from makeway.api.labels import QUEUE_NAME
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from tests.harness import documents
+from tests.harness.documents import requesting, template
 
 Document = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta2"
@@ -107,59 +110,21 @@ def running(folder: Path, *options: str) -> Iterator[Up]:
         up.stop()
 
 
-def wait_until(what: Any, timeout_s: float = 30.0) -> Any:
-    """Ask again until the answer is true."""
+def wait_until(what: Any, timeout_s: float = 30.0, claim: str = "") -> Any:
+    """Ask again until the answer is true; returns it."""
     deadline = time.monotonic() + timeout_s
     while True:
         answer = what()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what} did not come true"
+        assert time.monotonic() < deadline, f"{claim or what} did not come true"
         time.sleep(0.05)
 
 
-def flavor(name: str) -> Document:
-    return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": name}}
-
-
-def queue(name: str, cpu: str, **spec: Any) -> Document:
-    quota = {"name": "cpu", "nominalQuota": cpu}
-    group = {
-        "coveredResources": ["cpu"],
-        "flavors": [{"name": "default", "resources": [quota]}],
-    }
-    return {
-        "apiVersion": API,
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
-    }
-
-
-def local_queue(name: str, queue: str) -> Document:
-    return {
-        "apiVersion": API,
-        "kind": "LocalQueue",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"clusterQueue": queue},
-    }
-
-
 def job(name: str, script: str, *, queue: str = "", cpu: str = "1", **spec: Any) -> Document:
-    container = {
-        "name": "main",
-        "image": "none",
-        "command": ["sh", "-c", script],
-        "resources": {"requests": {"cpu": cpu}},
-    }
-    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default", "labels": labels},
-        "spec": {
-            "backoffLimit": 0,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-            **spec,
-        },
-    }
+    made = requesting(cpu, command=["sh", "-c", script])
+    labels = {QUEUE_NAME: queue} if queue else {}
+    metadata = {"namespace": "default", "labels": labels}
+    return documents.job(
+        name, metadata, **{"backoffLimit": 0, "template": template(containers=[made]), **spec}
+    )

@@ -14,6 +14,8 @@ from makeway.engine.engine import Engine
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
+from tests.harness import documents
+from tests.harness.documents import requesting, template
 from tests.harness.plane import Plane
 
 
@@ -84,37 +86,22 @@ class QueuePlane(Plane):
 
 
 def queue(name: str, **spec: Any) -> Document:
-    quota = {"name": "cpu", "nominalQuota": "4"}
-    flavors = [{"name": "any", "resources": [quota]}]
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "cohortName": "lab",
-            "namespaceSelector": {},
-            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-            **spec,
-        },
-    }
+    preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    spec = {"cohortName": "lab", "preemption": preemption, **spec}
+    return documents.queue(name, 4, flavor="any", **spec)
 
 
 def local_queue(name: str) -> Document:
-    return {"metadata": {"name": name, "namespace": "lab"}, "spec": {"clusterQueue": name}}
+    return documents.local_queue(name, name, "lab")
 
 
 def workload(name: str, cpu: int, queue: str, owned: bool, **spec: Any) -> Document:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
+    pod_sets = [{"name": "main", "template": template(containers=[requesting(cpu)])}]
+    made = documents.workload(name, **{"queueName": queue, "podSets": pod_sets, **spec})
+    made["metadata"]["namespace"] = "lab"
+    if not owned:
+        return made
     # Of a kind that the server doesn't know, so it doesn't look whether the owner is there.
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": name, "uid": f"job-{name}"}
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "lab",
-            "ownerReferences": [{**owner, "controller": True}] if owned else [],
-        },
-        "spec": {
-            "queueName": queue,
-            "podSets": [{"name": "main", "template": {"spec": {"containers": [container]}}}],
-            **spec,
-        },
-    }
+    owner: Document = {"apiVersion": "ray.io/v1", "kind": "RayJob"}
+    owner |= {"metadata": {"name": name, "uid": f"job-{name}"}}
+    return documents.owned(made, owner, controller=True)

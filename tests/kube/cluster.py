@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from makeway.api.kinds import (
     FLAVORS,
@@ -29,26 +29,39 @@ from makeway.api.kinds import (
 )
 from makeway.api.labels import QUEUE_NAME
 from makeway.api.times import format_time
-from makeway.client import Client, Conflict, NotFound
-from makeway.client.transport import Unreachable
+from makeway.client import ApiError, Client, Conflict, NotFound, Unavailable
 from tests.kube.plane import Plane
 
 Document = dict[str, Any]
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.1
+C = TypeVar("C", bound="Cluster")
 _NUMBERS = itertools.count(1)
 
 
 class Process:
-    """One `makeway controller`."""
+    """One `makeway` with these words; its watches may be silent for so long."""
 
-    def __init__(self, plane: Plane, folder: Path, namespace: str, *more: str) -> None:
+    def __init__(
+        self, folder: Path, words: Sequence[str], silence_max_s: float | None = None
+    ) -> None:
         self._log = folder / f"controller-{next(_NUMBERS)}.log"
-        command = [sys.executable, "-m", "makeway.cli.main", "controller"]
-        command += ["--kubeconfig", str(plane.kubeconfig), "--metrics-address", "127.0.0.1:0"]
-        command += ["--lease-namespace", namespace, *more]
+        program = "import sys\nfrom makeway.client import client\n"
+        if silence_max_s is not None:
+            program += f"client.WATCH_SILENCE_MAX_S = {silence_max_s}\n"
+        program += "from makeway.cli.main import main\nraise SystemExit(main(sys.argv[1:]))"
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program, *words], stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def address(self) -> str:
@@ -62,16 +75,13 @@ class Process:
     def has_logged(self, text: str) -> bool:
         return text in self.log()
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+    @property
+    def leads(self) -> bool:
+        """As its log has it; it may be wrong for as long as it is held up."""
+        return self.log().count("term=begins") > self.log().count("term=ends")
 
-    def freeze(self) -> None:
-        """Hold it up, as a machine does that is short of memory."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def stop(self) -> int:
         """Ask it to end; its exit code."""
@@ -79,28 +89,45 @@ class Process:
         return self._process.wait(20)
 
     def end(self) -> None:
-        if self._process.poll() is None:
+        if self.is_running:
             self._process.kill()
             self._process.wait()
 
 
+@contextlib.contextmanager
+def running(process: Process) -> Iterator[Process]:
+    try:
+        yield process
+    except BaseException:
+        print(process.log()[-20000:])
+        raise
+    finally:
+        process.end()
+
+
+def controller_words(kubeconfig: Path, namespace: str, *more: str) -> list[str]:
+    words = ["controller", "--kubeconfig", str(kubeconfig), "--metrics-address", "127.0.0.1:0"]
+    return [*words, "--lease-namespace", namespace, *more]
+
+
 class Cluster:
+    kubelet_looks_every_s = LOOK_EVERY_S
+
     def __init__(self, plane: Plane, folder: Path) -> None:
         self._plane, self._folder = plane, folder
         self.client = Client(plane.access.transport())
         self.namespace = f"story-{next(_NUMBERS)}"
         self._ending: set[str] = set()  # Jobs whose pods are to succeed
 
-    @contextlib.contextmanager
-    def controller(self) -> Iterator[Process]:
-        process = Process(self._plane, self._folder, self.namespace)
-        try:
-            yield process
-        except BaseException:
-            print(process.log())
-            raise
-        finally:
-            process.end()
+    def controller(
+        self,
+        *options: str,
+        kubeconfig: Path | None = None,
+        silence_max_s: float | None = None,
+    ) -> contextlib.AbstractContextManager[Process]:
+        """One that runs, with the plane's own kubeconfig or another."""
+        words = controller_words(kubeconfig or self._plane.kubeconfig, self.namespace, *options)
+        return running(Process(self._folder, words, silence_max_s))
 
     # What there is
 
@@ -114,9 +141,15 @@ class Cluster:
 
     async def queue(self, name: str, cpu: int, **spec: Any) -> None:
         """A ClusterQueue with quota for so many CPUs, and its door of the same name."""
+        await self._queue(name, {self.namespace: cpu}, spec)
+
+    async def _queue(self, name: str, quotas: Mapping[str, int], spec: Document) -> None:
+        """`quotas`: CPUs by flavor."""
         full = f"{self.namespace}-{name}"
-        resources = [{"name": "cpu", "nominalQuota": str(cpu)}]
-        flavors = [{"name": self.namespace, "resources": resources}]
+        flavors = [
+            {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
+            for flavor, cpu in quotas.items()
+        ]
         groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
         spec = {"namespaceSelector": {}, "resourceGroups": groups, **spec}
         await self._create(QUEUES, {"metadata": {"name": full}, "spec": spec})
@@ -139,33 +172,30 @@ class Cluster:
         *,
         queue: str,
         pods: int,
-        annotations: dict[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
         scheduler: str = "default-scheduler",
         is_suspended: bool = True,
+        labels: Mapping[str, str] | None = None,
+        **pod_spec: Any,
     ) -> Document:
         """Create a Job; suspended, as the admission policy makes those that name a queue."""
-        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-        template = {
-            "metadata": {"labels": {"app": name}},
-            "spec": {
-                "restartPolicy": "Never",
-                "schedulerName": scheduler,
-                "nodeSelector": {"kubernetes.io/os": "linux"} if scheduler != "makeway" else {},
-                "containers": [container],
-            },
+        spec = {
+            "restartPolicy": "Never",
+            "schedulerName": scheduler,
+            "nodeSelector": {"kubernetes.io/os": "linux"} if scheduler != "makeway" else {},
+            "containers": [container()],
+            **pod_spec,
         }
         metadata = {
             **self._metadata(name),
-            "labels": {QUEUE_NAME: queue},
+            "labels": {QUEUE_NAME: queue, **(labels or {})},
             "annotations": annotations or {},
         }
-        spec = {
-            "parallelism": pods,
-            "completions": pods,
-            "suspend": is_suspended,
-            "template": template,
-        }
-        return await self._create(JOBS, {"metadata": metadata, "spec": spec})
+        template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+        job = {"parallelism": pods, "completions": pods, "suspend": is_suspended}
+        return await self._create(
+            JOBS, {"metadata": metadata, "spec": {**job, "template": template}}
+        )
 
     def finish(self, job: str) -> None:
         self._ending.add(job)
@@ -228,10 +258,11 @@ class Cluster:
 
     async def play_kubelet(self) -> None:
         while True:
-            for pod in (await self.client.list(PODS, self.namespace)).items:
-                with contextlib.suppress(NotFound, Conflict, Unreachable):
-                    await self._attend(pod)
-            await asyncio.sleep(LOOK_EVERY_S)
+            with contextlib.suppress(ApiError, Unavailable):
+                for pod in (await self.client.list(PODS, self.namespace)).items:
+                    with contextlib.suppress(NotFound, Conflict):
+                        await self._attend(pod)
+            await asyncio.sleep(self.kubelet_looks_every_s)
 
     async def _attend(self, pod: Document) -> None:
         metadata, phase = pod["metadata"], pod["status"].get("phase")
@@ -270,14 +301,18 @@ class Cluster:
         return await self.client.create(resource, head | document)
 
 
+def container(cpu: int = 1) -> Document:
+    return {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
+
+
 def true_conditions(document: Document) -> set[str]:
     conditions = (document.get("status") or {}).get("conditions") or ()
     return {c["type"] for c in conditions if c["status"] == "True"}
 
 
 @contextlib.asynccontextmanager
-async def cluster(plane: Plane, folder: Path) -> AsyncIterator[Cluster]:
-    made = Cluster(plane, folder)
+async def living(made: C) -> AsyncIterator[C]:
+    """Set up, with a kubelet."""
     try:
         await made.set_up()
         kubelet = asyncio.create_task(made.play_kubelet())

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,36 +12,21 @@ from typing import Any, TypeVar
 import yaml
 
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, PODS, QUEUES, WORKLOADS, Resource
+from makeway.api.labels import QUEUE_NAME
 from makeway.cli.main import main
 from makeway.client import Client, NotFound
 from makeway.deploy.installation import NAME, Site, controller
-from tests.kube.plane import ALL_CONTROLLERS, Plane
+from tests.harness import documents
+from tests.harness.documents import requesting, template
+from tests.harness.process import wait_until
+from tests.kube.cluster import Process, running
+from tests.kube.plane import Plane
 
 Document = dict[str, Any]
 T = TypeVar("T")
 SITE = Site()
 WAIT_S = 60.0
 KINDS = {resource.kind: resource for resource in (JOBS, PODS, WORKLOADS, QUEUES, LOCAL_QUEUES)}
-
-
-class BarePlane(Plane):
-    """Without CRDs; `flags` are more words for the API server."""
-
-    def __init__(
-        self,
-        folder: Path,
-        controllers: Iterable[str] = ALL_CONTROLLERS,
-        *,
-        flags: Sequence[str] = (),
-    ) -> None:
-        self._flags = flags
-        super().__init__(folder, controllers)
-
-    def _install_crds(self) -> None:
-        """Whoever installs Makeway brings them."""
-
-    def _apiserver(self) -> list[str]:
-        return [*super()._apiserver(), *self._flags]
 
 
 class Cluster:
@@ -119,10 +101,7 @@ class Cluster:
     # Waiting
 
     def until(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"it never was so that {what}"
-            time.sleep(0.1)
+        wait_until(is_so, WAIT_S, what)
 
     def until_condition(self, workload: str, condition: str, status: str = "True") -> None:
         def is_so() -> bool:
@@ -184,16 +163,10 @@ class Cluster:
         container = deployment["spec"]["template"]["spec"]["containers"][0]
         words = [word for word in container["args"] if not word.startswith("--metrics-address")]
         words += ["--metrics-address=127.0.0.1:0", f"--kubeconfig={path}"]
-        with (folder / "controller.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "makeway.cli.main", *words], stdout=log, stderr=log
-            )
-        try:
+        with running(Process(folder, words)) as process:
             yield
-            assert process.poll() is None, (folder / "controller.log").read_text()[-3000:]
-        finally:
-            process.terminate()
-            process.wait(30)
+            assert process.is_running, process.log()[-3000:]
+            process.stop()
 
 
 def conditions_of(document: Document) -> dict[str, str]:
@@ -202,14 +175,6 @@ def conditions_of(document: Document) -> dict[str, str]:
 
 
 def job(name: str, *, queue: str = "team", cpu: int = 1, pods: int = 1, **more: Any) -> Document:
-    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}
-    metadata: Document = {"name": name}
-    if queue:
-        metadata["labels"] = {"kueue.x-k8s.io/queue-name": queue}
-    spec = {
-        "parallelism": pods,
-        "completions": pods,
-        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-    }
-    spec.update(more)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    made = template(containers=[requesting(cpu)])
+    spec = {"parallelism": pods, "completions": pods, "template": made, **more}
+    return documents.job(name, {"labels": {QUEUE_NAME: queue}} if queue else {}, **spec)

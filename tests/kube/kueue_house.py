@@ -12,6 +12,7 @@ from makeway.api.kinds import Resource
 from makeway.client import ApiError, Client, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.applying import CRDS
+from tests.harness import documents
 from tests.kube.installing import Cluster, job
 
 GROUP = "kueue.x-k8s.io"
@@ -31,6 +32,7 @@ KINDS = {
 }
 RUNNING, PENDING = "job-running-0a1b2", "job-pending-3c4d5"
 SOLO, PAIR, ROLE = "pod-solo-6e7f8", "pair", "5d2c7a91"  # pod sets of a group are named by a hash
+CONTROLS = {"controller": True, "blockOwnerDeletion": True}
 SPOILED, CLASS_SOURCE = "spoiled", f"{GROUP}/workloadpriorityclass"
 
 
@@ -160,34 +162,14 @@ def _admitted(cluster: Cluster) -> None:
         "annotations": {f"{GROUP}/workload": RUNNING},
     }
     template["spec"]["nodeSelector"] = {"kind": "a100"}
-    _with_workload(
-        cluster,
-        cluster.create(document),
-        RUNNING,
-        {
-            "admission": {
-                "clusterQueue": "vision",
-                "podSetAssignments": [
-                    {
-                        "name": "main",
-                        "count": 1,
-                        "flavors": {"cpu": "a100"},
-                        "resourceUsage": {"cpu": "2"},
-                    }
-                ],
-            },
-            "conditions": [
-                _condition("QuotaReserved", "True", "QuotaReserved"),
-                _condition("Admitted", "True", "Admitted"),
-            ],
-        },
-    )
+    made = cluster.create(document)
+    _job_workload(cluster, made, RUNNING, _admission("vision", cpu=2))
 
 
 def _pending(cluster: Cluster) -> None:
     made = cluster.create(job("pending", cpu=2, suspend=True))
     status = {"conditions": [_condition("QuotaReserved", "False", "Pending")]}
-    _with_workload(cluster, made, PENDING, status)
+    _job_workload(cluster, made, PENDING, status)
 
 
 def _of_another_kind(cluster: Cluster) -> None:
@@ -220,8 +202,7 @@ def _running_pods(cluster: Cluster) -> None:
     cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "played"}})
     _start(cluster, pod("solo", podset="main"))
     solo = cluster.get("Pod", "solo")
-    controls = {"controller": True, "blockOwnerDeletion": True}
-    _pod_workload(cluster, SOLO, "main", [_reference(solo) | controls])
+    _pod_workload(cluster, SOLO, "main", [_reference(solo) | CONTROLS])
     owners = []
     for name in ("pair-a", "pair-b"):
         member = pod(name, pod_group_name=PAIR)
@@ -245,7 +226,7 @@ def _start(cluster: Cluster, document: Document) -> None:
 
 def _reference(document: Document) -> Document:
     metadata = document["metadata"]
-    kind = {"apiVersion": "v1", "kind": "Pod"}
+    kind = {"apiVersion": document["apiVersion"], "kind": document["kind"]}
     return {**kind, "name": metadata["name"], "uid": metadata["uid"]}
 
 
@@ -256,69 +237,57 @@ def _pod_workload(
     owners: list[Document],
     annotations: Document | None = None,
 ) -> None:
-    template = {"spec": pod("any")["spec"]}
-    spec = {
-        "active": True,
-        "queueName": "pods",
-        "priority": 0,
-        "podSets": [{"name": pod_set, "count": len(owners), "template": template}],
-    }
-    metadata = {"ownerReferences": owners, "annotations": annotations, "finalizers": [IN_USE]}
+    template, count = {"spec": pod("any")["spec"]}, len(owners)
+    status = _admission("pods", count, pod_set, count)
+    metadata: Document = {"ownerReferences": owners, "annotations": annotations}
+    _workload(cluster, name, "pods", template, status, pod_set, **metadata)
+
+
+def _job_workload(cluster: Cluster, owner: Document, name: str, status: Document) -> None:
+    labels = {f"{GROUP}/job-uid": owner["metadata"]["uid"]}
+    metadata: Document = {"ownerReferences": [_reference(owner) | CONTROLS], "labels": labels}
+    _workload(cluster, name, "team", _template(), status, **metadata)
+
+
+def _workload(
+    cluster: Cluster,
+    name: str,
+    queue: str,
+    template: Document,
+    status: Document,
+    pod_set: str = "main",
+    **metadata: Any,
+) -> None:
+    """As Kueue writes it: one pod for each owner."""
+    pods = {"name": pod_set, "count": len(metadata["ownerReferences"]), "template": template}
+    spec = {"active": True, "queueName": queue, "priority": 0, "podSets": [pods]}
+    metadata["finalizers"] = [IN_USE]
     create_when_served(cluster, thing(NEW, "Workload", name, spec, **metadata))
+    cluster.patch("Workload", name, {"status": status}, subresource="status")
+
+
+def _admission(queue: str, cpu: int, pod_set: str = "main", count: int = 1) -> Document:
+    """The status of what is admitted."""
     assigned = {
         "name": pod_set,
-        "count": len(owners),
+        "count": count,
         "flavors": {"cpu": "a100"},
-        "resourceUsage": {"cpu": str(len(owners))},
+        "resourceUsage": {"cpu": str(cpu)},
     }
-    status = {
-        "admission": {"clusterQueue": "pods", "podSetAssignments": [assigned]},
+    return {
+        "admission": {"clusterQueue": queue, "podSetAssignments": [assigned]},
         "conditions": [
             _condition("QuotaReserved", "True", "QuotaReserved"),
             _condition("Admitted", "True", "Admitted"),
         ],
     }
-    cluster.patch("Workload", name, {"status": status}, subresource="status")
-
-
-def _with_workload(cluster: Cluster, owner: Document, name: str, status: Document) -> None:
-    metadata = owner["metadata"]
-    reference = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    spec = {
-        "active": True,
-        "queueName": "team",
-        "priority": 0,
-        "podSets": [{"name": "main", "count": 1, "template": _template()}],
-    }
-    document = thing(
-        NEW,
-        "Workload",
-        name,
-        spec,
-        finalizers=[IN_USE],
-        labels={f"{GROUP}/job-uid": metadata["uid"]},
-        ownerReferences=[reference],
-    )
-    create_when_served(cluster, document)
-    cluster.patch("Workload", name, {"status": status}, subresource="status")
 
 
 def _condition(type_: str, status: str, reason: str) -> Document:
-    return {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": "",
-        "lastTransitionTime": "2026-11-15T10:00:00Z",
-        "observedGeneration": 1,
-    }
+    then = "2026-11-15T10:00:00Z"
+    return documents.condition(
+        type_, status, reason=reason, message="", lastTransitionTime=then, observedGeneration=1
+    )
 
 
 # Programs and who calls them

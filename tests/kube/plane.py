@@ -63,6 +63,20 @@ def free_ports(count: int) -> list[int]:
             held.close()
 
 
+def kubeconfig_for(address: str) -> str:
+    cluster = {"server": address, "insecure-skip-tls-verify": address.startswith("https")}
+    context = {"cluster": "kube", "user": "admin", "namespace": "default"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kube", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "kube", "context": context}],
+        "current-context": "kube",
+    }
+    return yaml.safe_dump(config)
+
+
 class Program:
     """One process, its log beside it."""
 
@@ -100,11 +114,22 @@ class Program:
 
 
 class Plane:
-    """Running from construction to `stop`; `kubeconfig` may do everything."""
+    """Running from construction to `stop`; `kubeconfig` may do everything.
 
-    def __init__(self, folder: Path, controllers: Iterable[str] = ALL_CONTROLLERS) -> None:
+    `flags` are more words for the API server; without CRDs, whoever installs Makeway brings them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        controllers: Iterable[str] = ALL_CONTROLLERS,
+        *,
+        flags: Sequence[str] = (),
+        has_crds: bool = True,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._programs = folder, list[Program]()
+        self._folder, self._programs, self._flags = folder, list[Program](), flags
+        self._has_crds = has_crds
         self._ports = free_ports(4)
         self.address = f"https://127.0.0.1:{self._ports[2]}"
         self.access = Access(
@@ -129,7 +154,8 @@ class Plane:
         self._programs.append(Program("etcd", self._etcd(), self._folder))
         self._programs.append(Program("kube-apiserver", self._apiserver(), self._folder))
         self._wait("the API server", lambda: self.fetch("/readyz") == b"ok")
-        self._install_crds()
+        if self._has_crds:
+            self._install_crds()
         arguments = self._controller_manager(controllers)
         self._programs.append(Program("kube-controller-manager", arguments, self._folder))
         self._wait("the namespace default", lambda: bool(self.fetch("/api/v1/namespaces/default")))
@@ -139,6 +165,23 @@ class Plane:
             program.stop()
         self._programs.clear()
 
+    @property
+    def etcd(self) -> str:
+        return f"http://127.0.0.1:{self._ports[0]}"
+
+    def kill(self, name: str) -> None:
+        self._find(name).kill()
+
+    def start_again(self, name: str) -> None:
+        """On the same port, with the same data."""
+        arguments = {"etcd": self._etcd, "kube-apiserver": self._apiserver}[name]()
+        dead = self._find(name)
+        self._programs[self._programs.index(dead)] = Program(name, arguments, self._folder)
+        self._wait("the API server", lambda: self.fetch("/readyz") == b"ok")
+
+    def _find(self, name: str) -> Program:
+        return next(program for program in self._programs if program.name == name)
+
     # Files and flags
 
     def _write_files(self) -> None:
@@ -146,17 +189,7 @@ class Plane:
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
         (self._folder / "accounts.key").write_bytes(pem)
         (self._folder / "tokens.csv").write_text(f'{TOKEN},admin,1,"system:masters"\n')
-        cluster = {"server": self.address, "insecure-skip-tls-verify": True}
-        context = {"cluster": "kube", "user": "admin", "namespace": "default"}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "kube", "cluster": cluster}],
-            "users": [{"name": "admin", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "kube", "context": context}],
-            "current-context": "kube",
-        }
-        self.kubeconfig.write_text(yaml.safe_dump(config))
+        self.kubeconfig.write_text(kubeconfig_for(self.address))
 
     def _etcd(self) -> list[str]:
         client, peer, *_ = (f"http://127.0.0.1:{port}" for port in self._ports)
@@ -173,7 +206,7 @@ class Plane:
 
     def _apiserver(self) -> list[str]:
         return [
-            f"--etcd-servers=http://127.0.0.1:{self._ports[0]}",
+            f"--etcd-servers={self.etcd}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports[2]}",
             "--cert-dir=certificates",
@@ -184,6 +217,7 @@ class Plane:
             "--authorization-mode=RBAC",
             "--token-auth-file=tokens.csv",
             f"--disable-admission-plugins={','.join(ADMISSION_OFF)}",
+            *self._flags,
         ]
 
     def _controller_manager(self, controllers: Iterable[str]) -> list[str]:

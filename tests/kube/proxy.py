@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-import yaml
-
 from makeway.api.kinds import Resource
 from makeway.client.kubeconfig import Access
+from tests.kube.plane import kubeconfig_for
 
 PIECE = 1 << 16
 
@@ -69,7 +68,7 @@ class _Connection:
 class Proxy:
     def __init__(self, server: Access) -> None:
         host, _, port = server.address.removeprefix("https://").partition(":")
-        self._server, self._token = (host, int(port)), server.token
+        self._server = (host, int(port))
         self._connections: set[_Connection] = set()
         self._trusting = ssl.create_default_context()
         self._trusting.check_hostname, self._trusting.verify_mode = False, ssl.CERT_NONE
@@ -116,18 +115,8 @@ class Proxy:
         return [request for request in writes if request.code in (200, 201)]
 
     def kubeconfig_in(self, folder: Path) -> Path:
-        context = {"cluster": "proxy", "user": "admin", "namespace": "default"}
-        address = f"http://127.0.0.1:{self.port}"
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "proxy", "cluster": {"server": address}}],
-            "users": [{"name": "admin", "user": {"token": self._token}}],
-            "contexts": [{"name": "proxy", "context": context}],
-            "current-context": "proxy",
-        }
         path = folder / f"kubeconfig-{self.port}"
-        path.write_text(yaml.safe_dump(config))
+        path.write_text(kubeconfig_for(f"http://127.0.0.1:{self.port}"))
         return path
 
     async def serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:

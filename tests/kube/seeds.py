@@ -18,18 +18,23 @@ from makeway.api.kinds import (
     BUDGETS,
     CHECKS,
     FLAVORS,
-    JOBS,
-    LOCAL_QUEUES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
-    QUEUES,
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
-from makeway.api.labels import PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import PRIORITY_CLASS
 from makeway.client import ApiError, NotFound
-from tests.kube.cluster import Cluster, Document, Process, true_conditions
+from tests.kube.cluster import (
+    Cluster,
+    Document,
+    Process,
+    container,
+    controller_words,
+    living,
+    true_conditions,
+)
 from tests.kube.plane import Plane, require_assets
 
 FLAVOR = "flavor"  # label of nodes: the ResourceFlavor, as the story names it
@@ -40,15 +45,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
-class GangPlane(Plane):
-    """A control plane that serves PodGroups: in 1.37 they are there, but off."""
-
-    def _apiserver(self) -> list[str]:
-        return [
-            *super()._apiserver(),
-            "--feature-gates=GenericWorkload=true",
-            "--runtime-config=scheduling.k8s.io/v1beta1=true",
-        ]
+# In 1.37 they are there, but off.
+SERVES_POD_GROUPS = (
+    "--feature-gates=GenericWorkload=true",
+    "--runtime-config=scheduling.k8s.io/v1beta1=true",
+)
 
 
 class Lab(Cluster):
@@ -76,18 +77,11 @@ class Lab(Cluster):
 
     async def queue_with(self, name: str, quotas: Mapping[str, int], **spec: Any) -> None:
         """A ClusterQueue with so many CPUs of each flavor, and its door of the same name."""
-        flavors = []
-        for flavor, cpu in quotas.items():
+        for flavor in quotas:
             await self._flavor(flavor)
-            resources = [{"name": "cpu", "nominalQuota": str(cpu)}]
-            flavors.append({"name": self.full(flavor), "resources": resources})
         if "cohortName" in spec:
             spec["cohortName"] = self.full(spec["cohortName"])
-        groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
-        spec = {"namespaceSelector": {}, "resourceGroups": groups, **spec}
-        await self._create(QUEUES, {"metadata": {"name": self.full(name)}, "spec": spec})
-        door = {"metadata": self._metadata(name), "spec": {"clusterQueue": self.full(name)}}
-        await self._create(LOCAL_QUEUES, door)
+        await self._queue(name, {self.full(flavor): cpu for flavor, cpu in quotas.items()}, spec)
 
     async def _flavor(self, name: str) -> None:
         if name not in self._flavors:
@@ -149,17 +143,19 @@ class Lab(Cluster):
         pods_priority: str = "",
     ) -> Document:
         """A Job of pods with one CPU each; with `node` its pods are there from the start."""
-        labels = {QUEUE_NAME: queue} | ({PRIORITY_CLASS: priority} if priority else {})
-        spec: Document = {"restartPolicy": "Never", "schedulerName": scheduler}
-        spec["containers"] = [container()]
-        if node:
-            spec["nodeName"] = self.full(node)
+        spec: Document = {"nodeName": self.full(node)} if node else {}
         if pods_priority:
             spec["priorityClassName"] = pods_priority
-        metadata = {**self._metadata(name), "labels": labels, "annotations": annotations or {}}
-        job: Document = {"parallelism": pods, "completions": pods, "suspend": True}
-        job["template"] = {"metadata": {"labels": {"app": name}}, "spec": spec}
-        return await self._create(JOBS, {"metadata": metadata, "spec": job})
+        return await self.submit(
+            name,
+            queue=queue,
+            pods=pods,
+            annotations=annotations,
+            scheduler=scheduler,
+            labels={PRIORITY_CLASS: priority} if priority else {},
+            nodeSelector={},
+            **spec,
+        )
 
     async def pod(
         self, name: str, *, priority: str = "low", cpu: int = 1, group: str = "", app: str = ""
@@ -386,22 +382,14 @@ class Stage:
 
     def _restart(self) -> None:
         self.close()
-        words = ("--no-leader-election", "--config", str(self._file))
-        self._controller = Process(self._plane, self._folder, "default", *words)
+        options = ("--no-leader-election", "--config", str(self._file))
+        words = controller_words(self._plane.kubeconfig, "default", *options)
+        self._controller = Process(self._folder, words)
 
     async def _play(self, tell: Tell) -> None:
-        lab = Lab(self._plane, self._folder)
-        lab.restart = self._restart
-        try:
-            await lab.set_up()
-            kubelet = asyncio.create_task(lab.play_kubelet())
-            try:
-                await tell(lab)
-            finally:
-                kubelet.cancel()
-                await asyncio.gather(kubelet, return_exceptions=True)
-        finally:
-            await lab.client.close()
+        async with living(Lab(self._plane, self._folder)) as lab:
+            lab.restart = self._restart
+            await tell(lab)
 
     def close(self) -> None:
         if self._controller is not None:
@@ -430,16 +418,11 @@ def _stage(config: pytest.Config, folders: pytest.TempPathFactory) -> Stage:
     """The one stage of this run; it is set up for the first story and lasts to the end."""
     require_assets()
     if _STAGE not in config.stash:
-        plane = GangPlane(folders.mktemp("seeds"))
+        plane = Plane(folders.mktemp("seeds"), flags=SERVES_POD_GROUPS)
         config.stash[_STAGE] = Stage(plane, folders.mktemp("controller"))
         config.add_cleanup(plane.stop)
         config.add_cleanup(config.stash[_STAGE].close)
     return config.stash[_STAGE]
-
-
-def container(cpu: int = 1) -> Document:
-    requests = {"requests": {"cpu": str(cpu)}}
-    return {"name": "main", "image": "none", "resources": requests}
 
 
 def condition_of(document: Document, type: str) -> Document:

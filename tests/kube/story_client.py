@@ -10,11 +10,9 @@ about that.
 import asyncio
 import contextlib
 import re
-import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -22,6 +20,7 @@ import orjson
 
 from makeway.client.kubeconfig import Access
 from makeway.client.transport import Answer, Call
+from tests.server.harness import Kubectl
 
 Document = dict[str, Any]
 
@@ -155,7 +154,7 @@ class Watch:
 
 
 class StoryClient:
-    def __init__(self, access: Access, namespace: str, kubectl: "Kubectl | None" = None) -> None:
+    def __init__(self, access: Access, namespace: str, kubectl: Kubectl | None = None) -> None:
         self.namespace = namespace
         self._access, self._transport = access, access.transport()
         self._kubectl = kubectl
@@ -287,7 +286,7 @@ class StoryClient:
     def kubectl(self, step: str, *words: str, text: str = "", sort: bool = False) -> str:
         """What kubectl prints, ages and widths aside."""
         assert self._kubectl is not None
-        code, output = self._kubectl.run(*words, "-n", self.namespace, text=text)
+        code, output = self._kubectl.answer(*words, "-n", self.namespace, text=text)
         lines = [re.sub(r"\s{2,}", "  ", _AGE.sub("AGE", line)) for line in output.splitlines()]
         lines = [self.notes.text(line).strip() for line in lines]
         self.transcript.append(
@@ -299,26 +298,3 @@ class StoryClient:
         assert all(step != earlier["step"] for earlier in self.transcript), f"{step}: told twice"
         plain = self.notes.plain(answer, with_managers=with_managers)
         self.transcript.append({"step": step, **plain})
-
-
-class Kubectl:
-    def __init__(self, binary: str, kubeconfig: Path, home: Path) -> None:
-        self._binary = binary
-        self._environment = {
-            "PATH": "/usr/bin:/bin",
-            "KUBECONFIG": str(kubeconfig),
-            "HOME": str(home),
-            "KUBECACHEDIR": str(home / "cache"),
-        }
-
-    def run(self, *words: str, text: str = "") -> tuple[int, str]:
-        done = subprocess.run(
-            [self._binary, *words],
-            input=text,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-        )
-        return done.returncode, done.stdout

@@ -7,7 +7,8 @@ from typing import Any
 
 from makeway.client.kubeconfig import Access
 from tests.kube.stories import STORIES
-from tests.kube.story_client import Kubectl, StoryClient
+from tests.kube.story_client import StoryClient
+from tests.server.harness import Kubectl
 
 STORY_TIMEOUT_S = 120.0
 
@@ -26,6 +27,5 @@ async def _tell(name: str, access: Access, kubectl: Kubectl | None) -> list[dict
 
 def tell(name: str, access: Access, kubeconfig: Path, home: Path) -> list[dict[str, Any]]:
     """The transcript of one story; a server can be told each of them once."""
-    binary = shutil.which("kubectl")
-    kubectl = Kubectl(binary, kubeconfig, home) if binary else None
+    kubectl = Kubectl(kubeconfig, home) if shutil.which("kubectl") else None
     return asyncio.run(_tell(name, access, kubectl))

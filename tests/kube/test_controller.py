@@ -1,6 +1,7 @@
 """`makeway controller` on a real API server, beside Kubernetes' own Job controller."""
 
 import asyncio
+import signal
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,7 @@ import pytest
 
 from makeway.api.kinds import GANGS, POD_GROUPS, PODS, PRIORITY_CLASSES, WORKLOADS
 from makeway.client.client import Document, NotFound
-from tests.kube.cluster import Cluster, cluster, true_conditions
+from tests.kube.cluster import Cluster, living, true_conditions
 from tests.kube.plane import Plane
 
 RECLAIM = {"reclaimWithinCohort": "Any"}
@@ -20,7 +21,7 @@ HANDOVER_MAX_S = 10.0  # far less than the lease: the leader says that it goes
 
 def play(plane: Plane, folder: Path, story: Callable[[Cluster], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with cluster(plane, folder) as lab:
+        async with living(Cluster(plane, folder)) as lab:
             await story(lab)
 
     asyncio.run(run())
@@ -227,7 +228,7 @@ def test_when_the_leader_vanishes_the_other_takes_over(plane: Plane, tmp_path: P
             assert not other.has_logged("term=begins")
             held_by = await lab.leader()
 
-            leader.kill()
+            leader.end()
             began = time.monotonic()
             await lab.submit("after", queue="team", pods=2)
             await lab.until_running("after", 2)
@@ -275,11 +276,11 @@ def test_a_leader_that_was_held_up_stands_by_when_it_is_back(plane: Plane, tmp_p
 
             await lab.until(leads, "the first one leads")
             with lab.controller() as other:
-                leader.freeze()
+                leader.signal(signal.SIGSTOP)
                 await lab.submit("train", queue="team", pods=2)
                 await lab.until_running("train", 2)
                 held_by = await lab.leader()
-                leader.thaw()
+                leader.signal(signal.SIGCONT)
 
                 async def stands_by() -> bool:
                     return "makeway_leader 0" in ask(leader.address, "/metrics")

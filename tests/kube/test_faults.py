@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import WORKLOADS
-from tests.kube.breaking import BreakablePlane, Flow, Replica, flow, replica
-from tests.kube.cluster import Cluster, true_conditions
-from tests.kube.plane import require_assets
+from tests.kube.breaking import KEEPS_HISTORY, Flow, flow
+from tests.kube.cluster import Cluster, Process, true_conditions
+from tests.kube.plane import Plane, require_assets
 from tests.kube.proxy import Fate, Proxy, Request, proxy_to
 
 pytestmark = pytest.mark.kube
@@ -34,15 +34,15 @@ SILENCE_MAX_S = 5.0  # instead of minutes, to keep the stories short
 
 
 @pytest.fixture(scope="module")
-def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakablePlane]:
+def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     require_assets()
-    running = BreakablePlane(tmp_path_factory.mktemp("breakable"))
+    running = Plane(tmp_path_factory.mktemp("breakable"), flags=KEEPS_HISTORY)
     yield running
     running.stop()
 
 
 def play(
-    plane: BreakablePlane, folder: Path, story: Callable[[Flow], Awaitable[None]], quota: int = 6
+    plane: Plane, folder: Path, story: Callable[[Flow], Awaitable[None]], quota: int = 6
 ) -> None:
     async def run() -> None:
         async with flow(plane, folder, quota) as jobs:
@@ -54,10 +54,10 @@ def play(
 
 @pytest.mark.parametrize("program", ["kube-apiserver", "etcd"])
 def test_all_jobs_run_once_though_the_server_is_killed(
-    breakable: BreakablePlane, tmp_path: Path, program: str
+    breakable: Plane, tmp_path: Path, program: str
 ) -> None:
     async def story(jobs: Flow) -> None:
-        with replica(jobs.lab, tmp_path, breakable.kubeconfig):
+        with jobs.lab.controller():
             await jobs.submit(JOBS)
             await jobs.until_finished(10, FINISH_MAX_S)
             breakable.kill(program)
@@ -68,28 +68,28 @@ def test_all_jobs_run_once_though_the_server_is_killed(
 
 
 def test_all_jobs_run_once_though_the_controller_is_killed_again_and_again(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     chance = random.Random(1)
 
     async def story(jobs: Flow) -> None:
         await jobs.submit(JOBS)
         for _ in range(KILLS):
-            with replica(jobs.lab, tmp_path, breakable.kubeconfig, ALONE) as doomed:
+            with jobs.lab.controller(ALONE) as doomed:
                 await until(lambda doomed=doomed: doomed.leads, "it works")  # type: ignore[misc]
                 await asyncio.sleep(chance.uniform(0.0, 1.5))
-        with replica(jobs.lab, tmp_path, breakable.kubeconfig, ALONE):
+        with jobs.lab.controller(ALONE):
             await jobs.until_all_finished(FINISH_MAX_S)
 
     play(breakable, tmp_path, story)
 
 
 def test_all_jobs_run_once_though_connections_are_cut_again_and_again(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
-            with replica(jobs.lab, tmp_path, proxy.kubeconfig_in(tmp_path)):
+            with jobs.lab.controller(kubeconfig=proxy.kubeconfig_in(tmp_path)):
                 await jobs.submit(JOBS)
                 for finished in range(0, JOBS, 5):
                     await jobs.until_finished(finished, FINISH_MAX_S)
@@ -101,12 +101,12 @@ def test_all_jobs_run_once_though_connections_are_cut_again_and_again(
 
 @pytest.mark.parametrize("watches_only", [True, False], ids=["watches", "all connections"])
 def test_a_connection_that_falls_silent_without_being_closed_is_given_up(
-    breakable: BreakablePlane, tmp_path: Path, watches_only: bool
+    breakable: Plane, tmp_path: Path, watches_only: bool
 ) -> None:
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
             kubeconfig = proxy.kubeconfig_in(tmp_path)
-            with replica(jobs.lab, tmp_path, kubeconfig, silence_max_s=SILENCE_MAX_S):
+            with jobs.lab.controller(kubeconfig=kubeconfig, silence_max_s=SILENCE_MAX_S):
                 await jobs.submit(JOBS)
                 await jobs.until_finished(10, FINISH_MAX_S)
                 proxy.darken(watches_only=watches_only)
@@ -116,12 +116,12 @@ def test_a_connection_that_falls_silent_without_being_closed_is_given_up(
 
 
 def test_what_happened_while_history_was_thrown_away_is_listed_anew(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
             kubeconfig = proxy.kubeconfig_in(tmp_path)
-            with replica(jobs.lab, tmp_path, kubeconfig, ALONE):
+            with jobs.lab.controller(ALONE, kubeconfig=kubeconfig):
                 await jobs.submit(20)
                 await jobs.until_finished(5, FINISH_MAX_S)
                 listed = len(proxy.lists_of(WORKLOADS))
@@ -142,14 +142,14 @@ def test_what_happened_while_history_was_thrown_away_is_listed_anew(
 
 
 def test_what_a_leader_had_decided_and_not_written_when_it_died_is_decided_by_the_next(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
             proxy.rule = lose_admissions(heard_by_server=3)
-            with replica(jobs.lab, tmp_path, proxy.kubeconfig_in(tmp_path)) as leader:
+            with jobs.lab.controller(kubeconfig=proxy.kubeconfig_in(tmp_path)) as leader:
                 await until(lambda: leader.leads, "the first leads")
-                with replica(jobs.lab, tmp_path, breakable.kubeconfig) as other:
+                with jobs.lab.controller() as other:
                     await jobs.submit(20)
 
                     def are_lost() -> bool:
@@ -179,18 +179,18 @@ def lose_admissions(heard_by_server: int) -> Callable[[Request], Fate]:
 
 @pytest.mark.parametrize("plural", ["workloads", "jobs"])
 def test_what_a_dead_leader_sent_and_comes_late_undoes_nothing_that_the_next_decided(
-    breakable: BreakablePlane, tmp_path: Path, plural: str
+    breakable: Plane, tmp_path: Path, plural: str
 ) -> None:
     """There is quota for all: who of several gets it, the next leader may decide otherwise."""
 
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
             proxy.rule = lambda r: Fate.HOLD if is_patch_of(plural, r) else Fate.PASS
-            with replica(jobs.lab, tmp_path, proxy.kubeconfig_in(tmp_path)) as leader:
+            with jobs.lab.controller(kubeconfig=proxy.kubeconfig_in(tmp_path)) as leader:
                 await until(lambda: leader.leads, "the first leads")
                 await jobs.submit(20)
                 await until(lambda: len(proxy.with_fate(Fate.HOLD)) >= 6, "writes are held")
-            with replica(jobs.lab, tmp_path, breakable.kubeconfig) as other:
+            with jobs.lab.controller() as other:
                 await until(lambda: other.leads, "the other leads")
                 await jobs.until_finished(2, FINISH_MAX_S)
                 proxy.release()
@@ -207,13 +207,13 @@ def is_patch_of(plural: str, request: Request) -> bool:
 
 
 def test_a_leader_that_slept_past_its_lease_writes_nothing_when_it_wakes(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     async def story(jobs: Flow) -> None:
         async with proxy_to(breakable.access) as proxy:
-            with replica(jobs.lab, tmp_path, proxy.kubeconfig_in(tmp_path)) as sleeper:
+            with jobs.lab.controller(kubeconfig=proxy.kubeconfig_in(tmp_path)) as sleeper:
                 await until(lambda: sleeper.leads, "the first leads")
-                with replica(jobs.lab, tmp_path, breakable.kubeconfig) as other:
+                with jobs.lab.controller() as other:
                     await jobs.submit(JOBS)
                     await jobs.until_finished(10, FINISH_MAX_S)
                     sleeper.signal(signal.SIGSTOP)
@@ -236,7 +236,7 @@ async def until(claim: Callable[[], bool], what: str) -> None:
 
 
 def test_ten_thousand_workloads_are_listed_again_and_the_lease_is_kept(
-    breakable: BreakablePlane, tmp_path: Path
+    breakable: Plane, tmp_path: Path
 ) -> None:
     async def run() -> None:
         lab = Cluster(breakable, tmp_path)
@@ -245,7 +245,7 @@ def test_ten_thousand_workloads_are_listed_again_and_the_lease_is_kept(
         await lab.queue("free", cpu=1)
         await create_many(lab, MANY)
         async with proxy_to(breakable.access) as proxy:
-            with replica(lab, tmp_path, proxy.kubeconfig_in(tmp_path)) as leader:
+            with lab.controller(kubeconfig=proxy.kubeconfig_in(tmp_path)) as leader:
                 print()
                 await until_admitted(lab, "first")
                 report("first list", proxy, leader)
@@ -311,7 +311,7 @@ async def until_admitted(lab: Cluster, name: str) -> None:
     await lab.client.delete(WORKLOADS, name, lab.namespace)
 
 
-def report(what: str, proxy: Proxy, leader: Replica) -> None:
+def report(what: str, proxy: Proxy, leader: Process) -> None:
     listed = proxy.lists_of(WORKLOADS)[-1].at
     watches = [r.at for r in proxy.requests if r.is_watch and r.path == WORKLOADS.path()]
     watched = next(at for at in watches if at > listed)

@@ -15,8 +15,8 @@ from makeway.api.manifests import write_yaml
 from makeway.cli.uninstall import LET_GO
 from makeway.client import ApiError
 from makeway.deploy.installation import controller, installation
-from tests.kube.installing import SITE, BarePlane, Cluster, job
-from tests.kube.plane import BOOKKEEPING, require_assets
+from tests.kube.installing import SITE, Cluster, job
+from tests.kube.plane import BOOKKEEPING, Plane, require_assets
 from tests.prerequisites import program
 
 pytestmark = pytest.mark.kube
@@ -34,7 +34,7 @@ POLICIES = Resource(
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster with Makeway's objects in it, whose controller nobody runs."""
     require_assets()
-    plane = BarePlane(tmp_path_factory.mktemp("kube"), BOOKKEEPING)
+    plane = Plane(tmp_path_factory.mktemp("kube"), BOOKKEEPING, has_crds=False)
     try:
         cluster = Cluster(plane)
         cluster.makeway("install", "--apply")

@@ -13,8 +13,8 @@ from makeway.client.client import Document
 from makeway.deploy.applying import CRDS
 from tests.harness.cli import Capsys
 from tests.kube import kueue_house as kueue
-from tests.kube.installing import BarePlane, Cluster, conditions_of, job
-from tests.kube.plane import require_assets
+from tests.kube.installing import Cluster, conditions_of, job
+from tests.kube.plane import Plane, require_assets
 
 pytestmark = pytest.mark.kube
 
@@ -45,7 +45,7 @@ class Moved:
 def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster as Kueue leaves it."""
     require_assets()
-    plane = BarePlane(tmp_path_factory.mktemp("kube"))
+    plane = Plane(tmp_path_factory.mktemp("kube"), has_crds=False)
     try:
         cluster = Cluster(plane)
         kueue.build(cluster)

@@ -9,9 +9,9 @@ from tools.make_crds import files
 from makeway.api.kinds import Resource
 from makeway.client import Client
 from makeway.client.client import Document
+from tests.harness.documents import job
 from tests.kube.comparison import PAGE, documented
 from tests.kube.plane import Plane
-from tests.kube.stories.things import job
 
 
 def test_the_crds_are_those_of_the_views() -> None:

@@ -13,8 +13,8 @@ from makeway.api.kinds import EVENTS, PODS, WORKLOADS, Resource
 from makeway.client import ApiError
 from makeway.client.client import Document
 from tests.harness.cli import Capsys
-from tests.kube.installing import BarePlane, Cluster, conditions_of
-from tests.kube.plane import BOOKKEEPING, require_assets
+from tests.kube.installing import Cluster, conditions_of
+from tests.kube.plane import BOOKKEEPING, Plane, require_assets
 
 pytestmark = pytest.mark.kube
 
@@ -58,7 +58,7 @@ BINDINGS = Resource(
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     require_assets()
-    plane = BarePlane(tmp_path_factory.mktemp("kube"), BOOKKEEPING)
+    plane = Plane(tmp_path_factory.mktemp("kube"), BOOKKEEPING, has_crds=False)
     try:
         cluster = Cluster(plane)
         cluster.makeway("install", "--apply")

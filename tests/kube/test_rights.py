@@ -16,8 +16,8 @@ from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
 from makeway.deploy.rights import CLUSTER_RULES, lease_rules
-from tests.kube.installing import SITE, BarePlane, Cluster, conditions_of, job
-from tests.kube.plane import ALL_CONTROLLERS, require_assets
+from tests.kube.installing import SITE, Cluster, conditions_of, job
+from tests.kube.plane import ALL_CONTROLLERS, Plane, require_assets
 
 pytestmark = pytest.mark.kube
 
@@ -95,7 +95,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     )
     # The last one makes `view` and `edit` of their parts.
     controllers = (*ALL_CONTROLLERS, "clusterrole-aggregation-controller")
-    plane = BarePlane(folder, controllers, flags=flags)
+    plane = Plane(folder, controllers, flags=flags, has_crds=False)
     try:
         yield Cluster(plane)
     finally:

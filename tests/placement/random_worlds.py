@@ -30,7 +30,6 @@ from makeway.placement.model import (
     pod_unit,
 )
 from makeway.selectors import Requirement
-from tests.placement.oracle import amounts, fits
 from tests.placement.scenario import CPU, GPU, PODS
 
 HIGH = 100  # scheduling priority of the preemptor
@@ -168,6 +167,14 @@ class World:
 
 def capacity_of(node: Node) -> dict[str, int]:
     return {str(resource): amount for resource, amount in node.capacity.items()}
+
+
+def amounts(pod: Pod) -> dict[str, int]:
+    return {**{str(resource): amount for resource, amount in pod.shape.requests}, "pods": 1}
+
+
+def fits(pod: Pod, free: dict[str, int]) -> bool:
+    return all(free.get(resource, 0) >= amount for resource, amount in amounts(pod).items())
 
 
 def take(pod: Pod, free: dict[str, int], sign: int = -1) -> None:

@@ -17,7 +17,7 @@ from makeway.placement.decisions import (
     WaitReason,
 )
 from makeway.placement.events import GangSeen, NodeSeen, PlacementEvent, PodGone, PodSeen
-from makeway.placement.model import Gang, GangKey, Pod, PodKey
+from makeway.placement.model import Apart, Gang, GangKey, Node, Pod, PodKey, PodShape, Spread
 from makeway.placement.state import PlacementState
 from tests.placement.one import place_one
 from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
@@ -60,10 +60,25 @@ def nominated_at_most(world: World) -> int:
 
 
 def check_preempt(world: World, plan: PreemptUnits) -> None:
-    units, gone = world.units(), set(plan.pods)
-    left = [pod for pod in world.staying if pod.key not in gone]
-    assert world.may_preempt
+    check_victims(world, plan)
+    left = beside(world, plan)
     assert nominated_at_most(world) < world.needed  # else no new victims are chosen
+    used = {place.node for place in plan.placement}
+    for victim in plan.victims:
+        domain = next(d for d in world.cost_domains() if used <= set(d))
+        back = left + world.units()[victim.unit]
+        assert world.most(back, domain) < world.needed  # superfluous for no placement
+    if plan.victims:
+        room_later = (world.most(world.staying, domain) for domain in world.domains())
+        assert max(room_later) < world.needed
+    if plan.victims and not world.budgets:
+        assert plan.level == world.least_level()
+
+
+def check_victims(world: World, plan: PreemptUnits) -> None:
+    """They may be taken, suffice for this placement, and none of them is superfluous for it."""
+    units, left = world.units(), beside(world, plan)
+    assert world.may_preempt
     assert len(plan.placement) >= world.needed > 0  # never a victim without a whole placement
     assert world.holds(plan.placement, left)  # the victims suffice
     used = {place.node for place in plan.placement}
@@ -71,14 +86,15 @@ def check_preempt(world: World, plan: PreemptUnits) -> None:
         pods = units[victim.unit]
         assert set(victim.pods) == {pod.key for pod in pods}  # a unit goes as a whole
         assert set(victim.in_the_way) == {pod.key for pod in pods if pod.node in used}
+        assert victim.in_the_way
         assert victim.priority == world.victim_priority(pods[0]) < HIGH  # nobody outranks
-        domain = next(d for d in world.cost_domains() if used <= set(d))
-        assert world.most(left + pods, domain) < world.needed  # superfluous for no placement
-    if plan.victims:
-        room_later = (world.most(world.staying, domain) for domain in world.domains())
-        assert max(room_later) < world.needed
-    if plan.victims and not world.budgets:
-        assert plan.level == world.least_level()
+        assert not world.holds(plan.placement, left + pods)  # nobody is superfluous
+
+
+def beside(world: World, plan: PreemptUnits) -> list[Pod]:
+    """Who runs once victims and those that leave anyway are gone."""
+    gone = set(plan.pods)
+    return [pod for pod in world.staying if pod.key not in gone]
 
 
 def check(world: World, decision: PlacementDecision | None) -> None:
@@ -93,11 +109,17 @@ def check(world: World, decision: PlacementDecision | None) -> None:
             raise AssertionError(decision)
 
 
-def told(world: World) -> PlacementState:
+def told(world: World, events: Iterable[PlacementEvent] = ()) -> PlacementState:
     state = PlacementState()
-    for event in world.events():
+    for event in events or world.events():
         state.apply(event)
     return state
+
+
+def answer(world: World, events: Iterable[PlacementEvent] = ()) -> PlacementDecision:
+    decision = place_one(told(world, events), world.unit, now=0.0)
+    assert decision is not None
+    return decision
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
@@ -105,7 +127,7 @@ def test_no_answer_is_worse_than_trying_everything(seeds: range) -> None:
     for seed in seeds:
         world = Maker(seed).world()
         try:
-            check(world, place_one(told(world), world.unit, now=0.0))
+            check(world, answer(world))
         except AssertionError as error:
             error.add_note(f"seed {seed}")
             raise
@@ -126,6 +148,62 @@ def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seeds: r
             if pod.terminating or pod.key in plan.pods:
                 state.apply(PodGone(pod.key))
         assert isinstance(place_one(state, world.unit, now=2.0), BindPods), seed
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_budgets_change_who_goes_and_not_whether_it_works(seed: int) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    free = answer(replace(world, budgets=[]))
+    guarded = answer(replace(world, budgets=[maker.budget(app) for app in "xy"]))
+    assert type(guarded) is type(free)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_the_order_of_events_does_not_matter(seed: int) -> None:
+    maker = Maker(seed)
+    world = maker.world()
+    events = world.events()
+    maker.dice.shuffle(events)
+    decision, again = answer(world), answer(world, events)
+    if isinstance(decision, PreemptUnits):
+        assert isinstance(again, PreemptUnits)
+        assert again.pods == decision.pods
+        assert again.placement == decision.placement
+    else:
+        assert again == decision
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_members_keep_their_distance(seed: int) -> None:
+    maker = Maker(seed)
+    dice, world = maker.dice, maker.world()
+    apart = dice.choice([Apart("zone"), None])
+    spread = dice.choice([Spread("zone"), Spread("zone", 2), None])
+    zones = {name: dice.choice("abc") for name in world.nodes}
+    nodes = {
+        name: Node(name=name, capacity=node.capacity, labels={"zone": zones[name]})
+        for name, node in world.nodes.items()
+    }
+    gangs = {key: replace(gang, topology_key=None) for key, gang in world.gangs.items()}
+    members = [
+        replace(m, nominated=None, shape=PodShape(m.shape.requests, apart=apart, spread=spread))
+        for m in world.members
+    ]
+    running = [pod for pod in world.running if pod not in world.mine]
+    world = replace(world, nodes=nodes, gangs=gangs, members=members, running=running)
+    decision = answer(world)
+    if isinstance(decision, PreemptUnits):
+        check_victims(world, decision)
+    if isinstance(decision, BindPods):
+        assert len(decision.placement) >= world.needed
+        assert world.holds(decision.placement, world.running)
+    if isinstance(decision, BindPods | PreemptUnits):
+        counts = dict.fromkeys(zones.values(), 0)
+        for place in decision.placement:
+            counts[zones[place.node]] += 1
+        assert apart is None or max(counts.values()) <= 1
+        assert spread is None or max(counts.values()) - min(counts.values()) <= spread.max_skew
 
 
 class Traffic:

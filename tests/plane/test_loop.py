@@ -9,7 +9,8 @@ from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Create, ObjectWrite, Say
-from tests.server.harness import Server, job, play, settled
+from tests.harness.documents import job
+from tests.server.harness import Server, play, settled
 
 UNKNOWN = Resource("nobody.example/v1", "things", "Thing", True)
 

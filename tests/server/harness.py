@@ -98,37 +98,8 @@ async def settled(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to hold")
 
 
-def job(name: str = "train", **spec: Any) -> Document:
-    containers = [{"name": "main", "image": "python", "command": ["python", "train.py"]}]
-    template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"template": template, **spec},
-    }
-
-
-def pod(name: str = "p", **spec: Any) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "main", "image": "python"}], **spec},
-    }
-
-
 def binding(name: str, node: str) -> Document:
     return {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
-
-
-def cluster_queue(name: str = "vision", **spec: Any) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, **spec},
-    }
 
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -164,6 +135,14 @@ class Kubectl:
         self, *arguments: str, text: str = "", code: int = 0, more: dict[str, str] | None = None
     ) -> str:
         """What kubectl prints, both streams; its exit code must be `code`."""
+        found, output = self.answer(*arguments, text=text, more=more)
+        assert found == code, output
+        return output
+
+    def answer(
+        self, *arguments: str, text: str = "", more: dict[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Its exit code, and what it prints."""
         done = subprocess.run(
             [self.binary, *arguments],
             input=text,
@@ -171,7 +150,6 @@ class Kubectl:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=30,
+            timeout=60,
         )
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        return done.returncode, done.stdout

@@ -10,8 +10,8 @@ from makeway.api.kinds import Resource
 from makeway.client import Client, Conflict, Gone, Unavailable
 from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.transport import Unreachable
+from tests.harness.documents import job
 from tests.harness.process import Up, running
-from tests.server.harness import job
 
 KILLS = int(os.environ.get("MAKEWAY_SERVER_KILLS", "2"))
 WRITERS = 8

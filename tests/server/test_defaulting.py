@@ -7,7 +7,8 @@ import pytest
 
 from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
 from makeway.api.quantity import QuantityError, canonical
-from tests.server.harness import JOBS, MERGE, PODS, Document, Server, job, play, pod
+from tests.harness.documents import job, pod
+from tests.server.harness import JOBS, MERGE, PODS, Document, Server, play
 
 QUANTITIES = (
     (1, "1"),

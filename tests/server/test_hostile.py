@@ -16,17 +16,9 @@ from hypothesis import strategies as st
 from makeway.client import Client
 from makeway.client.kubeconfig import Access, read_kubeconfig
 from makeway.server.messages import Request
+from tests.harness.documents import cluster_queue, job
 from tests.harness.process import Up, running
-from tests.server.harness import (
-    JOBS,
-    MERGE,
-    QUEUES,
-    TOKEN,
-    Server,
-    cluster_queue,
-    job,
-    play,
-)
+from tests.server.harness import JOBS, MERGE, QUEUES, TOKEN, Server, play
 
 # In process: bodies
 

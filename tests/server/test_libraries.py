@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.documents import cluster_queue, job
 from tests.kube.served import Served, embedded_server
 from tests.prerequisites import missing
-from tests.server.harness import cluster_queue, job
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.documents import cluster_queue, job, pod
 from tests.server.harness import (
     JOBS,
     JSON,
@@ -15,10 +16,7 @@ from tests.server.harness import (
     Document,
     Server,
     binding,
-    cluster_queue,
-    job,
     play,
-    pod,
     settled,
 )
 

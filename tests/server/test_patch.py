@@ -12,7 +12,8 @@ from makeway.server.errors import ApiError
 from makeway.server.patch import json_patch, merge_patch, strategic_patch
 from makeway.server.protobuf import decode_protobuf
 from makeway.server.schemas import shape_of
-from tests.server.harness import APPLY, JOBS, MERGE, QUEUES, Server, cluster_queue, job, play
+from tests.harness.documents import cluster_queue, job
+from tests.server.harness import APPLY, JOBS, MERGE, QUEUES, Server, play
 
 # The examples of RFC 7386.
 MERGES: list[tuple[Any, Any, Any]] = [

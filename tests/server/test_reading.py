@@ -8,20 +8,8 @@ import orjson
 import pytest
 
 from makeway.server.tables import human_duration
-from tests.server.harness import (
-    JOBS,
-    MERGE,
-    PODS,
-    QUEUES,
-    START,
-    Document,
-    Server,
-    cluster_queue,
-    collect,
-    job,
-    play,
-    pod,
-)
+from tests.harness.documents import cluster_queue, job, pod
+from tests.server.harness import JOBS, MERGE, PODS, QUEUES, START, Document, Server, collect, play
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 NAMESPACES = "/api/v1/namespaces"

@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 from makeway.api import codec, versions
-from tests.server.harness import (
-    APPLY,
-    JOBS,
-    MERGE,
-    QUEUES,
-    Document,
-    Server,
-    cluster_queue,
-    job,
-    play,
-)
+from tests.harness.documents import cluster_queue, job
+from tests.server.harness import APPLY, JOBS, MERGE, QUEUES, Document, Server, play
 
 ONCE = {"convert": 1, "default": 1, "decode": 1, "check": 1}
 OLD_QUEUES = "/apis/kueue.x-k8s.io/v1beta1/clusterqueues"

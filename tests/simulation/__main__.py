@@ -13,7 +13,6 @@ import sys
 import time
 from math import inf
 
-from tests.simulation.planes import PLANES
 from tests.simulation.play import QUIET, Chaos, play
 from tests.simulation.worlds import SIZES
 
@@ -32,10 +31,8 @@ def main() -> int:
         count = number + 1
         played = play(
             seed,
-            PLANES[options.plane],
             size=SIZES[options.size],
             chaos=QUIET if options.quiet else Chaos(),
-            is_lending=options.plane != "toys",
         )
         if played.violations:
             failed.append(seed)
@@ -56,7 +53,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="one world, in detail")
     parser.add_argument("--seeds", default="0:100", help="worlds from A to B, without B")
     parser.add_argument("--size", choices=SIZES, default="middle")
-    parser.add_argument("--plane", choices=PLANES, default=next(iter(PLANES)))
     parser.add_argument("--quiet", action="store_true", help="nothing goes wrong")
     parser.add_argument("--minutes", type=float, default=inf, help="begin no world after that")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many")
@@ -71,7 +67,7 @@ def _seeds(text: str) -> range:
 def _again(options: argparse.Namespace) -> str:
     """What else to say on the command line, to see a failure again."""
     quiet = " --quiet" if options.quiet else ""
-    return f"--size {options.size} --plane {options.plane}{quiet}"
+    return f"--size {options.size}{quiet}"
 
 
 if __name__ == "__main__":

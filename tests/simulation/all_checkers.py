@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from tests.simulation.checkers import (
     AdmissionBeforePods,
     CircleChecker,
@@ -22,11 +20,9 @@ from tests.simulation.observer import Checker
 from tests.simulation.worlds import World
 
 
-def all_checkers(world: World, stale_s: float, *, is_lending: bool = True) -> list[Checker]:
-    """`is_lending`: queues are expected to lend what they have to spare; toys don't."""
+def all_checkers(world: World, stale_s: float) -> list[Checker]:
     waiting = world.configuration.pods_ready
     blocks = waiting is not None and waiting.block_admission
-    patience_s = stale_s + 30.0 if is_lending else inf
     return [
         QuotaChecker(stale_s),
         PreemptionChecker(stale_s),
@@ -39,5 +35,5 @@ def all_checkers(world: World, stale_s: float, *, is_lending: bool = True) -> li
         NodeChecker(),
         OrphanChecker(),
         CircleChecker(),
-        IdlenessChecker(patience_s, waits_for_pods=blocks),
+        IdlenessChecker(stale_s + 30.0, waits_for_pods=blocks),
     ]

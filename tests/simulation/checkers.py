@@ -14,8 +14,11 @@ from math import inf
 from typing import NamedTuple
 
 from makeway.api.quantity import amount
+from makeway.engine.model import Quota
+from tests.harness.quota_forest import QuotaForest
 from tests.simulation.observer import (
     COHORTS,
+    FLAVORS,
     JOBS,
     LOCAL_QUEUES,
     NODES,
@@ -23,6 +26,7 @@ from tests.simulation.observer import (
     QUEUES,
     WORKLOADS,
     Change,
+    Checker,
     Document,
     Place,
     Truth,
@@ -142,93 +146,51 @@ def is_replaceable(pod: Document, job: Document) -> bool:
     return "deletionTimestamp" in pod["metadata"] and not only_failed
 
 
+def flavors_of(queue: Document) -> list[str]:
+    (group,) = queue["spec"]["resourceGroups"]
+    return [flavor["name"] for flavor in group["flavors"]]
+
+
+def is_open(queue: Document, truth: Truth) -> bool:
+    """Whether a queue admits anybody: it is not stopped, and has all its flavors."""
+    is_stopped = queue["spec"].get("stopPolicy", "None") != "None"
+    return not is_stopped and all(truth.get(FLAVORS, ("", name)) for name in flavors_of(queue))
+
+
 # --- quota ---
 
 
-class Node(NamedTuple):
-    """A queue or a cohort."""
-
-    parent: str
-    nominal: Counter[Cell]
-    borrowing: Mapping[Cell, int]
-    lending: Mapping[Cell, int]
-
-
-class Quotas:
-    """The arithmetic of a forest of queues and cohorts, as plain as can be."""
-
-    def __init__(self, truth: Truth) -> None:
-        self.nodes: dict[str, Node] = {}
-        for queue in truth.all(QUEUES):
-            self._add(f"queue {queue['metadata']['name']}", queue, queue["spec"].get("cohortName"))
-        for cohort in truth.all(COHORTS):
-            name = f"cohort {cohort['metadata']['name']}"
-            self._add(name, cohort, (cohort.get("spec") or {}).get("parentName"))
-        for node in list(self.nodes.values()):
-            if node.parent:
-                self.nodes.setdefault(node.parent, Node("", Counter(), {}, {}))
-        self._children: dict[str, list[str]] = defaultdict(list)
-        for name, node in self.nodes.items():
-            self._children[node.parent].append(name)
-        self._usage: dict[str, Counter[Cell]] = defaultdict(Counter)
-
-    def _add(self, name: str, document: Document, parent: str | None) -> None:
-        nominal: Counter[Cell] = Counter()
-        limits: dict[str, dict[Cell, int]] = {"borrowingLimit": {}, "lendingLimit": {}}
-        for group in (document.get("spec") or {}).get("resourceGroups") or ():
-            for flavor in group["flavors"]:
-                for quota in flavor["resources"]:
-                    cell = Cell(flavor["name"], quota["name"])
-                    nominal[cell] += amount(cell.resource, quota["nominalQuota"])
-                    for kind, found in limits.items():
-                        if quota.get(kind) is not None:
-                            found[cell] = amount(cell.resource, quota[kind])
-        above = f"cohort {parent}" if parent else ""
-        self.nodes[name] = Node(above, nominal, limits["borrowingLimit"], limits["lendingLimit"])
-
-    def charge(self, queue: str, usage: Mapping[Cell, int]) -> None:
-        for cell, used in usage.items():
-            self._usage[f"queue {queue}"][cell] += used
-
-    def subtree(self, name: str, cell: Cell) -> int:
-        below = self._children[name]
-        lent = sum(self.subtree(child, cell) - self.kept(child, cell) for child in below)
-        return self.nodes[name].nominal[cell] + lent
-
-    def kept(self, name: str, cell: Cell) -> int:
-        limit = self.nodes[name].lending.get(cell)
-        return 0 if limit is None else max(0, self.subtree(name, cell) - limit)
-
-    def usage(self, name: str, cell: Cell) -> int:
-        below = self._children[name]
-        passed_up = (max(0, self.usage(child, cell) - self.kept(child, cell)) for child in below)
-        return self._usage[name][cell] + sum(passed_up)
-
-    def available(self, name: str, cell: Cell) -> int:
-        node = self.nodes[name]
-        whole, used = self.subtree(name, cell), self.usage(name, cell)
-        if not node.parent:
-            return whole - used
-        kept = self.kept(name, cell)
-        from_above = self.available(node.parent, cell)
-        limit = node.borrowing.get(cell)
-        if limit is not None:
-            from_above = min(from_above, whole - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + from_above
-
-    def root(self, queue: str) -> str:
-        name = f"queue {queue}"
-        while parent := self.nodes[name].parent:
-            name = parent
-        return name
-
-    def borrows(self, queue: str) -> bool:
-        node, usage = self.nodes[f"queue {queue}"], self._usage[f"queue {queue}"]
-        return any(used > node.nominal[cell] for cell, used in usage.items())
+def quotas_of(truth: Truth) -> QuotaForest[Cell]:
+    """As the specs have it; nobody holds any yet."""
+    forest = QuotaForest[Cell]()
+    for queue in truth.all(QUEUES):
+        cohort = queue["spec"].get("cohortName")
+        forest.add_queue(queue["metadata"]["name"], cohort, _quotas(queue))
+    for cohort in truth.all(COHORTS):
+        parent = (cohort.get("spec") or {}).get("parentName")
+        forest.add_cohort(cohort["metadata"]["name"], parent, _quotas(cohort))
+    return forest
 
 
-def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
-    quotas = Quotas(truth)
+def _quotas(document: Document) -> dict[Cell, Quota]:
+    quotas = {}
+    for group in (document.get("spec") or {}).get("resourceGroups") or ():
+        for flavor in group["flavors"]:
+            for quota in flavor["resources"]:
+                kinds = ("nominalQuota", "borrowingLimit", "lendingLimit")
+                amounts = (_amount(quota["name"], quota.get(kind)) for kind in kinds)
+                nominal, borrowing, lending = amounts
+                cell = Cell(flavor["name"], quota["name"])
+                quotas[cell] = Quota(nominal or 0, borrowing, lending)
+    return quotas
+
+
+def _amount(resource: str, text: str | None) -> int | None:
+    return None if text is None else amount(resource, text)
+
+
+def quotas_in_use(truth: Truth, but: Place | None = None) -> QuotaForest[Cell]:
+    quotas = quotas_of(truth)
     for workload in truth.all(WORKLOADS):
         metadata = workload["metadata"]
         if holds_quota(workload) and (metadata["namespace"], metadata["name"]) != but:
@@ -236,7 +198,7 @@ def quotas_in_use(truth: Truth, but: Place | None = None) -> Quotas:
     return quotas
 
 
-class QuotaChecker:
+class QuotaChecker(Checker):
     """No admission exceeds what its queue may have, and it counts for what its pods ask.
 
     Two who decide at once can't know what the other is about to give away.
@@ -257,9 +219,6 @@ class QuotaChecker:
             if is_alone and change.at - self._edited_at > self._stale_s:
                 yield from self._room(change.after, change.place, truth)
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
-
     def _amounts(self, workload: Document) -> Iterator[str]:
         templates = {pods["name"]: pods["template"] for pods in workload["spec"]["podSets"]}
         for assigned in workload["status"]["admission"]["podSetAssignments"]:
@@ -271,11 +230,11 @@ class QuotaChecker:
 
     def _room(self, workload: Document, place: Place, truth: Truth) -> Iterator[str]:
         quotas, queue = quotas_in_use(truth, but=place), queue_of(workload)
-        if f"queue {queue}" not in quotas.nodes:
+        if not quotas.has_queue(queue):
             yield f"{name_of(workload)} is admitted by {queue}, which is not there"
             return
         for cell, used in usage_of(workload).items():
-            room = quotas.available(f"queue {queue}", cell)
+            room = quotas.available(f"queue:{queue}", cell)
             if used > room:
                 what = f"{cell.resource} of {cell.flavor}"
                 yield f"{name_of(workload)} takes {used} {what}, but {queue} may have {room} more"
@@ -297,7 +256,7 @@ def _same_admission(before: Document | None, after: Document) -> bool:
 PREEMPTOR_IN_MESSAGE = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
 
 
-class PreemptionChecker:
+class PreemptionChecker(Checker):
     """Whoever is preempted may be: by the policy of the other's queue, its priority, its debts."""
 
     def __init__(self, stale_s: float = STALE_S) -> None:
@@ -351,7 +310,7 @@ class PreemptionChecker:
             quotas.charge(queue_of(gone), usage_of(gone))
         for queue in truth.all(QUEUES):
             name = queue["metadata"]["name"]
-            if quotas.borrows(name):
+            if quotas.borrows(node := f"queue:{name}", quotas.used[node]):
                 self._borrowed_at[name] = at
 
     def _judge(
@@ -428,7 +387,7 @@ class PreemptionChecker:
         return [p for (_, p), end in zip(held, ends, strict=True) if at - end <= self._stale_s]
 
 
-class EvictionChecker:
+class EvictionChecker(Checker):
     """Nobody is evicted again and again."""
 
     def __init__(self) -> None:
@@ -444,11 +403,8 @@ class EvictionChecker:
         if self._times[name] == EVICTIONS_MAX + 1:
             yield f"{name} was evicted more than {EVICTIONS_MAX} times"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class CircleChecker:
+class CircleChecker(Checker):
     """No object is written again and again."""
 
     def __init__(self) -> None:
@@ -463,14 +419,11 @@ class CircleChecker:
             what = f"{change.kind} {'/'.join(change.place).lstrip('/')}"
             yield f"{what} was written {WRITES_MAX} times within {CIRCLE_S:.0f} s"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
-
 
 # --- what runs ---
 
 
-class AdmissionBeforePods:
+class AdmissionBeforePods(Checker):
     """Pods of a queued Job are made, and go on, only while its Workload is admitted."""
 
     def __init__(self) -> None:
@@ -519,7 +472,7 @@ class AdmissionBeforePods:
         return False
 
 
-class GateChecker:
+class GateChecker(Checker):
     """A pod that waits in a queue by itself gets a node only while its Workload is admitted."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -535,11 +488,8 @@ class GateChecker:
         if not any(holds_quota(w) and has(w, "Admitted") for w in workloads):
             yield f"pod {name_of(pod)} gets a node, but is not admitted"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class ReleaseChecker:
+class ReleaseChecker(Checker):
     """Quota is given back only when nothing runs on it any more."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -551,11 +501,8 @@ class ReleaseChecker:
             if not is_over(pod) and pod["spec"].get("nodeName"):
                 yield f"{name_of(change.after)} gives its quota back, but pod {name_of(pod)} runs"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class JobChecker:
+class JobChecker(Checker):
     """A job runs no more pods than it may, and no share of its work twice without need."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -576,9 +523,6 @@ class JobChecker:
         if index is not None and len(twins) > 1:
             yield f"index {index} of {name_of(job)} runs twice at once: {', '.join(twins)}"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
-
 
 def _runs(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
@@ -588,7 +532,7 @@ def _index(pod: Document) -> str | None:
     return (pod["metadata"].get("annotations") or {}).get(INDEX)
 
 
-class NodeChecker:
+class NodeChecker(Checker):
     """No node is given more pods than it has room for."""
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
@@ -610,11 +554,8 @@ class NodeChecker:
             if taken > room:
                 yield f"node {name} has {room} {resource}, but its pods ask for {taken}"
 
-    def later(self, truth: Truth) -> Iterator[str]:
-        yield from ()
 
-
-class OrphanChecker:
+class OrphanChecker(Checker):
     """What belongs to a Job goes when the Job goes."""
 
     def __init__(self) -> None:

@@ -9,15 +9,16 @@ from tests.simulation.checkers import (
     MANAGED,
     QUEUE_NAME,
     Cell,
-    Quotas,
+    flavors_of,
     has,
+    is_open,
     is_over,
     name_of,
     pod_requests,
     pods_of,
+    quotas_of,
 )
 from tests.simulation.observer import (
-    FLAVORS,
     GANG_WORKLOADS,
     JOBS,
     LOCAL_QUEUES,
@@ -46,11 +47,10 @@ def _unfinished_jobs(truth: Truth) -> list[str]:
     if not waiting:
         return []
     hopeless = [job for job in waiting if not could_run(job, truth)]
-    blocked = {_queue_name(job, truth) for job in hopeless if _is_strict(job, truth)}
+    queues = [queue for job in hopeless if (queue := _queue(job, truth)) is not None]
+    blocked = [q for q in queues if q["spec"].get("queueingStrategy") == "StrictFIFO"]
     return [
-        name_of(job)
-        for job in waiting
-        if job not in hopeless and _queue_name(job, truth) not in blocked
+        name_of(job) for job in waiting if job not in hopeless and _queue(job, truth) not in blocked
     ]
 
 
@@ -61,7 +61,9 @@ def _unfinished_pods(truth: Truth) -> list[str]:
         pods = [pod for pod in pods_of(workload, truth) if _is_loose(pod)]
         wanted = sum(pods["count"] for pods in workload["spec"]["podSets"])
         is_whole = len(pods) == wanted and not any(_has_failed(pod) for pod in pods)
-        if is_whole and workload["spec"].get("active", True) and _is_open(pods[0], truth):
+        queue = _queue(pods[0], truth) if is_whole else None
+        is_wanted = workload["spec"].get("active", True)
+        if queue is not None and is_wanted and is_open(queue, truth):
             left += [name_of(pod) for pod in pods if not is_over(pod)]
     return left
 
@@ -106,29 +108,19 @@ def _has_failed(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") == "Failed"
 
 
-def _is_open(job: Document, truth: Truth) -> bool:
-    queue = truth.get(QUEUES, ("", _queue_name(job, truth)))
-    if queue is None or queue["spec"].get("stopPolicy", "None") != "None":
-        return False
-    (group,) = queue["spec"]["resourceGroups"]
-    return all(truth.get(FLAVORS, ("", flavor["name"])) for flavor in group["flavors"])
-
-
 def could_run(job: Document, truth: Truth) -> bool:
-    queue = truth.get(QUEUES, ("", _queue_name(job, truth)))
-    if queue is None or not _is_open(job, truth):
+    queue = _queue(job, truth)
+    if queue is None or not is_open(queue, truth):
         return False
-    (group,) = queue["spec"]["resourceGroups"]
     asked = pod_requests(job["spec"]["template"]["spec"])
-    quotas, node = Quotas(truth), f"queue {queue['metadata']['name']}"
+    quotas, node = quotas_of(truth), f"queue:{queue['metadata']['name']}"
     return any(
         all(
-            quotas.available(node, Cell(flavor["name"], resource))
-            >= one * job["spec"]["parallelism"]
+            quotas.available(node, Cell(flavor, resource)) >= one * job["spec"]["parallelism"]
             for resource, one in asked.items()
         )
-        and _has_place(flavor["name"], asked, truth)
-        for flavor in group["flavors"]
+        and _has_place(flavor, asked, truth)
+        for flavor in flavors_of(queue)
     )
 
 
@@ -143,12 +135,8 @@ def _has_place(flavor: str, asked: dict[str, int], truth: Truth) -> bool:
     )
 
 
-def _queue_name(job: Document, truth: Truth) -> str:
+def _queue(job: Document, truth: Truth) -> Document | None:
+    """The queue behind the door that a Job or pod names."""
     place = (job["metadata"]["namespace"], job["metadata"]["labels"][QUEUE_NAME])
     local = truth.get(LOCAL_QUEUES, place)
-    return str(local["spec"]["clusterQueue"]) if local is not None else ""
-
-
-def _is_strict(job: Document, truth: Truth) -> bool:
-    queue = truth.get(QUEUES, ("", _queue_name(job, truth)))
-    return queue is not None and queue["spec"].get("queueingStrategy") == "StrictFIFO"
+    return None if local is None else truth.get(QUEUES, ("", local["spec"]["clusterQueue"]))

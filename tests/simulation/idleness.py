@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from makeway.api.times import parse_time
 from tests.simulation.checkers import (
     STALE_S,
+    flavors_of,
     has,
     holds_quota,
+    is_open,
     name_of,
     quotas_in_use,
 )
 from tests.simulation.necessity import asked_by, has_room, queue_for
 from tests.simulation.observer import (
-    FLAVORS,
     LOCAL_QUEUES,
     WORKLOADS,
-    Change,
+    Checker,
     Document,
     Truth,
 )
@@ -26,7 +27,7 @@ from tests.simulation.observer import (
 LACKS_PODS = "WaitingForReplacementPods"
 
 
-class IdlenessChecker:
+class IdlenessChecker(Checker):
     """Looks at the most important ones who wait in each tree: if all of them would fit, one must.
 
     Were there one among them who does not fit, it might have a claim on what is free.
@@ -35,9 +36,6 @@ class IdlenessChecker:
     def __init__(self, patience_s: float = STALE_S, *, waits_for_pods: bool = False) -> None:
         self._patience_s, self._waits_for_pods = patience_s, waits_for_pods
         self._since: dict[tuple[str, ...], float] = {}  # by those who wait in vain
-
-    def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        yield from ()
 
     def later(self, truth: Truth) -> Iterator[str]:
         in_vain = {} if self._is_blocked(truth) else dict.fromkeys(_in_vain(truth))
@@ -62,7 +60,7 @@ def _in_vain(truth: Truth) -> Iterator[tuple[str, ...]]:
         queue = queue_for(workload, truth)
         assert queue is not None
         name = queue["metadata"]["name"]
-        by_root[quotas.root(name)].append((workload, name))
+        by_root[quotas.path(f"queue:{name}")[-1]].append((workload, name))
     for pairs in by_root.values():
         highest = max(w["spec"].get("priority") or 0 for w, _ in pairs)
         first = [pair for pair in pairs if (pair[0]["spec"].get("priority") or 0) == highest]
@@ -87,10 +85,7 @@ def _is_in_line(workload: Document, truth: Truth) -> bool:
     local = truth.get(LOCAL_QUEUES, place)
     if queue is None or local is None:
         return False
-    stops = [object["spec"].get("stopPolicy", "None") for object in (queue, local)]
-    (group,) = queue["spec"]["resourceGroups"]
-    names = [flavor["name"] for flavor in group["flavors"]]
-    return stops == ["None", "None"] and all(truth.get(FLAVORS, ("", name)) for name in names)
+    return is_open(queue, truth) and local["spec"].get("stopPolicy", "None") == "None"
 
 
 def _flavors(workload: Document, truth: Truth) -> list[str]:
@@ -99,6 +94,4 @@ def _flavors(workload: Document, truth: Truth) -> list[str]:
     assert queue is not None
     history = (workload.get("status") or {}).get("flavorAssignmentHistory") or ()
     exhausted = {line["resourceFlavor"] for line in history if line.get("exhaustedTime")}
-    (group,) = queue["spec"]["resourceGroups"]
-    names = [flavor["name"] for flavor in group["flavors"]]
-    return [name for name in names if name not in exhausted]
+    return [name for name in flavors_of(queue) if name not in exhausted]

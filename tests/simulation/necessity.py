@@ -11,11 +11,11 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tests.harness.quota_forest import QuotaForest
 from tests.simulation.checkers import (
     PREEMPTOR_IN_MESSAGE,
     STALE_S,
     Cell,
-    Quotas,
     find,
     has,
     holds_quota,
@@ -23,6 +23,7 @@ from tests.simulation.checkers import (
     name_of,
     pod_requests,
     queue_of,
+    quotas_of,
     usage_of,
 )
 from tests.simulation.observer import (
@@ -30,6 +31,7 @@ from tests.simulation.observer import (
     QUEUES,
     WORKLOADS,
     Change,
+    Checker,
     Document,
     Place,
     Truth,
@@ -57,9 +59,9 @@ def queue_for(workload: Document, truth: Truth) -> Document | None:
     return None if local is None else truth.get(QUEUES, ("", local["spec"]["clusterQueue"]))
 
 
-def has_room(quotas: Quotas, queue: str, flavor: str, asked: Mapping[str, int]) -> bool:
+def has_room(quotas: QuotaForest[Cell], queue: str, flavor: str, asked: Mapping[str, int]) -> bool:
     return all(
-        quotas.available(f"queue {queue}", Cell(flavor, resource)) >= needed
+        quotas.available(f"queue:{queue}", Cell(flavor, resource)) >= needed
         for resource, needed in asked.items()
     )
 
@@ -70,7 +72,7 @@ class Preemption(NamedTuple):
     queue: Document  # the preemptor's
 
 
-class NecessityChecker:
+class NecessityChecker(Checker):
     def __init__(self, stale_s: float = STALE_S) -> None:
         self._stale_s = stale_s
         self._recent: deque[Change] = deque()  # changes of workloads
@@ -144,7 +146,7 @@ def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> b
     """
     (change, preemptor, queue) = preemption
     assert change.before is not None
-    quotas, usage = Quotas(truth), usage_of(change.before)
+    quotas, usage = quotas_of(truth), usage_of(change.before)
     quotas.charge(queue_of(change.before), usage)
     for place, workload in workloads.items():
         if place in (change.place, _place(preemptor)):

@@ -13,18 +13,20 @@ import gc
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from makeway import embedded
 from makeway.client.client import ApiError, Client, Conflict, NotFound, Unavailable
 from makeway.controller.admission import Admission
+from makeway.controller.budgets import BudgetStatuses
 from makeway.plane.loop import Loop
-from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
-from makeway.runner.host import Host
+from makeway.runner.jobs import JobPods
+from makeway.runner.pods import PodRunner
 from tests.simulation import clock as virtual
 from tests.simulation.all_checkers import all_checkers
 from tests.simulation.check_controller import CheckController
@@ -50,22 +52,14 @@ STILL_S = 5.0  # without a change: whoever wanted to write has written
 COMPARISONS_MAX = 3
 
 
-class Assembled(NamedTuple):
-    """A control plane: who decides, and who sees to the machines."""
-
-    deciding: Sequence[Part]
-    running: Sequence[Part]
-    noticed: Callable[[str], None]  # to be told when a machine has news of a pod
-    admission: Admission | None = None  # None: it has none that could be looked into
-
-
-Plane = Callable[[Picture, Host, World], Assembled]
+# In a cluster Kubernetes does their work.
+OF_THE_MACHINES = (JobPods, PodRunner, BudgetStatuses)
 
 
 class _Process(NamedTuple):
     task: asyncio.Task[None]
     loop: Loop
-    admission: Admission | None = None
+    admission: Admission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +107,12 @@ class Played:
         )
 
 
-def play(
-    seed: int,
-    plane: Plane,
-    *,
-    size: Size = MIDDLE,
-    chaos: Chaos | None = None,
-    is_lending: bool = True,
-) -> Played:
+def play(seed: int, *, size: Size = MIDDLE, chaos: Chaos | None = None) -> Played:
     """Play the world of a seed; what went wrong is in the answer."""
     with _folder() as folder, _no_collection():
         world, chaos = new_world(seed, size), chaos or Chaos()
-        observer = Observer(all_checkers(world, chaos.stale_s, is_lending=is_lending))
-        story = _Story(world, plane, chaos, folder, observer)
+        observer = Observer(all_checkers(world, chaos.stale_s))
+        story = _Story(world, chaos, folder, observer)
         try:
             virtual.run(story.play(), seed=seed)
         except (virtual.Stuck, virtual.TooManySteps) as error:
@@ -134,10 +121,8 @@ def play(
 
 
 class _Story:
-    def __init__(
-        self, world: World, plane: Plane, chaos: Chaos, folder: Path, observer: Observer
-    ) -> None:
-        self._world, self._plane, self._chaos = world, plane, chaos
+    def __init__(self, world: World, chaos: Chaos, folder: Path, observer: Observer) -> None:
+        self._world, self._chaos = world, chaos
         self._chance = Random(f"chaos {world.seed}")
         self._clock = virtual.WallClock()
         self._faults = Faults(Random(f"weather {world.seed}"))
@@ -230,20 +215,21 @@ class _Story:
             self._runner = self._process(decides=False, runs=True)
 
     def _process(self, *, decides: bool, runs: bool) -> _Process:
-        client, picture = self._server.client(self._faults), Picture()
-        plane = self._plane(picture, self._machines, self._world)
-        parts = [*(plane.deciding if decides else ()), *(plane.running if runs else ())]
+        """Exactly the parts that `makeway up` runs, or some of them."""
+        client, picture, world = self._server.client(self._faults), Picture(), self._world
+        plane = embedded.Plane(picture, world.configuration, self._machines, world.nodes)
+        parts = [p for p in plane.parts if (runs if isinstance(p, OF_THE_MACHINES) else decides)]
         loop = Loop(client, picture, parts, clock=self._clock)
 
         def tell(uid: str) -> None:
-            plane.noticed(uid)
+            plane.pods.noticed(uid)
             loop.wake()
 
         if runs:
             self._machines.tell = tell
         task = asyncio.create_task(loop.run())
         task.add_done_callback(self._ended)
-        return _Process(task, loop, plane.admission if decides else None)
+        return _Process(task, loop, plane.admission)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -340,7 +326,7 @@ class _Story:
         (process,) = self._deciders
         truth, admission = self.observer.truth, process.admission
         is_still = truth.now - self.observer.changed_at > STILL_S and not process.loop.in_flight
-        if admission is not None and is_still and self._comparisons < COMPARISONS_MAX:
+        if is_still and self._comparisons < COMPARISONS_MAX:
             self._comparisons += 1
             for wrong in differences(admission, truth, self._world.configuration):
                 self.observer.note_violation(f"a restart would see it differently: {wrong}")

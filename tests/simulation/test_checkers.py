@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checkers import Cell, JobChecker, Quotas, usage_of
+from tests.simulation.checkers import Cell, JobChecker, quotas_of, usage_of
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
 from tests.simulation.observer import (
@@ -54,10 +54,10 @@ def test_room_of_a_queue_of_ten_beside_another_of_ten(
     truth = Truth()
     put(truth, QUEUES, "own", "10", cohortName="all", **own)
     put(truth, QUEUES, "other", "10", cohortName="all", **other)
-    quotas = Quotas(truth)
+    quotas = quotas_of(truth)
     quotas.charge("own", {CPU: used * 1000})
 
-    assert quotas.available("queue own", CPU) == room * 1000
+    assert quotas.available("queue:own", CPU) == room * 1000
 
 
 def test_quota_comes_from_far_up_the_tree() -> None:
@@ -66,7 +66,7 @@ def test_quota_comes_from_far_up_the_tree() -> None:
     put(truth, COHORTS, "middle", "0", parentName="top", borrowingLimit="4")
     put(truth, QUEUES, "own", "2", cohortName="middle")
 
-    assert Quotas(truth).available("queue own", CPU) == 6000
+    assert quotas_of(truth).available("queue:own", CPU) == 6000
 
 
 def workload(name: str, cpu: str, **conditions: str) -> Document:

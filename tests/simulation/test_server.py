@@ -9,11 +9,11 @@ import pytest
 
 from makeway.api.kinds import JOBS, PODS
 from makeway.client.client import ApiError, NotFound, Unavailable
-from tests.server.harness import job, pod
+from tests.harness.documents import job, pod
 from tests.simulation.clock import WallClock, run
 from tests.simulation.faults import NO_FAULTS, FaultRates, Faults
 from tests.simulation.observer import JOBS as JOB_KIND
-from tests.simulation.observer import Change, Observer, Truth
+from tests.simulation.observer import Change, Checker, Observer, Truth
 from tests.simulation.server import Server
 
 DEFAULT = "default"
@@ -72,7 +72,7 @@ def test_a_write_on_its_way_dies_with_the_server(tmp_path: Path) -> None:
     run(story(), seed=1)
 
 
-class FullOnce:
+class FullOnce(Checker):
     """Fills the disk at the very moment of a change."""
 
     def __init__(
@@ -84,9 +84,6 @@ class FullOnce:
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
         if self._is_the_moment(change):
             self._faults.rates = self._rates
-        yield from ()
-
-    def later(self, truth: Truth) -> Iterator[str]:
         yield from ()
 
 

@@ -108,8 +108,6 @@ TINY = Size(
 )
 SMALL = Size(queues_max=3, flavors_max=2, jobs_max=12, arrivals_s=120.0, edits_max=2, quota_max=5)
 MIDDLE = Size()
-# No harder than toys.
-PLAIN = Size(jobs_min=5, jobs_max=20, edits_max=0, quota_max=12, gpu_share=0.0, variety=0.0)
 SIZES = {"tiny": TINY, "small": SMALL, "middle": MIDDLE}
 
 

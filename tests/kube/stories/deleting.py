@@ -1,7 +1,6 @@
 """Deleting: at once, later, with dependents, with a namespace."""
 
-from tests.kube.stories.registry import story
-from tests.kube.stories.things import (
+from tests.harness.documents import (
     CLUSTER_QUEUES,
     NAMESPACES,
     Document,
@@ -10,6 +9,7 @@ from tests.kube.stories.things import (
     owned,
     pod,
 )
+from tests.kube.stories.registry import story
 from tests.kube.story_client import MERGE, StoryClient
 
 

@@ -1,7 +1,7 @@
 """Jobs: defaults, what is fixed, what a queue may set while they are suspended."""
 
+from tests.harness.documents import container, job, template
 from tests.kube.stories.registry import story
-from tests.kube.stories.things import container, job, template
 from tests.kube.story_client import MERGE, StoryClient
 
 

@@ -2,8 +2,8 @@
 
 import json
 
+from tests.harness.documents import cluster_queue, group, job, pod, queueing, workload
 from tests.kube.stories.registry import kubectl_story
-from tests.kube.stories.things import cluster_queue, group, job, pod, queueing, workload
 from tests.kube.story_client import StoryClient
 
 

@@ -1,7 +1,6 @@
 """Create, get, replace; identity, conflicts, refusals."""
 
-from tests.kube.stories.registry import story
-from tests.kube.stories.things import (
+from tests.harness.documents import (
     CLUSTER_QUEUES,
     NAMESPACES,
     NODES,
@@ -12,6 +11,7 @@ from tests.kube.stories.things import (
     node,
     pod,
 )
+from tests.kube.stories.registry import story
 from tests.kube.story_client import MERGE, THEN, StoryClient
 
 META = ("metadata.uid", "metadata.resourceVersion", "metadata.generation")

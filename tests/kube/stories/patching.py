@@ -1,7 +1,7 @@
 """The four kinds of patch."""
 
+from tests.harness.documents import CLUSTER_QUEUES, NODES, cluster_queue, job, node, pod
 from tests.kube.stories.registry import story
-from tests.kube.stories.things import CLUSTER_QUEUES, NODES, cluster_queue, job, node, pod
 from tests.kube.story_client import APPLY, JSON_PATCH, MERGE, STRATEGIC, StoryClient
 
 LABELS = ("metadata.labels", "metadata.generation")

@@ -4,8 +4,8 @@ import asyncio
 import time
 from typing import Any
 
+from tests.harness.documents import PRIORITY_CLASSES, Document, container, pod
 from tests.kube.stories.registry import story
-from tests.kube.stories.things import PRIORITY_CLASSES, Document, container, pod
 from tests.kube.story_client import MERGE, POLL_S, WAIT_S, StoryClient
 
 

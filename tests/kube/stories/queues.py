@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tests.kube.stories.registry import story
-from tests.kube.stories.things import (
+from tests.harness.documents import (
     CLUSTER_QUEUES,
     QUEUE_KINDS,
     cluster_queue,
@@ -13,6 +12,7 @@ from tests.kube.stories.things import (
     template,
     workload,
 )
+from tests.kube.stories.registry import story
 from tests.kube.story_client import MERGE, StoryClient
 
 

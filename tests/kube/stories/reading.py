@@ -4,8 +4,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from tests.kube.stories.registry import story
-from tests.kube.stories.things import (
+from tests.harness.documents import (
     CLUSTER_QUEUES,
     NODES,
     PRIORITY_CLASSES,
@@ -15,6 +14,7 @@ from tests.kube.stories.things import (
     pod,
     workload,
 )
+from tests.kube.stories.registry import story
 from tests.kube.story_client import MERGE, TABLE, StoryClient
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

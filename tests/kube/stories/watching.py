@@ -1,7 +1,7 @@
 """Watches: from where, what they see, how they end."""
 
+from tests.harness.documents import CLUSTER_QUEUES, cluster_queue, pod
 from tests.kube.stories.registry import story
-from tests.kube.stories.things import CLUSTER_QUEUES, cluster_queue, pod
 from tests.kube.story_client import MERGE, TABLE, StoryClient
 
 SEEN = ("metadata.name", "metadata.resourceVersion", "metadata.labels")

@@ -1,4 +1,4 @@
-"""Objects for stories, the shortest that a server takes."""
+"""Objects as users write them, the shortest that a server takes."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def template(**spec: Any) -> Document:
     return {"spec": {"containers": [container()], "restartPolicy": "Never", **spec}}
 
 
-def job(name: str, metadata: Document | None = None, **spec: Any) -> Document:
+def job(name: str = "train", metadata: Document | None = None, **spec: Any) -> Document:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -28,7 +28,7 @@ def job(name: str, metadata: Document | None = None, **spec: Any) -> Document:
     }
 
 
-def pod(name: str, metadata: Document | None = None, **spec: Any) -> Document:
+def pod(name: str = "p", metadata: Document | None = None, **spec: Any) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -60,8 +60,29 @@ def group(*resources: str, flavor: str = "default", **quota: Any) -> Document:
     }
 
 
-def cluster_queue(name: str, **spec: Any) -> Document:
+def cluster_queue(name: str = "vision", **spec: Any) -> Document:
     return queueing("ClusterQueue", name, spec={"namespaceSelector": {}, **spec})
+
+
+def queue(name: str, cpu: int | str, *, flavor: str = "default", **spec: Any) -> Document:
+    """A ClusterQueue with so many CPUs of one flavor."""
+    groups = [group("cpu", flavor=flavor, nominalQuota=str(cpu))]
+    return cluster_queue(name, **{"resourceGroups": groups, **spec})
+
+
+def local_queue(name: str, queue: str, namespace: str = "default") -> Document:
+    made = queueing("LocalQueue", name, spec={"clusterQueue": queue})
+    made["metadata"]["namespace"] = namespace
+    return made
+
+
+def flavor(name: str, **spec: Any) -> Document:
+    return queueing("ResourceFlavor", name, spec=spec)
+
+
+def requesting(cpu: int | str, **more: Any) -> Document:
+    """A container that asks for so many CPUs."""
+    return container(resources={"requests": {"cpu": str(cpu)}}, **more)
 
 
 def workload(name: str, **spec: Any) -> Document:
