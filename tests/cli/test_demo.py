@@ -20,13 +20,19 @@ OBJECTS = ROOT / "src" / "makeway" / "cli" / "demo.yaml"
 
 
 @pytest.fixture(scope="module")
-def told() -> str:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the demo has its own folder: others may run a demo on this machine, too."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> str:
     """What the demo prints, without times and the signs that make names unique."""
     done = subprocess.run(
         [sys.executable, "-m", "makeway.cli.main", "demo"],
         capture_output=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "TMPDIR": str(folder)},
         timeout=90,
     )
     assert done.returncode == 0, done.stderr
@@ -80,9 +86,10 @@ def test_a_gang_preempts_another_as_a_whole(told: str) -> None:
     )
 
 
-def test_nothing_runs_on_after_the_demo(told: str) -> None:
+def test_nothing_runs_on_after_the_demo(told: str, folder: Path) -> None:
     assert "gone without a trace" in told
-    assert not [command for command in commands() if "makeway-demo-" in command]
+    assert not list(folder.iterdir())
+    assert not [command for command in commands() if str(folder) in command]
 
 
 def commands() -> Iterator[str]:
