@@ -141,7 +141,7 @@ class _Telling:
                 self.account.finished.add(who)
             elif before is None and after is not None:
                 self.account.admissions[who] += 1
-            elif before is not None and after != before:
+            elif before is not None and not gives_back(before, after):
                 self.account.evictions[who] += 1
         for held, sign in ((before, -1), (after, 1)):
             if held is not None:
@@ -171,12 +171,25 @@ def is_true(document: Document, condition: str) -> bool:
 
 
 def held_by(workload: Document) -> tuple[str, int] | None:
-    """Which ClusterQueue gives it how many CPUs; None if it holds no quota."""
-    admission = (workload.get("status") or {}).get("admission")
+    """Which ClusterQueue gives it how many CPUs; None if it holds no quota.
+
+    Pods that have succeeded give theirs back before their Job is seen to be complete.
+    """
+    status = workload.get("status") or {}
+    admission = status.get("admission")
     if not admission or not is_true(workload, "QuotaReserved") or is_true(workload, "Finished"):
         return None
-    usage = (assigned["resourceUsage"]["cpu"] for assigned in admission["podSetAssignments"])
-    return admission["clusterQueue"], sum(int(text) for text in usage)
+    given_back = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
+    cpus = 0
+    for assigned in admission["podSetAssignments"]:
+        count, usage = assigned["count"], int(assigned["resourceUsage"]["cpu"])
+        cpus += usage * max(0, count - given_back.get(assigned["name"], 0)) // count
+    return admission["clusterQueue"], cpus
+
+
+def gives_back(before: tuple[str, int], after: tuple[str, int] | None) -> bool:
+    """Whether it goes on holding the quota that it held, or less of it."""
+    return after is not None and after[0] == before[0] and after[1] <= before[1]
 
 
 def _encoded(text: str) -> str:
