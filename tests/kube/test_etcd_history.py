@@ -8,7 +8,7 @@ Document = dict[str, Any]
 
 
 def workload(uid: str, *true: str, cpu: int = 0) -> Document:
-    assigned = [{"name": "main", "resourceUsage": {"cpu": str(cpu)}}]
+    assigned = [{"name": "main", "count": 1, "resourceUsage": {"cpu": str(cpu)}}]
     admission = {"clusterQueue": "team", "podSetAssignments": assigned} if cpu else None
     conditions = [{"type": name, "status": "True"} for name in true]
     return {"metadata": {"uid": uid}, "status": {"conditions": conditions, "admission": admission}}

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -46,9 +46,6 @@ class FaultRates:
     watch_expires: float = 0.0
     flush_slow: float = 0.0
     flush_fails: float = 0.0
-
-    def scaled(self, factor: float) -> FaultRates:
-        return replace(self, **{f.name: getattr(self, f.name) * factor for f in fields(self)})
 
 
 NO_FAULTS = FaultRates()

@@ -2,8 +2,8 @@
 
 A preemptor is not admitted in the cycle that evicts its victims: they have to let go first, and
 they end one by one. Until then it has a *claim* on the place that they clear. Without it somebody
-else would take what has become free, least of all wanted a victim itself, which would then be
-preempted again, and so on for ever.
+else would take what has become free, at worst a victim itself, which would then be preempted again,
+and so on for ever.
 
 The question is asked of every head that would otherwise be admitted or be given victims.
 Everybody who is on the way out by preemption is counted as gone. Then the preemptors that come
