@@ -252,6 +252,8 @@ def _print_head(result: Result) -> None:
     print(f"{ended}; {result.preemptions} preemptions")
     if not result.is_complete:
         print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
+    if result.waits_for_ever:
+        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
     makespan, work = result.makespan, result.work
     print(
         f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"
@@ -327,7 +329,9 @@ def _story_text(
     if isinstance(what, Incident):
         return what.what, [what.detail] if what.detail else []
     if isinstance(what, Explanation):
-        return "at the end", list(map(str, explanation_lines(what, result.end)))
+        never = run.outcome is JobOutcome.NEVER_FITS
+        verb = "left out: it can never fit" if never else "at the end"
+        return verb, list(map(str, explanation_lines(what, result.end)))
     if isinstance(what, Preempt) and what.preemptor != run.key:
         victims = [victim for victim in what.victims if victim.workload == run.key]
         return "preempted", [victim_line(victim, what.preemptor) for victim in victims]

@@ -25,11 +25,13 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
+from makeway.engine.explain import Explanation
 from makeway.engine.model import CheckName, CheckState, EvictionReason, WorkloadKey
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.demand import Demand
+from makeway.sim.fitting import EmptyCluster
 from makeway.sim.outages import NodeFailed, OutageEvent, Outages, StockoutBegan, StockoutEnded
 from makeway.sim.record import (
     Incident,
@@ -42,7 +44,6 @@ from makeway.sim.record import (
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
 from makeway.sim.trace_jobs import Trace
-from makeway.translate.categories import can_never_run
 
 if TYPE_CHECKING:
     from makeway.sim.machines import Machines
@@ -101,6 +102,7 @@ class World:
         self._checks = {check.name: check for check in self.settings.checks}
         for event in cluster.events:  # after the demand, which may have added local queues
             self.engine.apply(event)
+        self.empty_cluster = EmptyCluster(cluster)
         for name in cluster.queues:
             self.record.add_queue(name, cluster.cells())
 
@@ -114,7 +116,7 @@ class World:
                 return False
             self.now = now
             self._apply_due()
-            self._next_cycle_at = self._decide()
+            self._decide()
             if self.machines is not None:
                 self._place(self.machines)
             if not self._may_go_on(watch):
@@ -167,12 +169,21 @@ class World:
         ended = len(self.record.runs) - len(self.runs)
         return Progress(self.now, last, ended, len(runs), self.record.steps)
 
-    def _decide(self) -> float | None:
+    def _tell(self, event: ev.Event) -> None:
+        """Tell the engine what has happened: it is asked at this very moment what follows.
+
+        So it is when a decision is carried out, too. What the cycle said about the time of the
+        next one was said before that.
+        """
+        self.engine.apply(event)
+        self._next_cycle_at = self.now
+
+    def _decide(self) -> None:
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
+        self._next_cycle_at = cycle.next_at
         for decision in cycle.decisions:
             self._carry_out(decision)
-        return cycle.next_at
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Preempt):
@@ -190,12 +201,6 @@ class World:
                     self._ask_check(run, check)
             case Wait():
                 run.reasons = decision.reasons
-                # A cycle may have looked at some flavors only; ask about all of them.
-                if can_never_run(decision.reasons) and can_never_run(
-                    self.engine.explain(run.key).obstacles
-                ):
-                    self.record.count("jobs that can never fit")
-                    self._leave(run, JobOutcome.NEVER_FITS)
             case Evict():
                 self._evict(run, decision)
             case Deactivate():
@@ -236,10 +241,22 @@ class World:
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
         run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
-        self.engine.apply(ev.WorkloadSeen(self.demand.workload(run)))
+        workload = self.demand.workload(run)
+        never = self.empty_cluster.why_never(workload, self.demand.shape_of(run))
+        if never is not None:
+            self._turn_away(run, never)
+            return
+        self._tell(ev.WorkloadSeen(workload))
         gives_up_at = self._gives_up_at(run)
         if gives_up_at is not None:
             self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
+
+    def _turn_away(self, run: JobRun, never: Explanation) -> None:
+        """The job can never fit. The engine would let it wait for ever, and others behind it."""
+        self.record.count("jobs that can never fit")
+        run.reasons = never.obstacles
+        run.tell(self.now, never)
+        self._leave(run, JobOutcome.NEVER_FITS)
 
     def _gives_up_at(self, run: JobRun) -> float | None:
         if run.job.cancel_s is not None:
@@ -273,7 +290,7 @@ class World:
         def say(run: JobRun) -> None:
             self.record.count(f"admission check {check} said {state.value}")
             run.tell(self.now, Incident(f"check {check} says {state.value}"))
-            self.engine.apply(answer)
+            self._tell(answer)
 
         delay_s = self.random.delay_s(setting, *name, "latency")
         self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
@@ -309,14 +326,14 @@ class World:
         self.record.add_running(self.now, run, 1)
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
-        self.engine.apply(ev.PodsChanged(run.key, True, self.now))
+        self._tell(ev.PodsChanged(run.key, True, self.now))
         left_s = (run.job.run_s - run.done_s) / speed_of(run)
         self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
 
     def _finish(self, run: JobRun) -> None:
         self._end_stay(run, StayEnding.FINISHED)
         run.done_s = run.job.run_s
-        self.engine.apply(ev.WorkloadFinished(run.key))
+        self._tell(ev.WorkloadFinished(run.key))
         run.tell(self.now, Incident("finished"))
         self._leave(run, JobOutcome.FINISHED)
 
@@ -344,7 +361,7 @@ class World:
 
     def _pods_gone(self, run: JobRun) -> None:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
-        self.engine.apply(ev.PodsGone(run.key))
+        self._tell(ev.PodsGone(run.key))
         run.tell(self.now, Incident("pods gone"))
         if run.outcome is JobOutcome.DEACTIVATED:
             self._leave(run, JobOutcome.DEACTIVATED)
@@ -383,7 +400,7 @@ class World:
         run.outcome, run.ended_at = outcome, self.now
         run.attempt += 1
         del self.runs[run.key]
-        self.engine.apply(ev.WorkloadRemoved(run.key))
+        self._tell(ev.WorkloadRemoved(run.key))
 
     def _release(self, run: JobRun) -> None:
         if self.machines is not None:
@@ -440,7 +457,7 @@ class World:
         """A whole job is preempted for the sake of another one's place on nodes."""
         detail, reason = f"{preemptor.key} needs its nodes", EvictionReason.PREEMPTED_IN_PLACEMENT
         run.tell(self.now, Incident("preempted in placement", detail))
-        self.engine.apply(ev.Evicted(run.key, reason, self.now))
+        self._tell(ev.Evicted(run.key, reason, self.now))
         self._stop(run, reason.value, StayEnding.PREEMPTED, preemptor.index)
 
     def _fail_node(self, failure: Failure, draws: Random) -> None:
@@ -465,7 +482,7 @@ class World:
         self._end_stay(run, StayEnding.FAILED)
         run.held_from = self.now
         run.tell(self.now, Incident("pods failed", why))
-        self.engine.apply(ev.PodsChanged(run.key, False, self.now))
+        self._tell(ev.PodsChanged(run.key, False, self.now))
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)
