@@ -35,6 +35,7 @@ from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
+from makeway.sim.circles import Circle
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.comparison import comparison_json, comparison_tables
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
@@ -43,7 +44,7 @@ from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, short_span, tables
+from makeway.sim.report import as_json, circle_lines, short_span, tables
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
@@ -54,6 +55,7 @@ WIDTH = 100
 LONGEST_SHOWN = 5
 BAR_WIDTH = 24
 LOOKS_PER_S = 5
+CIRCLES_TOLD = 3
 
 
 # --- the command ---
@@ -153,6 +155,7 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
             until=until,
             explain=arguments.explain,
             watch=bar.look,
+            notice=bar.notice,
         )
         result = play(arguments.files if cluster is None else cluster)
         return result, play(_other_queues(arguments)) if arguments.compare else None
@@ -234,6 +237,7 @@ def _print_tables(first: Result, second: Result | None) -> None:
     for result in filter(None, (first, second)):
         _print_longest(result, is_labelled=second is not None)
         _print_never_fits(result)
+        _print_circles(result, is_labelled=second is not None)
 
 
 def _print_head(result: Result) -> None:
@@ -294,6 +298,21 @@ def _print_never_fits(result: Result) -> None:
         _print_wrapped(waiting_message(run.reasons), "    ")
 
 
+def _print_circles(result: Result, *, is_labelled: bool) -> None:
+    circles = [*result.record.circles]
+    label = f" ({result.label})" if is_labelled else ""
+    if circles:
+        number = "a circle" if len(circles) == 1 else f"{len(circles)} circles"
+        print(f"\njobs displace each other in {number}{label}")
+    for circle in circles[:LONGEST_SHOWN]:
+        times = f"{circle.times} times" if circle.times > 1 else "once"
+        since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
+        print(f"  in {circle.tree}, broken {times}, from {since} to {last}")
+        for line in circle_lines(circle):
+            _print_wrapped(line, "    ")
+        print(f"    kept from preempting until the next change: {', '.join(circle.kept)}")
+
+
 def _print_wrapped(text: str, indent: str) -> None:
     for line in wrap(text, WIDTH - len(indent), break_on_hyphens=False, break_long_words=False):
         print(indent + line)
@@ -350,6 +369,7 @@ class Bar:
         self.is_stopped = False
         self.started = time.monotonic()
         self.looked = 0.0
+        self.circles = 0
 
     def __enter__(self) -> Bar:
         self._before = signal.signal(signal.SIGINT, self._stop)
@@ -372,6 +392,23 @@ class Bar:
             print(f"\r\x1b[K{bar_text(progress, now - self.started)}", end="", file=sys.stderr)
             sys.stderr.flush()
         return not self.is_stopped
+
+    def notice(self, circle: Circle) -> None:
+        """Warn of a circle while the simulation goes on; of many, of the first few."""
+        self.circles += 1
+        if self.circles > CIRCLES_TOLD:
+            return
+        clear = "\r\x1b[K" if self.is_shown else ""
+        at = short_span(circle.since)
+        lines = [f"{clear}makeway: at {at} jobs displace each other in a circle:"]
+        lines += [f"  {line}" for line in circle_lines(circle)]
+        lines.append(
+            f"  {', '.join(circle.kept)} is kept from preempting until something else happens in"
+            f" {circle.tree}, and the simulation goes on"
+        )
+        if self.circles == CIRCLES_TOLD:
+            lines.append("  (further circles are in the report)")
+        print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def bar_text(progress: Progress, elapsed_s: float) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from makeway.engine.decisions import Decision
 from makeway.engine.explain import Explanation, Obstacle
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, WorkloadKey
+from makeway.sim.circles import Circles
 from makeway.sim.trace_jobs import TraceJob
 
 
@@ -144,6 +145,7 @@ class SimulationRecord:
         self.running: dict[QueueName, Steps] = {}
         self.evictions: list[RecordedEviction] = []
         self.counts: dict[str, int] = {}  # requeues, fallbacks, failures, answers of checks ...
+        self.circles = Circles()
         self.stockouts: list[tuple[float, float, str]] = []  # from, to, flavor
         # Stays on machines, a line each: of which job, from, to, how the stay ended, did pods run.
         self.stay_job = array("L")

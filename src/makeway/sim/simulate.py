@@ -10,7 +10,7 @@ from makeway.sim.layouts import parse_mapping
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
-from makeway.sim.world import Watch, World
+from makeway.sim.world import Notice, Watch, World
 
 FileNames = str | Path | Sequence[str | Path]
 
@@ -26,6 +26,7 @@ def simulate(
     jobs: int | None = None,
     explain: Iterable[str] = (),
     watch: Watch | None = None,
+    notice: Notice | None = None,
 ) -> Result:
     """Play a trace through the engine and return what came of it.
 
@@ -33,6 +34,7 @@ def simulate(
     ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
     seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
+    `watch` is asked now and then whether to go on, `notice` is told of circles of displacement.
     Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
@@ -43,7 +45,7 @@ def simulate(
         files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
         queues = read_cluster(files, () if files else trace.manifests)
     world = World(queues, trace, seed, explain, queue)
-    is_complete = world.run(until, watch)
+    is_complete = world.run(until, watch, notice)
     world.explain_open()
     return Result(
         cluster=queues,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
@@ -26,8 +27,10 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
-from makeway.engine.model import CheckName, CheckState, EvictionReason, WorkloadKey
+from makeway.engine.model import CheckName, CheckState, EvictionReason, QueueName, WorkloadKey
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
+from makeway.sim.circle_watch import CircleWatch
+from makeway.sim.circles import Circle, Round
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.demand import Demand
@@ -61,6 +64,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], bool]  # returns whether to go on
+Notice = Callable[[Circle], None]  # is told of each circle, the first time that it is seen
 
 
 class Planned(NamedTuple):
@@ -99,6 +103,9 @@ class World:
         self.waiting_for_machines: dict[int, JobRun] = {}  # jobs admitted in a stockout
         self.running: dict[int, JobRun] = {}  # jobs whose pods run
         self.machines = machines_for(cluster)
+        self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
+        self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
+        self._notice: Notice | None = None
         self._checks = {check.name: check for check in self.settings.checks}
         for event in cluster.events:  # after the demand, which may have added local queues
             self.engine.apply(event)
@@ -108,8 +115,14 @@ class World:
 
     # --- from moment to moment ---
 
-    def run(self, until: float | None = None, watch: Watch | None = None) -> bool:
+    def run(
+        self,
+        until: float | None = None,
+        watch: Watch | None = None,
+        notice: Notice | None = None,
+    ) -> bool:
         """Go on until nothing can happen any more; False if it was stopped before that."""
+        self._notice = notice
         while (now := self._next_moment()) is not None:
             if until is not None and now > until:
                 self.now = until
@@ -154,6 +167,8 @@ class World:
 
     def explain_open(self) -> None:
         """End the stories of jobs that have not ended with where they stand, and why."""
+        for run in [*self.kept.values()]:
+            self._let_back(run)
         for run in self.runs.values():
             if run.story is not None:
                 run.tell(self.now, self.engine.explain(run.key))
@@ -182,8 +197,11 @@ class World:
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
         self._next_cycle_at = cycle.next_at
+        closed = self.circles.note(self.now, cycle.decisions)
         for decision in cycle.decisions:
             self._carry_out(decision)
+        for round_ in closed:
+            self._break_circle(round_)
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Preempt):
@@ -212,8 +230,10 @@ class World:
                     self._leave(run, JobOutcome.DEACTIVATED)
             case Requeue():
                 self.record.count("requeues after a back-off")
+                self._change_from_outside(run.queue)
             case StartOver():
                 self.record.count("rounds over all flavors")
+                self._change_from_outside(run.queue)
             case _:
                 assert_never(decision)
 
@@ -232,6 +252,32 @@ class World:
             for failure in decision.flavors:
                 self.record.count(f"fallbacks from {failure.flavor}")
         self._stop(run, decision.reason.value, StayEnding.EVICTED)
+        self._change_from_outside(run.queue)
+
+    # --- circles ---
+
+    def _break_circle(self, closed: Round) -> None:
+        """Whoever begins a round again is taken out of its line until a change from outside."""
+        run = self.runs[closed.preemptor]
+        circle = self.record.circles.add(closed, self.now)
+        self.record.count("circles of displacement, broken")
+        run.tell(self.now, Incident("kept from preempting", "jobs displace each other in a circle"))
+        self.kept[run.key] = run
+        self._tell(ev.WorkloadEdited(replace(self.demand.workload(run), active=False)))
+        if circle.times == 1 and self._notice is not None:
+            self._notice(circle)
+
+    def _change_from_outside(self, queue: QueueName) -> None:
+        """Something has happened in a tree that no decision has brought about."""
+        self.circles.change_from_outside(queue)
+        root_of = self.cluster.root_of
+        for run in [run for run in self.kept.values() if root_of(run.queue) == root_of(queue)]:
+            self._let_back(run)
+
+    def _let_back(self, run: JobRun) -> None:
+        del self.kept[run.key]
+        run.tell(self.now, Incident("may preempt again"))
+        self._tell(ev.WorkloadEdited(self.demand.workload(run)))
 
     # --- a job's way ---
 
@@ -247,6 +293,7 @@ class World:
             self._turn_away(run, never)
             return
         self._tell(ev.WorkloadSeen(workload))
+        self._change_from_outside(run.queue)
         gives_up_at = self._gives_up_at(run)
         if gives_up_at is not None:
             self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
@@ -273,6 +320,7 @@ class World:
         run.flavors = decision.assignment.flavors()
         run.held_from = self.now
         run.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
+        self.circles.place(run)
         self.record.add_held(self.now, run, 1)
         self.record.add_waiting(self.now, run, -1)
 
@@ -291,6 +339,7 @@ class World:
             self.record.count(f"admission check {check} said {state.value}")
             run.tell(self.now, Incident(f"check {check} says {state.value}"))
             self._tell(answer)
+            self._change_from_outside(run.queue)
 
         delay_s = self.random.delay_s(setting, *name, "latency")
         self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
@@ -354,6 +403,7 @@ class World:
         self._lose_progress(run)
         self._end_stay(run, ending)
         run.held_from = self.now
+        self.circles.place(run, is_leaving=True)
         if self.machines is not None:
             self.machines.leave(run.key)
         gone = Planned(self._pods_gone, run, run.attempt)
@@ -400,7 +450,9 @@ class World:
         run.outcome, run.ended_at = outcome, self.now
         run.attempt += 1
         del self.runs[run.key]
+        self.kept.pop(run.key, None)
         self._tell(ev.WorkloadRemoved(run.key))
+        self._change_from_outside(run.queue)
 
     def _release(self, run: JobRun) -> None:
         if self.machines is not None:
@@ -409,6 +461,7 @@ class World:
             self.record.add_held(self.now, run, -1)
             run.usage = None
             run.flavors = ()
+            self.circles.place(run)
 
     # --- machines ---
 
@@ -419,6 +472,7 @@ class World:
             case StockoutEnded():
                 waiting, self.waiting_for_machines = self.waiting_for_machines, {}
                 for run in waiting.values():
+                    self._change_from_outside(run.queue)
                     self._start_pods(run)
             case NodeFailed():
                 self._fail_node(change.failure, change.draws)
@@ -483,6 +537,7 @@ class World:
         run.held_from = self.now
         run.tell(self.now, Incident("pods failed", why))
         self._tell(ev.PodsChanged(run.key, False, self.now))
+        self._change_from_outside(run.queue)
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)
