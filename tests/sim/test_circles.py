@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import pytest
 
@@ -26,54 +24,23 @@ from makeway.sim.report import as_data, circle_lines
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
+from tests.sim.circle_worlds import (
+    BOTH_QUEUES,
+    EVERYDAY,
+    EVERYDAY_ROUND,
+    GATES_OFF,
+    IN_QUEUE,
+    NEWER,
+    SHARES,
+    SMALLEST,
+    Small,
+    configuration,
+    lab,
+    row,
+)
 from tests.sim.worlds import cluster, flavor, job, play, queue, run, settings, told, trace
 
-DAY = 86_400.0
-NEWER = "LowerOrNewerEqualPriority"
 ENDLESS = 512  # cycles: no world in here that comes to rest needs half of them
-
-
-def configuration(*, is_fair: bool = False) -> str:
-    """Without what the engine itself does against circles."""
-    return f"""\
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-featureGates: {{OwnersFirst: false, PreemptionBackoff: false}}
-{"fairSharing: {}" if is_fair else ""}
-"""
-
-
-def lab(
-    a: int,
-    b: int,
-    within: str | tuple[str, str] = "LowerPriority",
-    borrowing: str = "Never",
-    flavors: str = "f",
-    *,
-    is_fair: bool = False,
-) -> tuple[str, ...]:
-    """Queues a and b in a cohort, with so much of each flavor; both may reclaim from anybody."""
-    own = (within, within) if isinstance(within, str) else within
-    policies = [
-        f"  preemption: {{withinClusterQueue: {word}, reclaimWithinCohort: Any,"
-        f" borrowWithinCohort: {{policy: {borrowing}}}}}\n"
-        for word in own
-    ]
-    return (
-        *(configuration(is_fair=is_fair), *map(flavor, flavors)),
-        queue("a", cohort="lab", more=policies[0], **dict.fromkeys(flavors, a)),
-        queue("b", cohort="lab", more=policies[1], **dict.fromkeys(flavors, b)),
-    )
-
-
-def row(name: str, gpus: int, priority: int = 0, at: float = 0.0, run_s: float = DAY) -> TraceJob:
-    """A job of the queue that its name begins with."""
-    return job(name, at=at, run=run_s, gpus=gpus, on=name[0], priority=priority)
-
-
-def in_turn(*jobs: tuple[str, int, int]) -> tuple[TraceJob, ...]:
-    """Name, GPUs and priority; ten seconds after each other."""
-    return tuple(row(name, gpus, p, at=10.0 * i) for i, (name, gpus, p) in enumerate(jobs))
 
 
 def displaced(circle: Circle | Round) -> list[tuple[str, str, VictimRule]]:
@@ -99,28 +66,6 @@ class Unguarded(World):
         return self.run(watch=lambda _: self.record.cycles < ENDLESS)
 
 
-IN_QUEUE, RECLAIM, FAIR = VictimRule.IN_QUEUE, VictimRule.RECLAIM, VictimRule.FAIR_SHARING
-BORROWING = VictimRule.RECLAIM_WHILE_BORROWING
-
-# Two queues of 8 with everyday policies: b-1 throws out three small ones of its own queue and
-# borrows 1; a-5 takes that back; what comes free goes to small ones of both queues, who are in turn
-# displaced until it is b-1's turn again.
-EVERYDAY = (
-    *(row("b-1", 4, 10), row("b-2", 1), row("a-3", 8), row("a-4", 4, 10), row("a-5", 1)),
-    *(row("b-6", 8), row("b-7", 4), row("b-8", 1), row("b-9", 1, 10), row("a-10", 1)),
-    *(row("b-11", 1), row("a-12", 1), row("a-13", 1, run_s=210.0), row("a-14", 2)),
-    *(row("a-15", 1, 10), row("a-16", 8, 10), row("b-17", 4, 10)),
-)
-EVERYDAY_ROUND = [
-    ("b-1", "b-2", IN_QUEUE),
-    ("b-1", "b-8", IN_QUEUE),
-    ("b-1", "b-11", IN_QUEUE),
-    ("a-5", "b-1", RECLAIM),
-    ("b-8", "a-5", RECLAIM),
-    ("b-11", "a-14", RECLAIM),
-]
-
-
 def test_everyday_policies_go_in_a_circle_that_is_named_and_left() -> None:
     began = time.process_time()
 
@@ -135,87 +80,34 @@ def test_everyday_policies_go_in_a_circle_that_is_named_and_left() -> None:
     assert result.preemptions < 4 * len(EVERYDAY_ROUND)
 
 
-class Small(NamedTuple):
-    documents: Sequence[str]
-    jobs: Sequence[TraceJob]
-    one_round: list[tuple[str, str, VictimRule]]
-    id: str
-
-
-SMALLEST = [
-    Small(
-        lab(4, 4),
-        (
-            *(row("b-1", 3, 10), row("b-2", 4), row("b-3", 4, 10), row("b-4", 1), row("a-5", 4)),
-            *(row("a-6", 1, 10, at=1.0), row("a-7", 4, 10, at=5.0), row("a-8", 2, at=6.0)),
-        ),
-        [
-            ("a-8", "b-3", RECLAIM),
-            ("a-7", "a-8", IN_QUEUE),
-            ("b-4", "a-7", RECLAIM),
-            ("b-3", "b-4", IN_QUEUE),
-        ],
-        id="everyday",
-    ),
-    Small(
-        lab(1, 2, NEWER, borrowing="LowerPriority"),
-        in_turn(("a-1", 3, 10), ("a-2", 3, 10), ("b-3", 3, 0), ("b-4", 1, 0)),
-        [("b-4", "a-1", RECLAIM), ("b-3", "b-4", IN_QUEUE), ("a-1", "b-3", BORROWING)],
-        id="priorities",
-    ),
-    Small(
-        lab(1, 2, NEWER, is_fair=True),
-        in_turn(("a-1", 3, 10), ("b-2", 3, 10), ("a-3", 1, 10), ("b-4", 1, 10)),
-        [("a-3", "b-2", RECLAIM), ("a-1", "a-3", IN_QUEUE), ("b-2", "a-1", FAIR)],
-        id="shares",
-    ),
-    Small(
-        lab(1, 2, ("LowerPriority", NEWER), borrowing="LowerPriority", flavors="fg"),
-        in_turn(("a-1", 2, 10), ("b-2", 3, 0), ("b-3", 1, 0), ("b-4", 3, 0), ("b-5", 1, 0)),
-        [
-            ("b-5", "a-1", RECLAIM),
-            ("a-1", "b-2", BORROWING),
-            ("b-2", "b-3", IN_QUEUE),
-            ("b-2", "b-5", IN_QUEUE),
-        ],
-        id="two flavors",
-    ),
-    Small(
-        # b-3 clears a place that the more important b-2 takes; b-3 itself never runs.
-        lab(4, 2, NEWER, is_fair=True),
-        (
-            *(row("a-1", 4), row("b-2", 4, 10, at=10.0), row("b-3", 3, at=30.0)),
-            *(row("a-4", 2, at=60.0), row("a-5", 4, 10, at=70.0, run_s=5000.0)),
-        ),
-        [("a-1", "b-2", FAIR), ("b-3", "a-1", FAIR)],
-        id="cleared for another",
-    ),
-    Small(
-        lab(2, 2, NEWER, is_fair=True),
-        in_turn(("a-1", 3, 0), ("b-2", 4, 0), ("a-3", 4, 10), ("b-4", 3, 0)),
-        [("b-4", "a-3", FAIR), ("b-2", "b-4", IN_QUEUE), ("a-1", "b-2", FAIR)],
-        id="through both queues",
-    ),
-]
-
-
-SHARES = next(small for small in SMALLEST if small.id == "shares")
-
-
 @pytest.mark.parametrize("small", SMALLEST, ids=[small.id for small in SMALLEST])
 def test_small_circles_are_named_and_left(small: Small) -> None:
-    documents, jobs, one_round, _ = small
+    documents, jobs = small.documents, small.jobs
 
     result = play(documents, *jobs)
 
     assert not Unguarded(cluster(*documents), trace(jobs)).comes_to_rest()
     assert result.finished == len(jobs)
-    assert displaced(next(iter(result.record.circles))) == one_round
+    assert displaced(next(iter(result.record.circles))) == small.one_round
+
+
+@pytest.mark.parametrize("small", SMALLEST, ids=[small.id for small in SMALLEST])
+def test_the_engine_slows_the_circles_that_it_does_not_prevent(small: Small) -> None:
+    """Those who displace each other anyway wait 1, 2, 4 ... seconds before they do so again."""
+    documents = [text.replace(GATES_OFF, "") for text in small.documents]
+
+    result = play(documents, *small.jobs)
+
+    circles = [*result.record.circles]
+    assert result.finished == len(small.jobs)
+    rounds = [set(displaced(circle)) for circle in circles]
+    assert rounds == ([] if small.is_prevented else [set(small.one_round)])
+    assert all(not circle.kept and circle.last_at - circle.since >= 1 + 2 for circle in circles)
 
 
 def test_a_circle_takes_time_where_pods_take_time_to_stop() -> None:
     """It is the same circle, though the clock goes on; and no job comes to its end in it."""
-    documents, jobs, one_round, _ = SHARES
+    documents, jobs, one_round = BOTH_QUEUES.documents, BOTH_QUEUES.jobs, BOTH_QUEUES.one_round
     slow = settings("termination: 30s, startup: [{delay: 1m}]")
 
     result = play((*documents, slow), *jobs)
@@ -227,7 +119,7 @@ def test_a_circle_takes_time_where_pods_take_time_to_stop() -> None:
 
 
 def test_who_was_kept_from_preempting_tries_again_after_the_next_change() -> None:
-    documents, jobs, _, _ = SHARES
+    documents, jobs = SHARES.documents, SHARES.jobs
 
     result = play(documents, *jobs)
 
@@ -240,7 +132,7 @@ def test_who_was_kept_from_preempting_tries_again_after_the_next_change() -> Non
 
 
 def test_a_change_in_another_tree_is_none_here() -> None:
-    documents, jobs, _, _ = SHARES
+    documents, jobs = SHARES.documents, SHARES.jobs
     ticks = [job(f"tick-{i}", at=20.0 + i, run=1.0, on="apart") for i in range(9)]
 
     result = play((*documents, queue("apart", f=1)), *jobs, *ticks)
@@ -355,7 +247,7 @@ def test_the_report_has_circles_as_data() -> None:
         "victimQueue": "b",
         "rule": "InCohortReclamation",
     }
-    assert data["counts"]["circles of displacement, broken"] == 1
+    assert data["counts"]["circles of displacement"] == 1
     assert "keptFromPreempting" in render_page(result)
 
 
@@ -388,9 +280,9 @@ def test_the_command_warns_at_once_and_reports_at_the_end(
     shown = capsys.readouterr()
     assert shown.err.startswith("makeway: at 3.5m jobs displace each other in a circle:\n")
     assert "  default/a-5 (a) displaces default/b-1 (b): InCohortReclamation\n" in shown.err
-    assert "default/b-1 is kept from preempting until something else happens" in shown.err
+    assert "  default/b-1 is kept from preempting until something else happens in" in shown.err
     report = shown.out[shown.out.index("jobs displace each other in a circle") :]
-    assert "in cohort lab, broken once, from 210.000s to 210.000s" in report
+    assert "in cohort lab, seen once, from 210.000s to 210.000s" in report
     assert "default/b-8 (b) displaces default/a-5 (a): InCohortReclamation" in report
 
 

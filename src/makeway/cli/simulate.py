@@ -10,6 +10,7 @@ examples:
   makeway simulate init --trace jobs.csv > queues.yaml
   makeway simulate -f queues.yaml --trace jobs.csv --report out.html
   makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
+  makeway simulate -f queues.yaml --trace jobs.csv --compare-gates OwnersFirst=false
   sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
   makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
 
@@ -88,6 +89,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
     parser.add_argument("--compare", metavar="FILE", help="run this configuration as well")
+    parser.add_argument(
+        "--gates",
+        metavar="GATE=BOOL",
+        default="",
+        help="turn feature gates on or off: OwnersFirst=false,PreemptionBackoff=false",
+    )
+    parser.add_argument(
+        "--compare-gates",
+        metavar="GATE=BOOL",
+        default="",
+        help="run again with these gates; alone, with the same queues",
+    )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
     parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job")
     parser.add_argument(
@@ -157,8 +170,24 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
             watch=bar.look,
             notice=bar.notice,
         )
-        result = play(arguments.files if cluster is None else cluster)
-        return result, play(_other_queues(arguments)) if arguments.compare else None
+        queues = arguments.files if cluster is None else cluster
+        gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
+        result = play(queues, gates=gates)
+        if not arguments.compare and not others:
+            return result, None
+        second = _other_queues(arguments) if arguments.compare else queues
+        return result, play(second, gates=others)
+
+
+def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
+    gates = {}
+    for pair in filter(None, getattr(arguments, option).split(",")):
+        name, _, word = pair.partition("=")
+        if word.lower() not in ("true", "false"):
+            flag = option.replace("_", "-")
+            raise UsageError(f"--{flag} {pair}: write OwnersFirst=true or OwnersFirst=false")
+        gates[name.strip()] = word.lower() == "true"
+    return gates
 
 
 def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Trace]:
@@ -307,10 +336,19 @@ def _print_circles(result: Result, *, is_labelled: bool) -> None:
     for circle in circles[:LONGEST_SHOWN]:
         times = f"{circle.times} times" if circle.times > 1 else "once"
         since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
-        print(f"  in {circle.tree}, broken {times}, from {since} to {last}")
-        for line in circle_lines(circle):
+        print(f"  in {circle.tree}, seen {times}, from {since} to {last}")
+        for line in (*circle_lines(circle), _remedy(circle)):
             _print_wrapped(line, "    ")
-        print(f"    kept from preempting until the next change: {', '.join(circle.kept)}")
+
+
+def _remedy(circle: Circle) -> str:
+    if not circle.kept:
+        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
+    verb = "is" if len(circle.kept) == 1 else "are"
+    return (
+        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
+        f" {circle.tree}"
+    )
 
 
 def _print_wrapped(text: str, indent: str) -> None:
@@ -401,11 +439,7 @@ class Bar:
         clear = "\r\x1b[K" if self.is_shown else ""
         at = short_span(circle.since)
         lines = [f"{clear}makeway: at {at} jobs displace each other in a circle:"]
-        lines += [f"  {line}" for line in circle_lines(circle)]
-        lines.append(
-            f"  {', '.join(circle.kept)} is kept from preempting until something else happens in"
-            f" {circle.tree}, and the simulation goes on"
-        )
+        lines += [f"  {line}" for line in (*circle_lines(circle), _remedy(circle))]
         if self.circles == CIRCLES_TOLD:
             lines.append("  (further circles are in the report)")
         print("\n".join(lines), file=sys.stderr, flush=True)

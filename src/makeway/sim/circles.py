@@ -36,7 +36,7 @@ class Circle:
     since: float
     last_at: float
     times: int = 0
-    kept: dict[WorkloadKey, None] = field(default_factory=dict)  # from preempting, for a while
+    kept: dict[WorkloadKey, None] = field(default_factory=dict)  # from preempting by the simulator
 
 
 class Circles:
@@ -51,7 +51,7 @@ class Circles:
     def __len__(self) -> int:
         return len(self._known)
 
-    def add(self, found: Round, now: float) -> Circle:
+    def add(self, found: Round, now: float, *, is_kept: bool) -> Circle:
         """The circle of this round, which is new if it was seen once."""
         what = frozenset(found.displacements)
         if what not in self._known:
@@ -59,5 +59,6 @@ class Circles:
         circle = self._known[what]
         circle.times += 1
         circle.last_at = now
-        circle.kept[found.preemptor] = None
+        if is_kept:
+            circle.kept[found.preemptor] = None
         return circle

@@ -35,7 +35,11 @@ def as_data(result: Result) -> dict[str, Any]:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "trace": _trace(result),
-        "configuration": {"source": result.cluster.source, "notes": result.cluster.notes},
+        "configuration": {
+            "source": result.cluster.source,
+            "notes": result.cluster.notes,
+            "gates": result.cluster.gates,
+        },
         "seed": result.seed,
         "isComplete": result.is_complete,
         "endSeconds": _round(result.end),

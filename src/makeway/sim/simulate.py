@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from makeway.sim.cluster import SimulatedCluster, read_cluster
@@ -27,6 +27,7 @@ def simulate(
     explain: Iterable[str] = (),
     watch: Watch | None = None,
     notice: Notice | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> Result:
     """Play a trace through the engine and return what came of it.
 
@@ -35,6 +36,7 @@ def simulate(
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
     seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
     `watch` is asked now and then whether to go on, `notice` is told of circles of displacement.
+    `gates` turns feature gates on or off, as in `{"OwnersFirst": False}`.
     Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
@@ -44,6 +46,8 @@ def simulate(
     if not isinstance(queues, SimulatedCluster):
         files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
         queues = read_cluster(files, () if files else trace.manifests)
+    if gates:
+        queues = queues.with_gates(gates)
     world = World(queues, trace, seed, explain, queue)
     is_complete = world.run(until, watch, notice)
     world.explain_open()

@@ -90,7 +90,7 @@ class World:
     ) -> None:
         self.cluster, self.settings = cluster, cluster.settings
         self.random = SeededRandom(seed)
-        self.engine = Engine(cluster.config)
+        self.engine = Engine(replace(cluster.config, pauses_until_change=True))
         self.record = SimulationRecord()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
@@ -257,13 +257,19 @@ class World:
     # --- circles ---
 
     def _break_circle(self, closed: Round) -> None:
-        """Whoever begins a round again is taken out of its line until a change from outside."""
+        """See to it that the clock goes on: a circle may take no time.
+
+        The engine lets longer and longer pauses lie between two rounds. Without that gate, whoever
+        begins a round again is taken out of its line until a change from outside.
+        """
         run = self.runs[closed.preemptor]
-        circle = self.record.circles.add(closed, self.now)
-        self.record.count("circles of displacement, broken")
-        run.tell(self.now, Incident("kept from preempting", "jobs displace each other in a circle"))
-        self.kept[run.key] = run
-        self._tell(ev.WorkloadEdited(replace(self.demand.workload(run), active=False)))
+        is_kept = not self.cluster.config.gates.preemption_backoff
+        circle = self.record.circles.add(closed, self.now, is_kept=is_kept)
+        self.record.count("circles of displacement")
+        if is_kept:
+            run.tell(self.now, Incident("kept from preempting", "it would begin a round again"))
+            self.kept[run.key] = run
+            self._tell(ev.WorkloadEdited(replace(self.demand.workload(run), active=False)))
         if circle.times == 1 and self._notice is not None:
             self._notice(circle)
 

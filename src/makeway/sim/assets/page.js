@@ -573,6 +573,6 @@ panels("What happened", "", (run, panel) => panel.append(table(["", "count"],
   [...Object.entries(run.report.evictions).map(([k, v]) => [`evicted: ${k}`, v]), ...Object.entries(run.report.counts)])));
 panels("Longest waits", "With the reason given last.", longest);
 if (RUNS.some((run) => run.report.circles.length)) {
-  panels("Circles", "Jobs that displace each other until the same ones run as before. Each was broken: one of them was kept from preempting until something else happened.", circles);
+  panels("Circles", "Jobs that displace each other until the same ones run as before. They pause longer and longer between two rounds, or one of them is kept from preempting until something else happens.", circles);
 }
 document.body.dataset.drawn = "yes";
