@@ -275,6 +275,7 @@ class EvictionReason(Enum):
 class Eviction(NamedTuple):
     reason: EvictionReason
     at: float
+    preemptor: WorkloadKey | None = None  # for whom it had to make way; None: not known, or nobody
 
 
 class CheckState(Enum):
@@ -296,7 +297,17 @@ class FlavorTrial(NamedTuple):
 class Claim(NamedTuple):
     """What a preemptor has first call on: the place that its victims clear."""
 
-    assignment: Assignment | None = None  # None after a restart: which place was not written down
+    assignment: Assignment | None = None  # None: a place that was written down as a mere fact
+    vacated: Mapping[
+        FlavorResource, int
+    ] = {}  # what those of its victims held that are of its own queue
+
+
+class Preemptions(NamedTuple):
+    """How often a workload has made others give way since it last ran for long."""
+
+    times: int  # at least one
+    last_at: float
 
 
 class WorkloadStatus(NamedTuple):
@@ -317,6 +328,7 @@ class WorkloadStatus(NamedTuple):
     history: tuple[FlavorTrial, ...] = ()
     claim: Claim | None = None  # set for a preemptor while its victims make way
     reclaimable: Mapping[PodSetName, int] = {}
+    preemptions: Preemptions | None = None  # None: none since it last ran for long
 
 
 class StatusChange(NamedTuple):
@@ -371,6 +383,8 @@ class ShareRule(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
     hold_for_preemptor: bool = True
+    owners_first: bool = True
+    preemption_backoff: bool = True
     partial_admission: bool = True
     equal_shapes_together: bool = True  # SchedulingEquivalenceHashing
     keep_scan_progress: bool = True  # FlavorFungibilityPreserveScanProgress
