@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from makeway.engine.decisions import Cycle, Decision
@@ -25,7 +26,6 @@ class Verdict(NamedTuple):
     issues: Counter[WorkloadKey]  # how often each has issued victims
     rests: int
     steps: int  # as many as were played
-
 
 
 def everywhere(number: int) -> bool:
@@ -103,10 +103,8 @@ def examine_asking(story: Story) -> Finding | None:
     """Does it make a difference that somebody asks all the time?"""
     players = [NotedPlayer(story, asks) for asks in (False, True)]
     for player in players:
-        try:
+        with suppress(Broken):  # judged elsewhere
             player.play()
-        except Broken:
-            pass  # judged elsewhere
     silent, asked = (player.decisions for player in players)
     for number, (one, other) in enumerate(zip(silent, asked, strict=False)):
         if one != other:
@@ -114,5 +112,3 @@ def examine_asking(story: Story) -> Finding | None:
     if len(silent) != len(asked):
         return Finding(Law.ASKING, f"{len(asked)} decisions, not {len(silent)}")
     return None
-
-

@@ -8,6 +8,7 @@ victims make way, whoever has a claim can be tried.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from makeway.engine.decisions import Admit, Decision, Evict, Preempt, Reserve
@@ -203,8 +204,7 @@ def _lacks_room(
 
 
 def _steps_up(forest: QuotaForest[FlavorResource], node: str) -> Iterator[tuple[str, str]]:
-    path = forest.path(node)
-    return zip(path, path[1:], strict=False)
+    return pairwise(forest.path(node))
 
 
 def _claim(
@@ -220,9 +220,7 @@ def _claim(
     return max(0, max(0, used + claim - kept) - max(0, used - kept)) if claim > 0 else 0
 
 
-def _owns(
-    forest: QuotaForest[FlavorResource], node: str, one: Waiting, amounts: Amounts
-) -> bool:
+def _owns(forest: QuotaForest[FlavorResource], node: str, one: Waiting, amounts: Amounts) -> bool:
     path = forest.path(f"queue:{one.queue}")
     if node not in path:
         return False
@@ -238,10 +236,7 @@ def _within_limit(
     forest: QuotaForest[FlavorResource], node: str, cell: FlavorResource, amount: int
 ) -> bool:
     limit = forest.quota(node, cell).borrowing_limit
-    return (
-        limit is None
-        or forest.usage(node, cell) + amount <= forest.subtree(node, cell) + limit
-    )
+    return limit is None or forest.usage(node, cell) + amount <= forest.subtree(node, cell) + limit
 
 
 # --- law 5: a claim lasts as long as its holder can use it ---

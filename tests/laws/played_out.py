@@ -14,7 +14,7 @@ named in the order in which they appear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
@@ -128,7 +128,7 @@ def two_levels() -> Iterator[Frame]:
 
 
 def arrivals(
-    count: int, queues: str, sizes: tuple[int, ...], priorities: dict[str, tuple[int, ...]]
+    count: int, queues: str, sizes: tuple[int, ...], priorities: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[Arrive, ...]]:
     options = [(q, size, p) for q in queues for size in sizes for p in priorities[q]]
     for chosen in product(options, repeat=count):
@@ -141,7 +141,7 @@ def in_order_of_appearance(deeds: tuple[Arrive, ...], alike: str) -> bool:
 
 
 def with_ends(alike: str) -> Iterator[tuple[Deed, ...]]:
-    both = {queue: (0, 10) for queue in "abc"}
+    both = dict.fromkeys("abc", (0, 10))
     for deeds in arrivals(3, "abc", (1, 3), both):
         if in_order_of_appearance(deeds, alike):
             for ended in permutations([deed.workload.key for deed in deeds], 2):

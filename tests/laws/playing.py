@@ -19,8 +19,8 @@ from typing import NamedTuple
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Cycle, Evict, Preempt, Reserve, VictimRule
 from makeway.engine.engine import Engine
-from makeway.engine.model import Amounts, QueueName, WorkloadKey
-from tests.harness.engine import FlavorResource, add_queue, as_written, objects_in
+from makeway.engine.model import Amounts, FlavorResource, QueueName, WorkloadKey
+from tests.harness.engine import add_queue, as_written, objects_in
 from tests.harness.quota_forest import QuotaForest
 from tests.laws.story import (
     Arrive,
@@ -174,8 +174,9 @@ class Player:
             next_at = self.cycle().next_at
             if self.circle is not None:
                 return
-            if at_once:
+            if at_once and self.leaving:
                 self._let_all_go()
+                continue
             if next_at is not None and next_at <= self.now:
                 continue
             if not self.leaving:

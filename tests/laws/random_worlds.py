@@ -12,12 +12,11 @@ from random import Random
 from makeway.engine.model import (
     Cohort,
     CohortName,
-    Fungibility,
     PodSet,
     PodSetName,
-    Quota,
     Queue,
     QueueName,
+    Quota,
     ResourceGroup,
     StopPolicy,
     Workload,
@@ -90,7 +89,9 @@ class LargeWorldmaker(SmallWorldmaker):
 
     def world(self) -> World:
         rng = self.rng
-        cohorts = [cohort for tree in range(rng.randint(1, 2)) for cohort in self._cohorts(f"t{tree}")]
+        cohorts = [
+            cohort for tree in range(rng.randint(1, 2)) for cohort in self._cohorts(f"t{tree}")
+        ]
         names = [cohort.name for cohort in cohorts]
         queues = [
             self.queue(QueueName(f"q{number}"), rng.choice(names))

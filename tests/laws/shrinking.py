@@ -84,7 +84,7 @@ def _simpler_configs(config: Config) -> Iterator[Config]:
         {"after_preemption": default.after_preemption},
         {"after_pods_ready_timeout": default.after_pods_ready_timeout, "backoff": default.backoff},
     ):
-        simple = replace(config, **changes)  # type: ignore[arg-type]
+        simple = replace(config, **changes)
         if simple != config:
             yield simple
 

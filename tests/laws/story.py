@@ -8,7 +8,7 @@ down as the lines of a test (`as_test`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -233,8 +233,11 @@ def _config(config: Config) -> str:
             words.append(f"share_rules=({rules})")
     if config.after_preemption is not Config().after_preemption:
         words.append(f"after_preemption=RequeueTime.{config.after_preemption.name}")
-    if config.gates != Config().gates:
-        words.append(f"gates={config.gates!r}")
+    gates, default = config.gates, Config().gates
+    changed = [f.name for f in fields(gates) if getattr(gates, f.name) != getattr(default, f.name)]
+    if changed:
+        switched = ", ".join(f"{name}={getattr(gates, name)}" for name in changed)
+        words.append(f"gates=Gates({switched})")
     return f"Config({', '.join(words)})"
 
 
