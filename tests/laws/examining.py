@@ -32,8 +32,12 @@ def everywhere(number: int) -> bool:
     return True
 
 
-def examine(player: JudgedPlayer, is_thorough: Callable[[int], bool] = everywhere) -> Verdict:
-    """Play and judge. At the rests after steps with these numbers, fresh engines are asked too."""
+def examine(
+    player: JudgedPlayer,
+    is_thorough: Callable[[int], bool] = everywhere,
+    is_judged: Callable[[int], bool] = everywhere,
+) -> Verdict:
+    """Play, and judge the rests after steps with these numbers; if thoroughly, by fresh engines."""
     steps = player.story.steps
     finding, rests, number = None, 0, -1
     try:
@@ -42,9 +46,11 @@ def examine(player: JudgedPlayer, is_thorough: Callable[[int], bool] = everywher
             player.step(step)
             if player.circle is not None:
                 break
-            if step.until is Until.REST:
+            if step.until is Until.REST and is_judged(number):
                 rests += 1
-                _judge(player, number == len(steps) - 1, is_thorough(number))
+                judge_rest(player)
+                if is_thorough(number):
+                    _judge_thoroughly(player, is_last=number == len(steps) - 1)
     except Broken as broken:
         finding = Finding(broken.law, broken.what)
     backstopped = None
@@ -55,12 +61,10 @@ def examine(player: JudgedPlayer, is_thorough: Callable[[int], bool] = everywher
     return Verdict(finding, backstopped, player.issue_counts, rests, number + 1)
 
 
-def _judge(player: JudgedPlayer, is_last: bool, is_thorough: bool) -> None:
-    judge_rest(player)
-    if is_thorough:
-        judge_fresh(player)
-        if is_last:
-            judge_seeing_again(player, list(player.engine.state.entries))
+def _judge_thoroughly(player: JudgedPlayer, is_last: bool) -> None:
+    judge_fresh(player)
+    if is_last:
+        judge_seeing_again(player, player.seen_again_at_the_end())
 
 
 def _circle(found: list[Issue]) -> Finding:

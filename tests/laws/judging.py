@@ -16,7 +16,7 @@ from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry
 from makeway.engine.model import Amounts, FlavorResource, Phase, QueueName, Strategy, WorkloadKey
 from tests.harness.quota_forest import QuotaForest
-from tests.laws.playing import Broken, Law, Player, fresh_engine
+from tests.laws.playing import Broken, Law, Player, Stage, fresh_engine
 from tests.laws.story import Story, short
 
 CYCLES_MOST = 200
@@ -26,9 +26,12 @@ MUCH_LATER_S = 7200.0  # every back-off is over by then
 class JudgedPlayer(Player):
     """Judges claims at every pause and every rest; what costs more is asked for."""
 
-    def __init__(self, story: Story) -> None:
-        super().__init__(story)
+    def __init__(self, story: Story, stage: Stage | None = None) -> None:
+        super().__init__(story, stage)
         self.judges_midway = False
+
+    def seen_again_at_the_end(self) -> list[WorkloadKey]:
+        return list(self.engine.state.entries)
 
     def on_pause(self) -> None:
         judge_claims_midway(self)

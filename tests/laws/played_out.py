@@ -8,7 +8,7 @@ X3: two queues with 1 and 2 of two flavors, five arrivals of three sizes; the sa
 
 Each arrival or end is settled before the next. Much need not be played twice: a queue's policy
 makes no difference where every head of that queue was admitted at once, so one policy stands for
-all; whatever follows a broken law is not played; and where all queues have the same quota, they are
+all; that everybody is important says the same as that nobody is; whatever follows a broken law is not played; and where all queues have the same quota, they are
 named in the order in which they appear.
 """
 
@@ -29,15 +29,18 @@ from makeway.engine.model import (
     Preemption,
     QueueName,
     Strategy,
+    WorkloadKey,
 )
 from tests.engine.worlds import World
 from tests.laws.examining import examine
 from tests.laws.figures import Figures
 from tests.laws.gates import without
 from tests.laws.judging import JudgedPlayer
+from tests.laws.playing import Stage
 from tests.laws.story import Arrive, Deed, End, Step, Story, arrival, cpu_queue, cpu_world
 
 Policies = tuple[Preemption, ...]  # of each queue
+Consulted = tuple[tuple[bool, bool], ...]  # by queue: about the cohort, about its own line
 
 
 class Frame(NamedTuple):
@@ -132,6 +135,8 @@ def arrivals(
 ) -> Iterator[tuple[Arrive, ...]]:
     options = [(q, size, p) for q in queues for size in sizes for p in priorities[q]]
     for chosen in product(options, repeat=count):
+        if len(priorities["a"]) > 1 and all(priority for _, _, priority in chosen):
+            continue  # the same as if nobody were important
         yield tuple(arrival(number, *one) for number, one in enumerate(chosen, start=1))
 
 
@@ -199,18 +204,33 @@ def play_out(off: tuple[str, ...], stride: int, part: Part) -> Figures:
 
 
 class WatchedPlayer(JudgedPlayer):
-    """Notes the queues whose policies may have made a difference."""
+    """Notes the queues whose policies may have made a difference.
 
-    def __init__(self, story: Story) -> None:
-        super().__init__(story)
-        self.consulted: set[QueueName] = set()
+    A queue's policies are asked when its head does not simply fit; that about its own line only
+    if somebody of that line has ever run.
+    """
+
+    def __init__(self, story: Story, stage: Stage) -> None:
+        super().__init__(story, stage)
+        self._had_to_wait: set[QueueName] = set()
+        self._ran: set[QueueName] = set()
 
     def cycle(self) -> Cycle:
         cycle = super().cycle()
         for head in cycle.order:
-            if head.mode is not HeadMode.FIT or head.result is not HeadResult.ADMITTED:
-                self.consulted.add(head.queue)
+            is_plain = head.mode is HeadMode.FIT and head.result is HeadResult.ADMITTED
+            (self._ran if is_plain else self._had_to_wait).add(head.queue)
         return cycle
+
+    def consulted(self, queues: tuple[QueueName, ...]) -> Consulted:
+        return tuple(
+            (queue in self._had_to_wait, queue in self._had_to_wait and queue in self._ran)
+            for queue in queues
+        )
+
+    def seen_again_at_the_end(self) -> list[WorkloadKey]:
+        keys = super().seen_again_at_the_end()
+        return keys[len(self._ran) % len(keys) :][:1]  # one of them, not always the same
 
 
 class PlayingOut:
@@ -221,9 +241,15 @@ class PlayingOut:
         self.worlds = small_worlds(part.name)
         self.frame = self.worlds.frames[part.frame]
         self.figures = Figures()
+        choices = product(self.frame.choices, repeat=len(self.frame.queues))
+        self._stages = {policies: self._stage(policies) for policies in choices}
         self._before: tuple[Deed, ...] = ()  # the succession played last
         self._broken: dict[Policies, int] = {}  # steps of that one, up to where a law was broken
         self._number = part.frame  # of stories, to take every n-th
+
+    def _stage(self, policies: Policies) -> tuple[Story, Stage]:
+        story = without(Story(self.frame.world(policies), ()), *self.off)
+        return story, Stage(story.world)
 
     def play(self, number: int) -> None:
         """A succession under all policies; those that make no difference are played once."""
@@ -231,13 +257,13 @@ class PlayingOut:
         shared = _shared(deeds, self._before)
         self._broken = {p: steps for p, steps in self._broken.items() if steps <= shared}
         self._before = deeds
-        played: dict[tuple[int, ...], set[Policies]] = {}  # consulted queues -> their policies
-        for policies in product(self.frame.choices, repeat=len(self.frame.queues)):
+        played: dict[Consulted, set[object]] = {}
+        for policies in self._stages:
             if policies in self._broken or _is_covered(policies, played):
                 self.figures.covered += 1
             elif self._is_due():
                 consulted = self._play(number, deeds, policies, shared)
-                played.setdefault(consulted, set()).add(tuple(policies[i] for i in consulted))
+                played.setdefault(consulted, set()).add(_as_consulted(policies, consulted))
 
     def _is_due(self) -> bool:
         self._number += 1
@@ -245,16 +271,17 @@ class PlayingOut:
 
     def _play(
         self, number: int, deeds: tuple[Deed, ...], policies: Policies, shared: int
-    ) -> tuple[int, ...]:
-        world = self.frame.world(policies)
-        story = without(Story(world, tuple(map(Step, deeds))), *self.off)
-        player = WatchedPlayer(story)
+    ) -> Consulted:
+        bare, stage = self._stages[policies]
+        story = bare.with_steps(tuple(map(Step, deeds)))
+        player = WatchedPlayer(story, stage)
         first = shared if self.stride == 1 else len(deeds) - 1  # what is shared was judged before
-        verdict = examine(player, range(first, len(deeds)).__contains__)
+        is_new = range(first, len(deeds)).__contains__
+        verdict = examine(player, is_new, is_new)
         if verdict.finding or verdict.backstopped:
             self._broken[policies] = verdict.steps
         self.figures.add(f"{self.part.name} {self.frame.words} {number}", story, verdict)
-        return tuple(i for i, name in enumerate(self.frame.queues) if name in player.consulted)
+        return player.consulted(self.frame.queues)
 
 
 def _shared(one: tuple[Deed, ...], other: tuple[Deed, ...]) -> int:
@@ -267,7 +294,16 @@ def _shared(one: tuple[Deed, ...], other: tuple[Deed, ...]) -> int:
     return count
 
 
-def _is_covered(policies: Policies, played: dict[tuple[int, ...], set[Policies]]) -> bool:
-    return any(
-        tuple(policies[i] for i in consulted) in known for consulted, known in played.items()
+def _is_covered(policies: Policies, played: dict[Consulted, set[object]]) -> bool:
+    return any(_as_consulted(policies, consulted) in known for consulted, known in played.items())
+
+
+def _as_consulted(policies: Policies, consulted: Consulted) -> object:
+    """The policies without what made no difference."""
+    return tuple(
+        (
+            about_cohort and (policy.reclaim, policy.borrow_while_reclaiming),
+            about_line and policy.within_queue,
+        )
+        for policy, (about_cohort, about_line) in zip(policies, consulted, strict=True)
     )

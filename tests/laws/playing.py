@@ -13,13 +13,15 @@ the issues of a workload are compared with rule B1 as well.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Cycle, Evict, Preempt, Reserve, VictimRule
 from makeway.engine.engine import Engine
-from makeway.engine.model import Amounts, FlavorResource, QueueName, WorkloadKey
+from makeway.engine.model import Amounts, Cohort, FlavorResource, Queue, QueueName, WorkloadKey
+from tests.engine.worlds import World
 from tests.harness.engine import add_queue, as_written, objects_in
 from tests.harness.quota_forest import QuotaForest
 from tests.laws.story import (
@@ -83,12 +85,21 @@ class Held(NamedTuple):
     since: float
 
 
+class Stage:
+    """A world made ready once, for many players."""
+
+    def __init__(self, world: World) -> None:
+        self.events = world.events()
+        self.forest = forest_of(world.queues, world.cohorts)
+
+
 class Player:
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, stage: Stage | None = None) -> None:
+        stage = stage or Stage(story.world)
         self.story = story
         self.now = 0.0
         self.engine = Engine(story.world.config)
-        for event in story.world.events():
+        for event in stage.events:
             self.engine.apply(event)
         self.queues = {queue.name: queue for queue in story.world.queues}
         self.cohorts = {cohort.name: cohort for cohort in story.world.cohorts}
@@ -100,7 +111,7 @@ class Player:
         self._seen: dict[object, list[int]] = {}  # issue and holdings -> numbers of the issues
         self._counted: dict[WorkloadKey, tuple[int, float]] = {}  # B1: how many, when the last
         self.has_backstop = story.world.config.gates.preemption_backoff
-        self._count_quotas()
+        self.forest = QuotaForest(stage.forest)
 
     # --- steps ---
 
@@ -158,11 +169,7 @@ class Player:
         self._count_quotas()
 
     def _count_quotas(self) -> None:
-        self.forest = QuotaForest[FlavorResource]()
-        for queue in self.queues.values():
-            add_queue(self.forest, queue)
-        for cohort in self.cohorts.values():
-            self.forest.add_cohort(cohort.name, cohort.parent, cohort.quotas)
+        self.forest = forest_of(self.queues.values(), self.cohorts.values())
         for held in self.held.values():
             self.forest.charge(held.queue, held.usage)
 
@@ -269,6 +276,15 @@ class Player:
         if self.now < last + pause_s:
             what = f"{short(key)} issues victims {self.now - last:g} s after issue {count}"
             raise Broken(Law.BACKSTOP, f"{what}, not {pause_s:g} s")
+
+
+def forest_of(queues: Iterable[Queue], cohorts: Iterable[Cohort]) -> QuotaForest[FlavorResource]:
+    forest = QuotaForest[FlavorResource]()
+    for queue in queues:
+        add_queue(forest, queue)
+    for cohort in cohorts:
+        forest.add_cohort(cohort.name, cohort.parent, cohort.quotas)
+    return forest
 
 
 def fresh_engine(old: Engine) -> Engine:
