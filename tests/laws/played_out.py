@@ -8,8 +8,9 @@ X3: two queues with 1 and 2 of two flavors, five arrivals of three sizes; the sa
 
 Each arrival or end is settled before the next. Much need not be played twice: a queue's policy
 makes no difference where every head of that queue was admitted at once, so one policy stands for
-all; that everybody is important says the same as that nobody is; whatever follows a broken law is not played; and where all queues have the same quota, they are
-named in the order in which they appear.
+all; that everybody is important says the same as that nobody is; whatever follows a broken law is
+not played; and where all queues have the same quota, they are named in the order in which they
+appear.
 """
 
 from __future__ import annotations
