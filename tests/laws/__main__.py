@@ -43,7 +43,7 @@ def _options() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     played = commands.add_parser("played", help="all worlds of small sizes")
     played.add_argument("--only", choices=SETS, action="append", help="not all of X1, X2, X3")
-    played.add_argument("--stride", type=int, default=1, help="every n-th story")
+    played.add_argument("--stride", type=int, default=1, help="every n-th part")
     invented = commands.add_parser("random", help="invented worlds")
     invented.add_argument("--seeds", default="0:2000", help="from A to B, without B")
     invented.add_argument("--size", choices=STORIES, default="small")
@@ -114,8 +114,8 @@ def _gathered(parts: Iterator[Figures], count: int) -> Figures:
 def _played(options: argparse.Namespace) -> Figures:
     total = Figures()
     for name in options.only or SETS:
-        parts = parts_of(name)
-        work = partial(play_out, _switched_off(options), options.stride)
+        parts = parts_of(name)[:: options.stride]
+        work = partial(play_out, _switched_off(options))
         print(f"{name}: {len(parts)} parts", flush=True)
         total.merge(_gathered(_mapped(work, parts, options.processes), len(parts)))
     return total

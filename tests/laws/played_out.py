@@ -6,26 +6,31 @@ X2: three queues with 1 each, side by side or on two levels, three arrivals, the
     end; queues may preempt in their own line and reclaim from anybody.
 X3: two queues with 1 and 2 of two flavors, five arrivals of three sizes; the same policies.
 
-Each arrival or end is settled before the next. Much need not be played twice: a queue's policy
-makes no difference where every head of that queue was admitted at once, so one policy stands for
-all; that everybody is important says the same as that nobody is; whatever follows a broken law is
-not played; and where all queues have the same quota, they are named in the order in which they
-appear.
+Each arrival or end is settled before the next. Successions are walked like a tree, and much of it
+need not be played:
+
+- Policies under which all decisions were the same so far, reasons included, have led to the same
+  state. They stay together until a step asks them and gets different answers. A queue's policy is
+  asked when its head does not simply fit; that about its own line only if somebody of it has run;
+  that about borrowing only if the head would borrow.
+- What follows a broken law is not played.
+- Where queues have the same quota, they are named in the order in which they appear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import permutations, product
+from itertools import product
 from typing import NamedTuple
 
-from makeway.engine.decisions import Cycle, HeadMode, HeadResult
+from makeway.engine.decisions import Cycle, Decision, HeadMode, HeadResult
 from makeway.engine.model import (
     Cohort,
     CohortName,
     Config,
+    FlavorResource,
     Policy,
     Preemption,
     QueueName,
@@ -41,7 +46,15 @@ from tests.laws.playing import Stage
 from tests.laws.story import Arrive, Deed, End, Step, Story, arrival, cpu_queue, cpu_world
 
 Policies = tuple[Preemption, ...]  # of each queue
-Consulted = tuple[tuple[bool, bool], ...]  # by queue: about the cohort, about its own line
+Deeds = tuple[Deed, ...]
+
+
+class Asked(NamedTuple):
+    """Which policies of a queue were asked in a step."""
+
+    about_cohort: bool
+    about_line: bool
+    about_borrowing: bool
 
 
 class Frame(NamedTuple):
@@ -56,7 +69,7 @@ class Frame(NamedTuple):
 @dataclass(frozen=True)
 class SmallWorlds:
     frames: tuple[Frame, ...]
-    successions: tuple[tuple[Deed, ...], ...]
+    next_deeds: Callable[[Deeds], list[Deed]]  # none: the story is at its end
 
 
 # --- policies ---
@@ -131,41 +144,48 @@ def two_levels() -> Iterator[Frame]:
 # --- successions ---
 
 
-def arrivals(
-    count: int, queues: str, sizes: tuple[int, ...], priorities: Mapping[str, tuple[int, ...]]
-) -> Iterator[tuple[Arrive, ...]]:
-    options = [(q, size, p) for q in queues for size in sizes for p in priorities[q]]
-    for chosen in product(options, repeat=count):
-        if len(priorities["a"]) > 1 and all(priority for _, _, priority in chosen):
-            continue  # the same as if nobody were important
-        yield tuple(arrival(number, *one) for number, one in enumerate(chosen, start=1))
+def arrivals(count: int, *options: tuple[str, int, int]) -> Callable[[Deeds], list[Deed]]:
+    """So many, each of one of these: queue, size, priority."""
+
+    def next_deeds(deeds: Deeds) -> list[Deed]:
+        number = len(deeds) + 1
+        return [arrival(number, *option) for option in options] if number <= count else []
+
+    return next_deeds
 
 
-def in_order_of_appearance(deeds: tuple[Arrive, ...], alike: str) -> bool:
-    seen = dict.fromkeys(deed.workload.local_queue[-1] for deed in deeds)
-    return [queue for queue in seen if queue in alike] == list(alike[: len(set(seen) & set(alike))])
+def with_ends(count: int, ends: int, alike: str) -> Callable[[Deeds], list[Deed]]:
+    """So many arrive, then some of them end, each way. Queues that are alike appear in order."""
+    arriving = arrivals(count, *product("abc", (1, 3), (0, 10)))
+
+    def next_deeds(deeds: Deeds) -> list[Deed]:
+        if len(deeds) < count:
+            return [deed for deed in arriving(deeds) if _is_in_order((*deeds, deed), alike)]
+        ended = {deed.key for deed in deeds if isinstance(deed, End)}
+        keys = [deed.workload.key for deed in deeds if isinstance(deed, Arrive)]
+        return [End(key) for key in keys if key not in ended] if len(ended) < ends else []
+
+    return next_deeds
 
 
-def with_ends(alike: str) -> Iterator[tuple[Deed, ...]]:
-    both = dict.fromkeys("abc", (0, 10))
-    for deeds in arrivals(3, "abc", (1, 3), both):
-        if in_order_of_appearance(deeds, alike):
-            for ended in permutations([deed.workload.key for deed in deeds], 2):
-                yield (*deeds, *map(End, ended))
+def _is_in_order(deeds: Deeds, alike: str) -> bool:
+    queues = [deed.workload.local_queue[-1] for deed in deeds if isinstance(deed, Arrive)]
+    seen = [queue for queue in dict.fromkeys(queues) if queue in alike]
+    return seen == list(alike[: len(seen)])
 
 
 SETS: dict[str, Callable[[], SmallWorlds]] = {
     "X1": lambda: SmallWorlds(
         tuple(flat({"a": (1,), "b": (2,)}, all_policies)),
-        tuple(arrivals(4, "ab", (1, 3), {"a": (0, 10), "b": (0, 10)})),
+        arrivals(4, *product("ab", (1, 3), (0, 10))),
     ),
     "X2": lambda: SmallWorlds(
-        tuple(flat({"a": (1,), "b": (1,), "c": (1,)}, lively_policies)), tuple(with_ends("abc"))
+        tuple(flat({"a": (1,), "b": (1,), "c": (1,)}, lively_policies)), with_ends(3, 2, "abc")
     ),
-    "X2-levels": lambda: SmallWorlds(tuple(two_levels()), tuple(with_ends("ab"))),
+    "X2-levels": lambda: SmallWorlds(tuple(two_levels()), with_ends(3, 2, "ab")),
     "X3": lambda: SmallWorlds(
         tuple(flat({"a": (1, 1), "b": (2, 2)}, lively_policies)),
-        tuple(arrivals(5, "ab", (1, 2, 3), {"a": (10,), "b": (0,)})),
+        arrivals(5, *product("a", (1, 2, 3), (10,)), *product("b", (1, 2, 3), (0,))),
     ),
 }
 
@@ -179,132 +199,154 @@ def small_worlds(name: str) -> SmallWorlds:
 
 
 class Part(NamedTuple):
-    """Some of the successions, in one frame."""
+    """All stories of a frame that begin in this way."""
 
     name: str
     frame: int
-    successions: range
+    beginning: Deeds
 
 
-def parts_of(name: str, size: int = 64) -> list[Part]:
+def parts_of(name: str) -> list[Part]:
+    """The beginnings are of two deeds."""
     worlds = small_worlds(name)
-    count = len(worlds.successions)
     return [
-        Part(name, frame, range(first, min(count, first + size)))
+        Part(name, frame, (first, second))
         for frame in range(len(worlds.frames))
-        for first in range(0, count, size)
+        for first in worlds.next_deeds(())
+        for second in worlds.next_deeds((first,))
     ]
 
 
-def play_out(off: tuple[str, ...], stride: int, part: Part) -> Figures:
-    """Play every `stride`-th story of a part."""
-    playing = PlayingOut(part, off, stride)
-    for number in part.successions:
-        playing.play(number)
+def play_out(off: tuple[str, ...], part: Part) -> Figures:
+    playing = PlayingOut(part, off)
+    playing.play()
     return playing.figures
 
 
 class WatchedPlayer(JudgedPlayer):
-    """Notes the queues whose policies may have made a difference.
-
-    A queue's policies are asked when its head does not simply fit; that about its own line only
-    if somebody of that line has ever run.
-    """
+    """Notes, of the last step, what was decided and whose policies were asked."""
 
     def __init__(self, story: Story, stage: Stage) -> None:
         super().__init__(story, stage)
-        self._had_to_wait: set[QueueName] = set()
-        self._ran: set[QueueName] = set()
+        self.decisions: list[Decision] = []
+        self._waited: set[QueueName] = set()
+        self._would_borrow: set[QueueName] = set()
+        self._ran: set[QueueName] = set()  # in any step
+
+    def step(self, step: Step) -> None:
+        self.decisions.clear()
+        self._waited.clear()
+        self._would_borrow.clear()
+        super().step(step)
 
     def cycle(self) -> Cycle:
         cycle = super().cycle()
+        self.decisions += cycle.decisions
         for head in cycle.order:
-            is_plain = head.mode is HeadMode.FIT and head.result is HeadResult.ADMITTED
-            (self._ran if is_plain else self._had_to_wait).add(head.queue)
+            self._ran.update(held.queue for held in self.held.values())
+            if head.mode is not HeadMode.FIT or head.result is not HeadResult.ADMITTED:
+                self._waited.add(head.queue)
+                if self._borrows(head.workload, head.queue):
+                    self._would_borrow.add(head.queue)
         return cycle
 
-    def consulted(self, queues: tuple[QueueName, ...]) -> Consulted:
+    def _borrows(self, key: WorkloadKey, queue: QueueName) -> bool:
+        """Would it, in some flavor? (Those evicted in this cycle still count.)"""
+        (pod_set,) = self.engine.state.entries[key].workload.pod_sets
+        (group,) = self.queues[queue].groups
+        node = f"queue:{queue}"
+        return any(
+            self.forest.usage(node, cell) + amount > self.forest.subtree(node, cell)
+            for resource, amount in pod_set.requests
+            for quotas in group.flavors
+            for cell in [FlavorResource(quotas.flavor, resource)]
+        )
+
+    def asked(self, queues: tuple[QueueName, ...]) -> tuple[Asked, ...]:
         return tuple(
-            (queue in self._had_to_wait, queue in self._had_to_wait and queue in self._ran)
-            for queue in queues
+            Asked(q in self._waited, q in self._waited & self._ran, q in self._would_borrow)
+            for q in queues
         )
 
     def seen_again_at_the_end(self) -> list[WorkloadKey]:
         keys = super().seen_again_at_the_end()
-        return keys[len(self._ran) % len(keys) :][:1]  # one of them, not always the same
+        return keys[len(self.decisions) % len(keys) :][:1]  # one of them, not always the same
 
 
 class PlayingOut:
-    def __init__(self, part: Part, off: tuple[str, ...], stride: int) -> None:
+    def __init__(self, part: Part, off: tuple[str, ...]) -> None:
         self.part = part
-        self.off = off
-        self.stride = stride
         self.worlds = small_worlds(part.name)
         self.frame = self.worlds.frames[part.frame]
         self.figures = Figures()
-        choices = product(self.frame.choices, repeat=len(self.frame.queues))
-        self._stages = {policies: self._stage(policies) for policies in choices}
-        self._before: tuple[Deed, ...] = ()  # the succession played last
-        self._broken: dict[Policies, int] = {}  # steps of that one, up to where a law was broken
-        self._number = part.frame  # of stories, to take every n-th
+        self._stages: dict[Policies, tuple[Story, Stage]] = {}
+        for policies in product(self.frame.choices, repeat=len(self.frame.queues)):
+            story = without(Story(self.frame.world(policies), ()), *off)
+            self._stages[policies] = story, Stage(story.world)
 
-    def _stage(self, policies: Policies) -> tuple[Story, Stage]:
-        story = without(Story(self.frame.world(policies), ()), *self.off)
-        return story, Stage(story.world)
+    def play(self) -> None:
+        """All stories that begin as the part does."""
+        groups, deeds = [list(self._stages)], self.part.beginning
+        for count in range(1, len(deeds) + 1):
+            groups = self._split(deeds[:count], groups)
+        self._go_on(deeds, groups)
 
-    def play(self, number: int) -> None:
-        """A succession under all policies; those that make no difference are played once."""
-        deeds = self.worlds.successions[number]
-        shared = _shared(deeds, self._before)
-        self._broken = {p: steps for p, steps in self._broken.items() if steps <= shared}
-        self._before = deeds
-        played: dict[Consulted, set[object]] = {}
-        for policies in self._stages:
-            if policies in self._broken or _is_covered(policies, played):
+    def _go_on(self, deeds: Deeds, groups: list[list[Policies]]) -> None:
+        for deed in self.worlds.next_deeds(deeds):
+            longer = (*deeds, deed)
+            if split := self._split(longer, groups):
+                self._go_on(longer, split)
+
+    def _split(self, deeds: Deeds, groups: list[list[Policies]]) -> list[list[Policies]]:
+        """The policies under which no law was broken, by what was decided in the last step."""
+        return [part for group in groups for part in self._split_group(deeds, group)]
+
+    def _split_group(self, deeds: Deeds, group: list[Policies]) -> list[list[Policies]]:
+        answers: dict[tuple[Asked, ...], dict[object, object]] = {}
+        by_answer: dict[object, list[Policies]] = {}
+        for policies in group:
+            answer = _known_answer(policies, answers)
+            if answer is None:
+                asked, answer = self._play(deeds, policies)
+                answers.setdefault(asked, {})[_as_asked(policies, asked)] = answer
+            else:
                 self.figures.covered += 1
-            elif self._is_due():
-                consulted = self._play(number, deeds, policies, shared)
-                played.setdefault(consulted, set()).add(_as_consulted(policies, consulted))
+            if answer is not BROKEN:
+                by_answer.setdefault(answer, []).append(policies)
+        return list(by_answer.values())
 
-    def _is_due(self) -> bool:
-        self._number += 1
-        return self._number % self.stride == 0
-
-    def _play(
-        self, number: int, deeds: tuple[Deed, ...], policies: Policies, shared: int
-    ) -> Consulted:
+    def _play(self, deeds: Deeds, policies: Policies) -> tuple[tuple[Asked, ...], object]:
         bare, stage = self._stages[policies]
         story = bare.with_steps(tuple(map(Step, deeds)))
         player = WatchedPlayer(story, stage)
-        first = shared if self.stride == 1 else len(deeds) - 1  # what is shared was judged before
-        is_new = range(first, len(deeds)).__contains__
-        verdict = examine(player, is_new, is_new)
-        if verdict.finding or verdict.backstopped:
-            self._broken[policies] = verdict.steps
-        self.figures.add(f"{self.part.name} {self.frame.words} {number}", story, verdict)
-        return player.consulted(self.frame.queues)
+        is_last = (len(deeds) - 1).__eq__  # what comes before was judged before
+        verdict = examine(player, is_last, is_last)
+        self.figures.add(f"{self.part.name} {self.frame.words}", story, verdict)
+        is_broken = verdict.finding or verdict.backstopped
+        answer = BROKEN if is_broken else tuple(player.decisions)
+        return player.asked(self.frame.queues), answer
 
 
-def _shared(one: tuple[Deed, ...], other: tuple[Deed, ...]) -> int:
-    """How many deeds both begin with."""
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
+BROKEN = "broken"
 
 
-def _is_covered(policies: Policies, played: dict[Consulted, set[object]]) -> bool:
-    return any(_as_consulted(policies, consulted) in known for consulted, known in played.items())
+def _known_answer(
+    policies: Policies, answers: dict[tuple[Asked, ...], dict[object, object]]
+) -> object | None:
+    for asked, known in answers.items():
+        answer = known.get(_as_asked(policies, asked))
+        if answer is not None:
+            return answer
+    return None
 
 
-def _as_consulted(policies: Policies, consulted: Consulted) -> object:
+def _as_asked(policies: Policies, asked: tuple[Asked, ...]) -> object:
     """The policies without what made no difference."""
     return tuple(
         (
-            about_cohort and (policy.reclaim, policy.borrow_while_reclaiming),
-            about_line and policy.within_queue,
+            about.about_cohort and policy.reclaim,
+            about.about_line and policy.within_queue,
+            about.about_borrowing and policy.borrow_while_reclaiming,
         )
-        for policy, (about_cohort, about_line) in zip(policies, consulted, strict=True)
+        for policy, about in zip(policies, asked, strict=True)
     )
