@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 
-from tests.laws.examining import Verdict, examine, examine_asking
+from tests.laws.examining import Finding, Verdict, examine, examine_asking
 from tests.laws.figures import Failure, Figures, told
 from tests.laws.gates import BACKSTOP, KEEPERS, without
 from tests.laws.judging import JudgedPlayer
 from tests.laws.played_out import SETS, parts_of, play_out
+from tests.laws.playing import Law
 from tests.laws.random_worlds import STORIES
 from tests.laws.shrinking import shrink
 from tests.laws.story import Story
@@ -32,7 +33,8 @@ def main() -> int:
     started = time.monotonic()
     figures = _random(options) if options.command == "random" else _played(options)
     print(*figures.lines(), sep="\n")
-    for failure in figures.failures[: options.failures]:
+    shown = figures.failures[: options.failures] + figures.circles[: options.circles]
+    for failure in shown:
         print(told(failure, _smallest(failure)), flush=True)
     print(f"{time.monotonic() - started:.0f} s")
     return 1 if figures.failures else 0
@@ -51,6 +53,7 @@ def _options() -> argparse.Namespace:
         command.add_argument("--gates-off", action="store_true", help="without what keeps the laws")
         command.add_argument("--backstop-off", action="store_true", help="every circle is found")
         command.add_argument("--failures", type=int, default=6, help="show so many")
+        command.add_argument("--circles", type=int, default=2, help="that the backstop stops, idem")
         command.add_argument("--processes", type=int, default=1)
     return parser.parse_args()
 
@@ -125,16 +128,21 @@ def _played(options: argparse.Namespace) -> Figures:
 
 
 def _smallest(failure: Failure) -> Story:
-    law = failure.finding.law
+    """The smallest story that breaks the same law; of a circle, one that goes round as often."""
 
     def fails(story: Story) -> bool:
         try:
             verdict = examine(JudgedPlayer(story))
         except Exception:
             return False  # another trouble: not this story
-        return verdict.finding is not None and verdict.finding.law == law
+        found = verdict.finding or verdict.backstopped
+        return found is not None and _kind(found) == _kind(failure.finding)
 
     return shrink(failure.story, fails)
+
+
+def _kind(finding: Finding) -> tuple[str, str]:
+    return finding.law, finding.what if finding.law == Law.CIRCLE else ""
 
 
 if __name__ == "__main__":

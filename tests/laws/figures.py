@@ -25,6 +25,7 @@ class Figures:
         self.backstopped: Counter[tuple[str, bool]] = Counter()  # by what, and idem
         self.issues: Counter[int] = Counter()  # how often a workload issued victims -> workloads
         self.failures: list[Failure] = []  # the first few of each kind
+        self.circles: list[Failure] = []  # idem, of those that only the backstop stops
 
     def add(self, name: str, story: Story, verdict: Verdict, keep: int = 3) -> None:
         self.stories += 1
@@ -33,8 +34,10 @@ class Figures:
         if verdict.finding is not None:
             self.add_finding(name, story, verdict.finding, keep)
         if verdict.backstopped is not None:
-            is_fair = story.world.config.fair_sharing
-            self.backstopped[verdict.backstopped.what, is_fair] += 1
+            kind = verdict.backstopped.what, story.world.config.fair_sharing
+            self.backstopped[kind] += 1
+            if self.backstopped[kind] == 1:
+                self.circles.append(Failure(name, verdict.backstopped, story))
 
     def add_finding(self, name: str, story: Story, finding: Finding, keep: int = 3) -> None:
         kind = finding.law, story.world.config.fair_sharing
@@ -50,6 +53,7 @@ class Figures:
         self.backstopped += other.backstopped
         self.issues += other.issues
         self.failures += other.failures
+        self.circles += other.circles
 
     def lines(self) -> Iterable[str]:
         broken = sum(self.found.values())

@@ -12,6 +12,7 @@ from random import Random
 from makeway.engine.model import (
     Cohort,
     CohortName,
+    Gates,
     PodSet,
     PodSetName,
     Queue,
@@ -45,6 +46,7 @@ class SmallWorldmaker(Worldmaker):
 
     def __init__(self, rng: Random, is_fair: bool) -> None:
         super().__init__(rng, replace(HOLDING_PLACES, fair_sharing=is_fair))
+        self.config = replace(self.config, gates=Gates())
         self.resources = self.resources[:1]
         self.flavors = self.flavors[:2]
 
@@ -86,6 +88,7 @@ class LargeWorldmaker(SmallWorldmaker):
 
     def __init__(self, rng: Random, is_fair: bool) -> None:
         Worldmaker.__init__(self, rng, replace(HOLDING_PLACES, fair_sharing=is_fair))
+        self.config = replace(self.config, gates=Gates())
 
     def world(self) -> World:
         rng = self.rng
