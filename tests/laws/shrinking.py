@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from makeway.engine.model import (
     Config,
@@ -20,32 +21,58 @@ from tests.laws.story import Arrive, Step, Story, Until
 
 Fails = Callable[[Story], bool]
 
-EXAMINATIONS_MOST = 3000
+EXAMINATIONS_MOST = 1500
 
 
 def shrink(story: Story, fails: Fails) -> Story:
     """The smallest story on the way down that still fails; the story itself if none does."""
-    left = EXAMINATIONS_MOST
-    is_smaller = True
-    while is_smaller:
-        is_smaller = False
-        for smaller in simpler(story):
-            left -= 1
-            if left < 0:
-                return story
-            if fails(smaller):
-                story, is_smaller = smaller, True
-                break
-    return story
+    return Shrinking(fails).shrunk(story)
+
+
+class Shrinking:
+    def __init__(self, fails: Fails) -> None:
+        self._fails = fails
+        self._left = EXAMINATIONS_MOST
+
+    def shrunk(self, story: Story) -> Story:
+        before = None
+        while story is not before and self._left > 0:
+            before = story
+            story = self._simplified(self._shortened(story))
+        return story
+
+    def _shortened(self, story: Story) -> Story:
+        """Without the steps that do not matter: first many at a time, then one by one."""
+        size = len(story.steps) // 2
+        while size:
+            at = 0
+            while at < len(story.steps):
+                shorter = story.with_steps(story.steps[:at] + story.steps[at + size :])
+                if self._still_fails(shorter):
+                    story = shorter
+                else:
+                    at += size
+            size //= 2
+        return story
+
+    def _simplified(self, story: Story) -> Story:
+        """Takes every simplification that leaves it failing, and looks for the next behind it."""
+        number = 0
+        while (simple := next(islice(simpler(story), number, None), None)) is not None:
+            if self._still_fails(simple):
+                story = simple
+            else:
+                number += 1
+        return story
+
+    def _still_fails(self, story: Story) -> bool:
+        self._left -= 1
+        return self._left >= 0 and self._fails(story)
 
 
 def simpler(story: Story) -> Iterator[Story]:
-    """The same with one thing less, the largest things first."""
-    steps, count = story.steps, len(story.steps)
-    for size in (count // 2, count // 4, 1):
-        if size:
-            for at in range(0, count, size):
-                yield story.with_steps(steps[:at] + steps[at + size :])
+    """The same with one thing simpler."""
+    steps = story.steps
     yield from _fewer_queues(story)
     if story.one_by_one:
         yield replace(story, one_by_one=False)
