@@ -9,10 +9,10 @@ X3: two queues with 1 and 2 of two flavors, five arrivals of three sizes; the sa
 Each arrival or end is settled before the next. Successions are walked like a tree, and much of it
 need not be played:
 
-- Policies under which all decisions were the same so far, reasons included, have led to the same
-  state. They stay together until a step asks them and gets different answers. A queue's policy is
-  asked when its head does not simply fit; that about its own line only if somebody of it has run;
-  that about borrowing only if the head would borrow.
+- Policies under which all decisions were the same so far, down to the kinds of reasons, have led
+  to the same state. They stay together until a step asks them and gets different answers. A
+  queue's policy is asked when its head does not simply fit; that about its own line only if
+  somebody of it has run; that about borrowing only if the head would borrow.
 - What follows a broken law is not played.
 - Where queues have the same quota, they are named in the order in which they appear.
 """
@@ -25,7 +25,7 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-from makeway.engine.decisions import Cycle, Decision, HeadMode, HeadResult
+from makeway.engine.decisions import Cycle, Decision, HeadMode, HeadResult, Wait
 from makeway.engine.model import (
     Cohort,
     CohortName,
@@ -226,8 +226,9 @@ def play_out(off: tuple[str, ...], part: Part) -> Figures:
 class WatchedPlayer(JudgedPlayer):
     """Notes, of the last step, what was decided and whose policies were asked."""
 
-    def __init__(self, story: Story, stage: Stage) -> None:
+    def __init__(self, story: Story, stage: Stage, number: int) -> None:
         super().__init__(story, stage)
+        self.number = number  # of the story
         self.decisions: list[Decision] = []
         self._waited: set[QueueName] = set()
         self._would_borrow: set[QueueName] = set()
@@ -242,8 +243,8 @@ class WatchedPlayer(JudgedPlayer):
     def cycle(self) -> Cycle:
         cycle = super().cycle()
         self.decisions += cycle.decisions
+        self._ran.update(held.queue for held in self.held.values())
         for head in cycle.order:
-            self._ran.update(held.queue for held in self.held.values())
             if head.mode is not HeadMode.FIT or head.result is not HeadResult.ADMITTED:
                 self._waited.add(head.queue)
                 if self._borrows(head.workload, head.queue):
@@ -269,8 +270,9 @@ class WatchedPlayer(JudgedPlayer):
         )
 
     def seen_again_at_the_end(self) -> list[WorkloadKey]:
+        """In every fourth story one of them, each in its turn."""
         keys = super().seen_again_at_the_end()
-        return keys[len(self.decisions) % len(keys) :][:1]  # one of them, not always the same
+        return keys[self.number % (4 * len(keys)) :][:1]
 
 
 class PlayingOut:
@@ -318,16 +320,23 @@ class PlayingOut:
     def _play(self, deeds: Deeds, policies: Policies) -> tuple[tuple[Asked, ...], object]:
         bare, stage = self._stages[policies]
         story = bare.with_steps(tuple(map(Step, deeds)))
-        player = WatchedPlayer(story, stage)
+        player = WatchedPlayer(story, stage, self.figures.stories)
         is_last = (len(deeds) - 1).__eq__  # what comes before was judged before
         verdict = examine(player, is_last, is_last)
         self.figures.add(f"{self.part.name} {self.frame.words}", story, verdict)
         is_broken = verdict.finding or verdict.backstopped
-        answer = BROKEN if is_broken else tuple(player.decisions)
+        answer = BROKEN if is_broken else tuple(map(_in_short, player.decisions))
         return player.asked(self.frame.queues), answer
 
 
 BROKEN = "broken"
+
+
+def _in_short(decision: Decision) -> object:
+    """Of a wait only the kinds of its reasons: how much is missing decides nothing."""
+    if isinstance(decision, Wait):
+        return decision.workload, decision.is_preemptor, *map(type, decision.reasons)
+    return decision
 
 
 def _known_answer(
