@@ -19,8 +19,9 @@ pass, others may not", is wrong in four ways, each found as a circle or a stands
    high one, passing it for its priority, would borrow again and be reclaimed again.
 2. *Of two preemptors exactly one comes before the other*, by level, priority, time. Else each is
    held for the other, and what both wait for stands idle until something else ends.
-3. *Inside a StrictFIFO queue the line decides.* A preemptor behind the head can't come to its
-   turn before it, so a place kept from the head for its sake is a place for nobody.
+3. *Inside a queue the line decides*, not the level: a small workload, which borrows less for being
+   small, would take the place that was cleared for a big and more important one. Of a StrictFIFO
+   queue only the head has a claim at all: behind it, a place is a place for nobody.
 4. *One that had to make way does not come back by borrowing past a preemptor of another queue
    that borrows no further.* a's low workload takes its quota back from b's high one and has then
    to make way for a's middle one, which borrows; if the high one could now take that place, for
@@ -41,7 +42,7 @@ from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import Amounts, EvictionReason, Phase, Strategy, WorkloadKey
+from makeway.engine.model import Amounts, EvictionReason, Phase, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
@@ -88,7 +89,7 @@ def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
     """Whether a preemptor would have its place if everybody were gone who is on the way out."""
     tree, claimed = queue.tree, claimed_usage(state, queue.tree, entry)
     with tree.snapshot.trial():
-        for leaving, its_queue in _making_way(tree, ()):
+        for leaving, its_queue in _evicted(tree):
             tree.snapshot.release(its_queue.node, leaving.usage)
         return tree.snapshot.fits(queue.node, claimed)
 
@@ -160,12 +161,18 @@ def _waiting(
 
 
 def _making_way(tree: Tree, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    """Who is on the way out by preemption, but for some."""
+    for entry, queue in _evicted(tree):
+        if _was_preempted(entry) and entry.workload.key not in gone:
+            yield entry, queue
+
+
+def _evicted(tree: Tree) -> Iterator[tuple[Entry, QueueState]]:
     for queue in tree.queues:
         for order in queue.holders:
             if order.is_staying:
                 break  # from here on nobody is being evicted
-            if _was_preempted(order.entry) and order.entry.workload.key not in gone:
-                yield order.entry, queue
+            yield order.entry, queue
 
 
 def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
@@ -186,7 +193,7 @@ def _rivals(
     for rival, claimed in waiting:
         node = _queue_of(queue.tree, rival).node
         its_level = _level(node, claimed, picture)
-        if node is queue.node and queue.spec.strategy is Strategy.STRICT_FIFO:
+        if node is queue.node:
             its_level = level  # the line decides (3)
         is_before = _comes_before(rival, its_level, entry, level)
         is_barred = node is not queue.node and comes_back and its_level == level > 0
