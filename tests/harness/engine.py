@@ -621,7 +621,7 @@ class Scenario:
     def see_again(self, name: str) -> None:
         """The object is shown once more, as it is."""
         entry = self.entry(name)
-        self.apply(ev.WorkloadSeen(entry.workload, as_written(entry.status)))
+        self.apply(ev.WorkloadSeen(entry.workload, entry.status))
 
     def restart(
         self, *, after_s: float = 0.0, clock_jump_s: float = 0.0, workloads_first: bool = False

@@ -22,7 +22,7 @@ from makeway.engine.decisions import Admit, Cycle, Evict, Preempt, Reserve, Vict
 from makeway.engine.engine import Engine
 from makeway.engine.model import Amounts, Cohort, FlavorResource, Queue, QueueName, WorkloadKey
 from tests.engine.worlds import World
-from tests.harness.engine import add_queue, as_written, objects_in
+from tests.harness.engine import add_queue, objects_in
 from tests.harness.quota_forest import QuotaForest
 from tests.laws.story import (
     Arrive,
@@ -162,7 +162,7 @@ class Player:
     def see_again(self, key: WorkloadKey) -> None:
         entry = self.engine.state.entries.get(key)
         if entry is not None:
-            self.engine.apply(ev.WorkloadSeen(entry.workload, as_written(entry.status)))
+            self.engine.apply(ev.WorkloadSeen(entry.workload, entry.status))
 
     def _quotas_edited(self) -> None:
         self._counted.clear()  # B3, generously: those of other trees too
