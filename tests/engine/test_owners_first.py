@@ -221,3 +221,17 @@ def test_borrowing_inside_a_cohort_never_waits_for_an_uncle() -> None:
 
     assert lab.cycle() == [admit("b1")]
     assert lab.cycles() == [admit("c1")]
+
+
+def test_who_was_refused_for_an_owner_goes_further_up_once_the_owner_runs() -> None:
+    """While a1 waits, b1 would take its place in x; beside a1, it borrows from the cohort above."""
+    lab = Scenario(
+        cohort("lab", gpu=4),
+        cohort("x", parent="lab"),
+        queue("a", gpu=3, cohort="x"),
+        queue("b", gpu=0, cohort="x"),
+    )
+    lab.pending("a1", on="a", gpu=1)
+    lab.pending("b1", on="b", gpu=3)
+
+    assert lab.cycles() == [admit("a1"), admit("b1")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.engine.model import Config, Phase
+from makeway.engine.model import Config, Phase, Preference
 from tests.harness.engine import (
     ANY,
     LOWER,
@@ -93,6 +93,23 @@ def test_who_begins_to_borrow_becomes_a_victim_of_those_who_wait_already() -> No
     lab.restart()
 
     assert lab.settle() == NOTHING
+
+
+def test_a_head_loses_to_nobody_but_others() -> None:
+    """a1 lacks cpu, and would borrow its gpu; a2 behind it fits."""
+    lab = Scenario(
+        queue("a", reclaim=ANY, preference=Preference.PREEMPTION_OVER_BORROWING, cpu=3, gpu=0),
+        queue("b", cpu=1, gpu=2),
+        cohort="lab",
+    )
+    lab.later().pending("b1", on="b", cpu=3, gpu=1)
+    lab.settle()
+    lab.later().pending("a1", on="a", cpu=2, gpu=1)
+    lab.settle()
+    lab.later().pending("a2", on="a", cpu=1, gpu=1)
+    lab.settle()
+
+    assert lab.phase("a2") is Phase.ADMITTED or lab.phase("a1") is Phase.ADMITTED
 
 
 # --- claims ---
