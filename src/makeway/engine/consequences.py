@@ -116,8 +116,8 @@ class Consequences:
         waited_s = self.now - entry.order_time
         self.needs_cycle = self.places_changed = True
         queue.tree.is_confirming = False  # it was not the last round
-        is_lending = self.state.config.fair_sharing or nomination.borrow_level > 0
-        if is_lending and self.state.config.gates.hold_for_preemptor:
+        has_rivals = queue.node.parent is not None and self.state.config.gates.hold_for_preemptor
+        if has_rivals and (self.state.config.fair_sharing or nomination.borrow_level > 0):
             queue.tree.was_put_off = True  # others may have victims now, in this queue
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)

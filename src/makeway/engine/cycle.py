@@ -37,11 +37,22 @@ from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
-from makeway.engine.owners import Owners
+from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
+
+
+def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
+    """Who waits in a tree where there is something to decide; None: it is at rest."""
+    owners = None
+    if tree.refusals:
+        owners = Owners(state, tree)
+        wake_refused(state, owners)
+    if not tree.has_heads() and may_rest(state, tree):
+        return None
+    return owners or Owners(state, tree)
 
 
 def may_rest(state: ClusterState, tree: Tree) -> bool:
@@ -67,13 +78,15 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 class TreeCycle:
     """One cycle in one tree."""
 
-    def __init__(self, state: ClusterState, tree: Tree, now: float) -> None:
+    def __init__(self, state: ClusterState, owners: Owners, now: float) -> None:
+        tree = owners.tree
         self.state = state
         self.tree = tree
+        self.owners = owners
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
-        self.settled: dict[WorkloadKey, Entry] = {}  # heads whose place is charged in both
+        self.settled = owners.settled  # heads whose place is charged in both
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
@@ -81,7 +94,6 @@ class TreeCycle:
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
-        self.owners = Owners(state, tree, self.settled)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
@@ -114,9 +126,9 @@ class TreeCycle:
                 queue.pending.add(entry, self.state.order_of(entry))
 
     def refusals(self) -> dict[Refusal, int]:
-        """Who was refused for the sake of owners, and how much those leave for them."""
-        before, as_it_was = self.tree.refusals, Owners(self.state, self.tree)
-        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals()}
+        """Who was refused for the sake of owners, and how much those left when the cycle began."""
+        before = self.tree.refusals
+        lefts = {refusal: self.owners.left(refusal) for refusal in self.owners.refusals()}
         return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---

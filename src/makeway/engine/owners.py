@@ -74,6 +74,8 @@ class Claimed(NamedTuple):
 
 
 Claims = dict[FlavorResource, Claimed]
+Settled = Mapping[WorkloadKey, Entry]  # heads that are charged in the picture, and still in line
+NOBODY: Settled = {}
 
 
 class Leaving(NamedTuple):
@@ -89,12 +91,10 @@ class Owners:
     Cost: a look at each queue, and at the shapes in the lines of those where something has changed.
     """
 
-    def __init__(
-        self, state: ClusterState, tree: Tree, settled: Mapping[WorkloadKey, Entry] | None = None
-    ) -> None:
+    def __init__(self, state: ClusterState, tree: Tree) -> None:
         self._state = state
-        self._tree = tree
-        self._settled = {} if settled is None else settled  # charged already, still in line
+        self.tree = tree
+        self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
         self._claims: dict[int, Claims] = {}  # by node, where there are any
         self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
@@ -103,12 +103,12 @@ class Owners:
             self._note_claims()
 
     def _note_claims(self) -> None:
-        for node in self._tree.nodes:
-            queue = self._tree.queue_at[node.index]
+        for node in self.tree.nodes:
+            queue = self.tree.queue_at[node.index]
             if queue is not None:
                 claims = self._claims_of(queue)
             elif node.parent is not None:
-                claims = self._claims_at(node, self._tree.usage, ())
+                claims = self._claims_at(node, self.tree.usage)
             else:
                 continue
             if claims and node.parent is not None:
@@ -188,11 +188,12 @@ class Owners:
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
             top = queue.node
-            changed = self._changed_nodes(returning)
+            changed = self._changed_nodes(returning, self.settled)
             while top.parent is not None:
                 below, top = top, top.parent
                 used = picture.used(top, cell)
-                for node, claimed in self._beside(below, cell, picture, returning, changed):
+                beside = self._beside(below, cell, picture, returning, changed, self.settled)
+                for node, claimed in beside:
                     picture.charge(node, {cell: claimed.amount})
                     if owner is None and picture.used(top, cell) > used:
                         owner = claimed.owner  # not one whose claim its queue covers and keeps
@@ -208,9 +209,9 @@ class Owners:
         return self._refused.values()
 
     def left(self, refusal: Refusal) -> int:
-        """How much owners leave for the queue that was refused."""
-        picture, cell, top = self._tree.snapshot, refusal.cell, self._tree.nodes[refusal.top]
-        queue = self._tree.queue_named[refusal.queue]
+        """How much owners leave for the queue that was refused; no trial is going on."""
+        picture, cell, top = self.tree.snapshot, refusal.cell, self.tree.nodes[refusal.top]
+        queue = self.tree.queue_named[refusal.queue]
         victims = [self._state.entries[key] for key in refusal.victims]
         gone = self.leaving() + [
             Leaving(entry, self._state.queue_of(entry))
@@ -220,10 +221,10 @@ class Owners:
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            node, changed = queue.node, self._changed_nodes(gone)
+            node, changed = queue.node, self._changed_nodes(gone, NOBODY)
             while node is not top:
                 assert node.parent is not None, f"{queue.spec.name} is not below {top.name}"
-                for beside, claimed in self._beside(node, cell, picture, gone, changed):
+                for beside, claimed in self._beside(node, cell, picture, gone, changed, NOBODY):
                     picture.charge(beside, {cell: claimed.amount})
                 node = node.parent
             return top.subtree.get(cell, 0) - picture.used(top, cell)
@@ -235,7 +236,7 @@ class Owners:
         return self._leaving
 
     def _find_leaving(self) -> Iterator[Leaving]:
-        for queue in self._tree.queues:
+        for queue in self.tree.queues:
             for order in queue.holders:
                 if order.is_staying:
                     break  # from here on nobody is being evicted
@@ -252,6 +253,7 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
         changed: set[int],
+        settled: Settled,
     ) -> Iterator[tuple[Node, Claimed]]:
         """What is claimed at the other children of its cohort."""
         assert node.parent is not None
@@ -259,16 +261,16 @@ class Owners:
             if other is node:
                 continue
             if other.index in changed:
-                claims = self._claims_at(other, picture.usage, returning)
+                claims = self._claims_at(other, picture.usage, returning, settled)
             else:
                 claims = self._claims[other.index]
             if cell in claims:
                 yield other, claims[cell]
 
-    def _changed_nodes(self, returning: list[Leaving]) -> set[int]:
+    def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
         queues = [one.queue for one in returning]
-        queues += [self._state.queue_of(entry) for entry in self._settled.values()]
+        queues += [self._state.queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
         for queue in queues:
             node: Node | None = queue.node
@@ -292,12 +294,18 @@ class Owners:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
-            usage = self._tree.usage
-            queue.claims_known = (key, self._claims_at(queue.node, usage, ()))
+            usage = self.tree.usage
+            queue.claims_known = (key, self._claims_at(queue.node, usage))
         claims: Claims = queue.claims_known[1]
         return claims
 
-    def _claims_at(self, node: Node, usage: Usage, returning: Collection[Leaving]) -> Claims:
+    def _claims_at(
+        self,
+        node: Node,
+        usage: Usage,
+        returning: Collection[Leaving] = (),
+        settled: Settled = NOBODY,
+    ) -> Claims:
         """What the owners at a node ask for, but no more than is free there."""
         used = usage[node.index]
         free = {
@@ -309,8 +317,8 @@ class Owners:
         if not free:
             return claims
         unclaimed = set(free)
-        for queue in _queues_below(node, self._tree):
-            for entry, demand, count in self._waiting_in(queue, returning):
+        for queue in _queues_below(node, self.tree):
+            for entry, demand, count in self._waiting_in(queue, returning, settled):
                 for cell, amount in _claimed_by(demand, queue.node, node, usage).items():
                     if cell not in free:
                         continue  # it would take what a queue below keeps for itself
@@ -327,20 +335,20 @@ class Owners:
     # --- who waits ---
 
     def _waiting_in(
-        self, queue: QueueState, returning: Collection[Leaving]
+        self, queue: QueueState, returning: Collection[Leaving], settled: Settled
     ) -> Iterator[tuple[Entry, Demand, int]]:
         """Who may be an owner here: one of each shape, what it asks for, and how many there are."""
         if queue.inactive is not None:
             return
         back = [one.entry for one in returning if one.queue is queue and self._comes_back(one)]
         if queue.spec.strategy is Strategy.STRICT_FIFO:
-            first = self._first_in_line(queue, back)
+            first = self._first_in_line(queue, back, settled)
             if first is not None:
                 yield first, self._demand_of(first, queue), 1
             return
-        settled = [e for e in self._settled.values() if e.queue == queue.spec.name]
+        shapes = [e.shape for e in settled.values() if e.queue == queue.spec.name]
         for entry, count in queue.pending.by_shape():
-            count -= sum(1 for other in settled if other.shape is entry.shape)
+            count -= shapes.count(entry.shape)
             if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
                 count = min(count, self._admissible_like(entry, queue))
             if count > 0 and entry.workload.defect is None:
@@ -348,8 +356,10 @@ class Owners:
         for entry in back:
             yield entry, self._demand_of(entry, queue), 1
 
-    def _first_in_line(self, queue: QueueState, back: list[Entry]) -> Entry | None:
-        line = queue.pending.first_but(self._settled)
+    def _first_in_line(
+        self, queue: QueueState, back: list[Entry], settled: Settled
+    ) -> Entry | None:
+        line = queue.pending.first_but(settled)
         if line is not None and line.workload.defect is not None:
             line = None
         everybody = [*back, line] if line is not None else back
@@ -377,9 +387,9 @@ class Owners:
         return known[1]
 
 
-def wake_refused(state: ClusterState, tree: Tree) -> None:
+def wake_refused(state: ClusterState, owners: Owners) -> None:
     """Whoever was refused is tried again when owners leave more than they did then."""
-    owners = Owners(state, tree)
+    tree = owners.tree
     grown = [refusal for refusal, left in tree.refusals.items() if owners.left(refusal) > left]
     for refusal in grown:
         del tree.refusals[refusal]
