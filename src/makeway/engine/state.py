@@ -65,6 +65,8 @@ WITHOUT_QUOTA: dict[str, Any] = {
     "admitted_at": None,
     "pods_ready": False,
     "pods_lost_at": None,
+    "checks": {},  # they answer for a reservation; the next one asks them anew
+    "retry_after_s": 0.0,
 }
 
 
@@ -161,11 +163,10 @@ class ClusterState:
         undo, entry.undo = entry.undo, None
         if undo is None or not can_be_forgotten(entry.phase, undo.phase()):
             return
-        status = undo.status._replace(
-            checks=entry.status.checks, reclaimable=entry.status.reclaimable
-        )
+        status = undo.status._replace(reclaimable=entry.status.reclaimable)
         if status.assignment is not None:
             status = status._replace(
+                checks=entry.status.checks,
                 pods_ready=entry.status.pods_ready,
                 pods_lost_at=entry.status.pods_lost_at,
             )
