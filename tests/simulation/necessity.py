@@ -2,7 +2,8 @@
 
 Plain arithmetic once more. Between a decision and its write others may have let go, and others who
 were admitted before may be written after; so a violation is reported only if the victim could have
-stayed at every moment of the time that excuses, before and after.
+stayed at every moment of the time that excuses, before and after. And somebody may be admitted and
+deleted before that is written: then no object ever shows what was counted.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ class NecessityChecker(Checker):
         self._stale_s = stale_s
         self._recent: deque[Change] = deque()  # changes of workloads
         self._doubtful: list[Preemption] = []
-        self._edited_at = -stale_s
+        self._unclear_at = -stale_s
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        if is_edit(change):
-            self._edited_at = change.at
+        if is_edit(change) or _may_have_been_admitted(change):
+            self._unclear_at = change.at
             self._doubtful.clear()
         if change.kind != WORKLOADS:
             return
@@ -89,7 +90,7 @@ class NecessityChecker(Checker):
         while self._recent[0].at < change.at - self._stale_s:
             self._recent.popleft()
         self._doubtful = [p for p in self._doubtful if self._is_doubtful(p, truth)]
-        if change.at - self._edited_at > self._stale_s and _is_preempted(change):
+        if change.at - self._unclear_at > self._stale_s and _is_preempted(change):
             self._note(change, truth)
         yield from ()
 
@@ -137,6 +138,14 @@ def _is_preempted(change: Change) -> bool:
     """Now, and was not a moment ago."""
     after, before = change.after or {}, change.before or {}
     return has(after, "Preempted") and find(after, "Preempted") != find(before, "Preempted")
+
+
+def _may_have_been_admitted(change: Change) -> bool:
+    """Whether a workload is gone of which nobody can tell: it waited, as far as its object said."""
+    before = change.before
+    if change.kind != WORKLOADS or change.after is not None or before is None:
+        return False
+    return not (holds_quota(before) or has(before, "Finished"))
 
 
 def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> bool:

@@ -115,6 +115,27 @@ def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) ->
     assert bool(found) == is_wrong
 
 
+@pytest.mark.parametrize("is_before", [False, True])
+@pytest.mark.parametrize(("conditions", "is_wrong"), [({}, False), ({"Finished": ""}, True)])
+def test_who_may_have_been_counted_and_is_gone_excuses_a_preemption(
+    is_before: bool, conditions: dict[str, str], is_wrong: bool
+) -> None:
+    """An admission that is counted, and deleted before it is written, shows in no object."""
+    message = "Preempted to accommodate a workload (lab/urgent)"
+    before = workload("victim", "8", QuotaReserved="")
+    after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
+    truth, checker = one_queue("12", after, workload("urgent", "4")), NecessityChecker(5.0)
+    preempted = Change(100.0, WORKLOADS, ("lab", "victim"), before, after)
+    gone = Change(101.0, WORKLOADS, ("lab", "gone"), workload("gone", "4", **conditions), None)
+
+    changes = [gone._replace(at=99.0), preempted] if is_before else [preempted, gone]
+    found = [wrong for change in changes for wrong in checker.saw(change, truth)]
+    truth.now = 110.0
+    found += checker.later(truth)
+
+    assert bool(found) == is_wrong
+
+
 @pytest.mark.parametrize(("quota", "is_wrong"), [("11", False), ("12", True)])
 def test_who_waits_for_what_is_there_is_found(quota: str, is_wrong: bool) -> None:
     truth = one_queue(quota, workload("running", "8", QuotaReserved=""), workload("next", "4"))
