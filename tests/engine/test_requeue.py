@@ -531,6 +531,22 @@ def test_no_new_victims_while_those_on_their_way_suffice() -> None:
     assert lab.phase("a") is Phase.ADMITTED
 
 
+def test_the_place_of_one_who_leaves_anyway_is_kept_as_well() -> None:
+    """`big` needs no victims: `gone` is on its way out, though not for its sake."""
+    lab = Scenario(queue("q", gpu=2, within=LOWER))
+    lab.running("gone", on="q", gpu=1, priority=1)
+    lab.edit("gone", active=False)
+    assert lab.cycle() == [evict("gone", EvictionReason.DEACTIVATED)]
+    lab.pending("big", on="q", gpu=2, priority=2)
+    lab.pending("small", on="q", gpu=1)
+
+    assert lab.cycles() == NOTHING
+    assert isinstance(lab.why("big")[0], WaitingForVictims)
+    assert lab.why("small") == (HeldForPreemptor(WorkloadKey("default/big")),)
+    lab.let_go("gone")
+    assert lab.cycles() == [admit("big")]
+
+
 def waiting_preemptor(strategy: Strategy = BEST_EFFORT) -> Scenario:
     """`big` waits for the second of its victims; the first, `a`, would fit and is held."""
     lab = Scenario(

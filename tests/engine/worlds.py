@@ -888,13 +888,14 @@ def _in_the_end(before: Before, stand: Stand) -> list[Picture]:
 def check_places_are_kept(before: Before, cycle: Cycle) -> None:
     """With HoldForPreemptor: who waits for victims still fits once they are gone.
 
-    Unless somebody of higher priority has passed, or it fitted no more before the cycle.
+    Unless somebody has passed who borrows less far or has a higher priority, or it fitted no more
+    before the cycle.
     """
     state = before.state
     if not state.config.gates.hold_for_preemptor:
         return
     evicting = [key for key, phase in before.phases.items() if phase is Phase.EVICTING]
-    picture = before.picture.having(gone=evicting)
+    picture = cleared = before.picture.having(gone=evicting)
     promised = []
     for key in sorted(before.preemptors, key=lambda key: _precedence(before, key)):
         queue, amounts = before.preemptors[key]
@@ -910,8 +911,13 @@ def check_places_are_kept(before: Before, cycle: Cycle) -> None:
         queue, amounts = before.preemptors[key]
         if queue is None or entry.status.claim is None or entry.search.claimed_usage != amounts:
             continue
-        if any(_may_pass(before, stand.workload, key) for stand in stands(before, cycle)):
-            return  # somebody of higher priority has come first, or has been promised a place
+        height = cleared.height(queue, amounts)
+        if any(
+            cleared.height(stand.queue, stand.amounts) < height
+            or _may_pass(before, stand.workload, key)
+            for stand in stands(before, cycle)
+        ):
+            return  # somebody who comes first has got a place, or has been promised one
         assert after.fits(queue, amounts), (
             f"{key} lost its place to one of {[d.workload for d in admitted]}"
         )

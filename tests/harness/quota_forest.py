@@ -95,6 +95,21 @@ class QuotaForest(Generic[Cell]):
             for cell, amount in amounts.items()
         )
 
+    def height(self, queue: str, amounts: Mapping[Cell, int]) -> int:
+        """How far up the tree this would have to be borrowed; 0: the queue has it itself."""
+        return max(
+            (self._height(f"queue:{queue}", c, n) for c, n in amounts.items() if n), default=0
+        )
+
+    def _height(self, queue: str, cell: Cell, amount: int) -> int:
+        path = self.path(queue)
+        for height, node in enumerate(path):
+            used, kept = self.usage(node, cell), self.kept(node, cell)
+            if used + amount <= self.subtree(node, cell):
+                return height
+            amount = max(0, used + amount - kept) - max(0, used - kept)
+        return len(path)
+
     def borrows(self, node: str, cells: Iterable[Cell]) -> bool:
         return any(self.usage(node, cell) > self.subtree(node, cell) for cell in cells)
 

@@ -27,8 +27,10 @@ pass, others may not", is wrong in four ways, each found as a circle or a stands
    it is the more important, low would take it back from high, middle from low, and high from
    middle.
 
-Who is evicted for another reason than preemption is not counted as gone: preemptors may have no
-claim on that place, and would take theirs again from whoever was let pass for its sake.
+Who is evicted for another reason than preemption is not counted as gone for a head that is none
+of its preemptors: nobody may pass for the sake of that place, and have its own taken again. But a
+preemptor may count on it as on any other that leaves: whether its claim fits is asked with
+everybody gone.
 """
 
 from __future__ import annotations
@@ -103,12 +105,17 @@ def find_blocking(
     if not waiting:
         return None
     node, usage = head.queue.node, head.nomination.usage
+    own_victims = {victim.entry.workload.key for victim in head.victims}
     with picture.trial():
+        others = []  # who leave, and not for the sake of a preemptor
         for leaving, its_queue in _leaving(head, gone):
-            picture.release(its_queue.node, leaving.usage)
+            if _was_preempted(leaving) or leaving.workload.key in own_victims:
+                picture.release(its_queue.node, leaving.usage)
+            else:
+                others.append((its_queue.node, leaving.usage))
         applies_to_shape = entry.status.claim is None
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
-            if not picture.fits(rival.node, rival.claimed):
+            if not _fits_without(others, rival, picture):
                 continue  # it needs other victims anyhow
             picture.charge(rival.node, rival.claimed)
             applies_to_shape = applies_to_shape and rival.is_before
@@ -117,13 +124,21 @@ def find_blocking(
     return None
 
 
+def _fits_without(others: list[tuple[Node, Amounts]], rival: _Rival, picture: Snapshot) -> bool:
+    """Whether a preemptor has what it claims once these are gone as well."""
+    with picture.trial():
+        for node, usage in others:
+            picture.release(node, usage)
+        return picture.fits(rival.node, rival.claimed)
+
+
 def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who makes way in this tree, the head's own victims included."""
+    """Who leaves in this tree, the head's own victims included."""
     for queue in head.queue.tree.queues:
         for order in queue.holders:
             if order.is_staying:
                 break  # from here on nobody is being evicted
-            if _was_preempted(order.entry) and order.entry.workload.key not in gone:
+            if order.entry.workload.key not in gone:
                 yield order.entry, queue
     for victim in head.victims:
         if victim.entry.phase is not Phase.EVICTING:
