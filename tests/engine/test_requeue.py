@@ -16,6 +16,7 @@ from makeway.engine.decisions import (
 from makeway.engine.model import (
     Backoff,
     CheckState,
+    Claim,
     Config,
     EvictionReason,
     Gates,
@@ -31,6 +32,7 @@ from tests.harness.engine import (
     HOLD,
     HOLD_AND_DRAIN,
     LOWER,
+    MAY_STOP,
     MINUTE,
     NEWER_EQUAL,
     RECLAIM,
@@ -542,7 +544,7 @@ def test_the_place_of_one_who_leaves_anyway_is_kept_as_well() -> None:
 
     assert lab.cycles() == NOTHING
     assert isinstance(lab.why("big")[0], WaitingForVictims)
-    assert lab.why("small") == (HeldForPreemptor(WorkloadKey("default/big")),)
+    assert lab.why("small") == (held_for("big"),)
     lab.let_go("gone")
     assert lab.cycles() == [admit("big")]
 
@@ -617,6 +619,37 @@ def test_the_place_is_kept_over_a_restart() -> None:
     assert lab.cycles() == NOTHING
     lab.let_go("b")
     assert lab.cycles() == [admit("big")]
+
+
+def test_a_place_that_was_written_down_as_a_mere_fact_is_found_out_anew() -> None:
+    lab = waiting_preemptor()
+    big = lab.entry("big")
+    lab.apply(ev.WorkloadSeen(big.workload, big.status._replace(claim=Claim())))
+
+    assert lab.cycles() == NOTHING
+    lab.let_go("b")
+    assert lab.cycles() == [admit("big")]
+
+
+def test_a_restart_chooses_the_same_flavor_and_no_further_victim() -> None:
+    """`big` clears its place on spot; then reserved, where it would look first, changes hands."""
+    lab = Scenario(
+        queue("q", gpu={"reserved": 4, "spot": 4}, within=LOWER, when_can_preempt=MAY_STOP)
+    )
+    lab.running("urgent", on="q", flavor="reserved", gpu=4, priority=9)
+    lab.running("low", on="q", flavor="spot", gpu=4)
+    lab.later().pending("big", on="q", gpu=4, priority=5)
+    assert lab.cycle() == [preempt("big", victims=["low"])]
+    lab.later().finish("urgent")
+    lab.pending("quick", on="q", gpu=4)
+    assert lab.cycles() == [admit("quick", "reserved")]
+
+    lab.restart()
+    assert lab.cycles() == NOTHING
+    lab.let_go("low")
+
+    assert lab.cycles() == [admit("big", "spot")]
+    assert lab.phase("quick") is Phase.ADMITTED
 
 
 def test_the_place_is_kept_though_its_namespace_is_labelled_anew() -> None:

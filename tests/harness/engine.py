@@ -24,7 +24,6 @@ from makeway.engine.model import (
     Changes,
     CheckName,
     CheckState,
-    Claim,
     Cohort,
     CohortName,
     Config,
@@ -612,8 +611,7 @@ class Scenario:
 def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev.Event]:
     """What a driver tells a new engine of the objects there are."""
     workloads: list[ev.Event] = [
-        ev.WorkloadSeen(entry.workload, as_written(entry.status))
-        for entry in state.entries.values()
+        ev.WorkloadSeen(entry.workload, entry.status) for entry in state.entries.values()
     ]
     rest: list[ev.Event] = [
         *(ev.NamespaceChanged(name, labels) for name, labels in state.namespaces.items()),
@@ -624,11 +622,6 @@ def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev
         *(ev.LocalQueueChanged(local_queue) for local_queue in state.local_queues.values()),
     ]
     return [*workloads, *rest] if workloads_first else [*rest, *workloads]
-
-
-def as_written(status: WorkloadStatus) -> WorkloadStatus:
-    """As a driver finds it again: of a claim it writes down that there is one."""
-    return status if status.claim is None else status._replace(claim=Claim())
 
 
 def _assigned(pod_sets: tuple[PodSet, ...], spec: Queue, flavor: str | None) -> Assignment:

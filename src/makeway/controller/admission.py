@@ -141,7 +141,8 @@ class Admission:
             written = seen.status if seen is not None and key == seen.workload.key else before
             if written is None or after is None or after.finished:
                 continue
-            if _ours(written) != _ours(after):
+            has_lost_claim = written.claim is not None and after.claim is None
+            if has_lost_claim or _ours(written) != _ours(after):
                 self._teller.tell(key, StatusUpdate())
 
     def _apply_to(self, key: WorkloadKey, event: ev.Event) -> None:
@@ -350,5 +351,10 @@ def _queue_event(found: Object) -> tuple[None, ev.Event] | None:
 
 
 def _ours(status: WorkloadStatus) -> tuple[object, ...]:
-    """What nobody but us writes, besides what decisions say."""
-    return status.requeue_count, status.requeue_at, status.history, status.claim is not None
+    """What nobody but us writes, besides what decisions say (a new claim, an eviction)."""
+    return (
+        status.requeue_count,
+        status.requeue_at,
+        status.history,
+        status.preemptions,
+    )

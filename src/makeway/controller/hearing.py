@@ -13,9 +13,9 @@ engine has decided, what the last document showed, and what we have sent.
                                   had not written yet is forgotten
 
 With its hold a workload has *notes* that nobody but a controller like us writes: its back-off, the
-flavors it has tried, its claim. Notes that are neither what they were, nor what we have sent, nor
-what the engine has decided were made by another of us, who led before us or does not know yet that
-it leads no more. Then the document counts as it stands, whatever the hold.
+flavors it has tried, its claim, its preemptor. A note that is neither what it was, nor what we have
+sent, nor what the engine has decided was made by another of us, who led before us or does not know
+yet that it leads no more. Then the document counts as it stands, whatever the hold.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from makeway.engine import events as ev
 from makeway.engine.model import (
     CheckName,
     CheckState,
+    Claim,
     EvictionReason,
     FlavorName,
     Phase,
     QueueName,
     Workload,
+    WorkloadKey,
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
@@ -72,14 +74,21 @@ class Notes(NamedTuple):
     backs_off: bool
     trials: tuple[tuple[FlavorName, bool], ...]  # and whether each is exhausted
     has_claim: bool
+    claim: Claim | None  # None: there is none, or what it is on was not written down
+    preemptor: WorkloadKey | None
+    preemptions: int
 
 
 def notes_of(status: WorkloadStatus) -> Notes:
+    eviction, claim, preemptions = status.eviction, status.claim, status.preemptions
     return Notes(
         status.requeue_count,
         status.requeue_at is not None,
         tuple((trial.flavor, trial.exhausted_at is not None) for trial in status.history),
-        status.claim is not None,
+        claim is not None,
+        claim if claim is not None and claim.assignment is not None else None,
+        None if eviction is None else eviction.preemptor,
+        0 if preemptions is None else preemptions.times,
     )
 
 
@@ -161,8 +170,12 @@ def meaning_of(workload: Workload, status: WorkloadStatus, known: Known) -> Mean
 
 
 def _has_notes_of_another(status: WorkloadStatus, known: Known) -> bool:
-    notes, ours = notes_of(status), [known.shown.notes, notes_of(known.decided.status)]
-    return notes not in ours and (known.sent is None or notes != known.sent.notes)
+    noted, decided = notes_of(status), notes_of(known.decided.status)
+    if noted.has_claim and noted.claim is None:
+        noted = noted._replace(claim=decided.claim)  # the server keeps no more than the fact
+    sent = known.shown.notes if known.sent is None else known.sent.notes
+    ours = zip(known.shown.notes, sent, decided, strict=True)
+    return any(note not in candidates for note, candidates in zip(noted, ours, strict=True))
 
 
 def facts_of(

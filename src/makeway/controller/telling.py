@@ -17,7 +17,7 @@ from typing import NamedTuple
 from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Conflict, Document, NotFound
 from makeway.controller.conditions import conditions_of
-from makeway.controller.hearing import Account, Hold, Sign, account_of
+from makeway.controller.hearing import Account, Hold, Sign, account_of, notes_of
 from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, status_patch, waiting
 from makeway.engine import events as ev
 from makeway.engine.model import LocalQueueKey, Phase, WorkloadKey
@@ -195,8 +195,11 @@ class Teller:
 
     def _is_new_to_readers(self, key: WorkloadKey, update: StatusUpdate) -> bool:
         document = self._picture.get(WORKLOADS, Key.parse(key))
-        if document is None or not self._is_pending(self._view.workload(key)):
+        known = self._view.workload(key)
+        if document is None or known is None or known.phase is not Phase.PENDING:
             return False
+        if notes_of(known.status) != self.records[key].account.notes:
+            return True  # what it claims counts after a restart, whatever the reasons
         conditions = conditions_of(document)
         shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
         return any(told.type == RESERVED and told not in shown for told in update.conditions)

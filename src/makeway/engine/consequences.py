@@ -26,6 +26,7 @@ from makeway.engine.entry import Entry, Scan
 from makeway.engine.head import Head
 from makeway.engine.model import (
     Claim,
+    Eviction,
     EvictionReason,
     FailurePolicy,
     Phase,
@@ -136,16 +137,18 @@ class Consequences:
 
     def _preempt(self, head: Head) -> None:
         victims, contested = [], sorted(head.nomination.contested)
+        preemptor = head.entry.workload.key
+        eviction = Eviction(EvictionReason.PREEMPTED, self.now, preemptor)
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
-                self.state.evict(entry, EvictionReason.PREEMPTED, self.now)
+                self.state.evict(entry, eviction)
                 self.needs_cycle = True
             cells = tuple(cell for cell in contested if cell in entry.usage)
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
         self.decisions.append(
             Preempt(
-                preemptor=head.entry.workload.key,
+                preemptor=preemptor,
                 queue=head.queue.spec.name,
                 victims=tuple(victims),
                 reasons=head.reasons,

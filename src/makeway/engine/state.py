@@ -230,9 +230,9 @@ class ClusterState:
         )
         self.decide(entry, status)
 
-    def evict(self, entry: Entry, reason: EvictionReason, now: float) -> None:
+    def evict(self, entry: Entry, eviction: Eviction) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
-        self.decide(entry, entry.status._replace(eviction=Eviction(reason, now)))
+        self.decide(entry, entry.status._replace(eviction=eviction))
 
     def claim(self, entry: Entry, claim: Claim | None) -> None:
         self.move(entry, entry.status._replace(claim=claim))
