@@ -95,20 +95,19 @@ class QuotaForest(Generic[Cell]):
             for cell, amount in amounts.items()
         )
 
-    def height(self, queue: str, amounts: Mapping[Cell, int]) -> int:
-        """How far up the tree this would have to be borrowed; 0: the queue has it itself."""
-        return max(
-            (self._height(f"queue:{queue}", c, n) for c, n in amounts.items() if n), default=0
-        )
+    def level(self, queue: str, amounts: Mapping[Cell, int]) -> int:
+        """The height of the smallest subtree that covers these amounts, on top of what is used."""
+        return max((self._level(f"queue:{queue}", c, a) for c, a in amounts.items()), default=0)
 
-    def _height(self, queue: str, cell: Cell, amount: int) -> int:
-        path = self.path(queue)
-        for height, node in enumerate(path):
-            used, kept = self.usage(node, cell), self.kept(node, cell)
-            if used + amount <= self.subtree(node, cell):
-                return height
-            amount = max(0, used + amount - kept) - max(0, used - kept)
-        return len(path)
+    def _level(self, node: str, cell: Cell, amount: int) -> int:
+        above = self.parent(node)
+        if above is None or self.usage(node, cell) + amount <= self.subtree(node, cell):
+            return self._height(node)
+        kept = max(0, self.kept(node, cell) - self.usage(node, cell))
+        return self._level(above, cell, amount - kept)
+
+    def _height(self, node: str) -> int:
+        return 1 + max(map(self._height, self._children.get(node, ())), default=-1)
 
     def borrows(self, node: str, cells: Iterable[Cell]) -> bool:
         return any(self.usage(node, cell) > self.subtree(node, cell) for cell in cells)

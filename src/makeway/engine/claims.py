@@ -27,17 +27,17 @@ pass, others may not", is wrong in four ways, each found as a circle or a stands
    it is the more important, low would take it back from high, middle from low, and high from
    middle.
 
-Who is evicted for another reason than preemption is not counted as gone for a head that is none
-of its preemptors: nobody may pass for the sake of that place, and have its own taken again. But a
-preemptor may count on it as on any other that leaves: whether its claim fits is asked with
-everybody gone.
+Who is evicted for another reason than preemption is not counted as gone: preemptors may have no
+claim on that place, and would take theirs again from whoever was let pass for its sake.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
@@ -47,6 +47,7 @@ from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
+from makeway.engine.victims import Chosen
 
 
 class BlockingPreemptor(NamedTuple):
@@ -83,6 +84,15 @@ def claimed_usage(state: ClusterState, tree: Tree, entry: Entry) -> Amounts:
     return nomination.usage if nomination.mode is not Mode.NO_FIT else {}
 
 
+def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
+    """Whether a preemptor would have its place if everybody were gone who is on the way out."""
+    tree, claimed = queue.tree, claimed_usage(state, queue.tree, entry)
+    with tree.snapshot.trial():
+        for leaving, its_queue in _making_way(tree, ()):
+            tree.snapshot.release(its_queue.node, leaving.usage)
+        return tree.snapshot.fits(queue.node, claimed)
+
+
 def find_blocking(
     state: ClusterState,
     head: Head,
@@ -94,28 +104,16 @@ def find_blocking(
 
     In the picture, those in `settled` have their place already, and those in `gone` are gone.
     """
-    tree, entry = head.queue.tree, head.entry
-    waiting = [
-        (rival, claimed)
-        for rival in tree.preemptors.values()
-        if rival is not entry
-        and rival.workload.key not in settled
-        and (claimed := claimed_usage(state, tree, rival))
-    ]
+    waiting = _waiting(state, head, settled)
     if not waiting:
         return None
     node, usage = head.queue.node, head.nomination.usage
-    own_victims = {victim.entry.workload.key for victim in head.victims}
     with picture.trial():
-        others = []  # who leave, and not for the sake of a preemptor
         for leaving, its_queue in _leaving(head, gone):
-            if _was_preempted(leaving) or leaving.workload.key in own_victims:
-                picture.release(its_queue.node, leaving.usage)
-            else:
-                others.append((its_queue.node, leaving.usage))
-        applies_to_shape = entry.status.claim is None
+            picture.release(its_queue.node, leaving.usage)
+        applies_to_shape = head.entry.status.claim is None
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
-            if not _fits_without(others, rival, picture):
+            if not picture.fits(rival.node, rival.claimed):
                 continue  # it needs other victims anyhow
             picture.charge(rival.node, rival.claimed)
             applies_to_shape = applies_to_shape and rival.is_before
@@ -124,22 +122,55 @@ def find_blocking(
     return None
 
 
-def _fits_without(others: list[tuple[Node, Amounts]], rival: _Rival, picture: Snapshot) -> bool:
-    """Whether a preemptor has what it claims once these are gone as well."""
+@contextmanager
+def beside_claims(
+    state: ClusterState,
+    head: Head,
+    picture: Snapshot,
+    settled: Collection[WorkloadKey],
+    gone: Collection[WorkloadKey],
+) -> Iterator[dict[WorkloadKey, Chosen]]:
+    """The picture with everybody gone who makes way, and given to preemptors what they claim.
+
+    Yields who is gone in it, besides those in `gone`. Nothing is left of it afterwards.
+    """
+    waiting, leaving = _waiting(state, head, settled), {}
     with picture.trial():
-        for node, usage in others:
-            picture.release(node, usage)
-        return picture.fits(rival.node, rival.claimed)
+        for entry, queue in _making_way(head.queue.tree, gone):
+            picture.release(queue.node, entry.usage)
+            leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
+        for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
+            if picture.fits(rival.node, rival.claimed):
+                picture.charge(rival.node, rival.claimed)
+        yield leaving
 
 
-def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who leaves in this tree, the head's own victims included."""
-    for queue in head.queue.tree.queues:
+def _waiting(
+    state: ClusterState, head: Head, settled: Collection[WorkloadKey]
+) -> list[tuple[Entry, Amounts]]:
+    """The preemptors that wait, other than this head, and what each of them claims."""
+    tree = head.queue.tree
+    return [
+        (rival, claimed)
+        for rival in tree.preemptors.values()
+        if rival is not head.entry
+        and rival.workload.key not in settled
+        and (claimed := claimed_usage(state, tree, rival))
+    ]
+
+
+def _making_way(tree: Tree, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    for queue in tree.queues:
         for order in queue.holders:
             if order.is_staying:
                 break  # from here on nobody is being evicted
-            if order.entry.workload.key not in gone:
+            if _was_preempted(order.entry) and order.entry.workload.key not in gone:
                 yield order.entry, queue
+
+
+def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    """Who makes way in this tree, the head's own victims included."""
+    yield from _making_way(head.queue.tree, gone)
     for victim in head.victims:
         if victim.entry.phase is not Phase.EVICTING:
             yield victim.entry, victim.queue
@@ -166,7 +197,7 @@ def _rivals(
 def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) -> bool:
     """May the preemptor's place be kept from this workload? (1 and 2)"""
     is_preemptor = entry.status.claim is not None
-    if its_level < level or (its_level > level and is_preemptor):
+    if its_level != level:
         return its_level < level
     if preemptor.workload.priority != entry.workload.priority:
         return preemptor.workload.priority > entry.workload.priority

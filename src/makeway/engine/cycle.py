@@ -9,8 +9,14 @@ are decided upon one by one, on the picture that the earlier ones have changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from makeway.engine.claims import BlockingPreemptor, find_blocking, remember_claims
+from makeway.engine.claims import (
+    BlockingPreemptor,
+    beside_claims,
+    find_blocking,
+    remember_claims,
+)
 from makeway.engine.consequences import Consequences, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
@@ -21,6 +27,7 @@ from makeway.engine.decisions import (
     LostToOthers,
     NamespaceNotAdmitted,
     VictimsTaken,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Entry
 from makeway.engine.fairness import FairHead, FairOrder
@@ -28,9 +35,10 @@ from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
 from makeway.engine.model import FlavorResource, Policy, WorkloadKey
-from makeway.engine.nominate import Nominator
+from makeway.engine.nominate import Found, Nominator
+from makeway.engine.owners import Owners
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Tree
+from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
 
 
@@ -43,7 +51,7 @@ class TreeCycle:
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
-        self.settled: set[WorkloadKey] = set()  # heads whose place is charged in both pictures
+        self.settled: dict[WorkloadKey, Entry] = {}  # heads whose place is charged in both
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
@@ -51,6 +59,7 @@ class TreeCycle:
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
+        self.owners = Owners(state, tree, self.settled)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
@@ -60,11 +69,35 @@ class TreeCycle:
             for head in self.in_order(heads):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
+        refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
+        self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
-        if not self.tree.needs_cycle and not self.consequences.scan_wrapped:
-            self.tree.seen = self.tree.revision
+        if not self.tree.needs_cycle:
+            self.come_to_rest()
+
+    def come_to_rest(self) -> None:
+        """Nothing is left to do, unless somebody was put off by what has changed since.
+
+        Then all are tried once more from their first flavor, and only a round of that in which
+        nothing is decided is the last.
+        """
+        tree = self.tree
+        if tree.was_put_off and not tree.is_confirming:
+            tree.was_put_off, tree.is_confirming = False, True
+            tree.scans_valid_from = self.state.cycle + 1
+            self.state.wake_tree(tree.queues[0])
+            return
+        tree.was_put_off = tree.is_confirming = False
+        if not self.consequences.scan_wrapped:
+            tree.seen = tree.revision
+
+    def refusals(self) -> dict[Refusal, int]:
+        """Who was refused for the sake of owners, and how much those leave for them."""
+        before, as_it_was = self.tree.refusals, Owners(self.state, self.tree)
+        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals}
+        return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
 
@@ -75,9 +108,8 @@ class TreeCycle:
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
         """Turn away who can't be admitted whatever the quota."""
-        workload, selector = entry.workload, queue.spec.namespaces
-        labels = self.state.namespaces.get(workload.namespace)
-        if selector is None or labels is None or not selector.admits(labels):
+        workload = entry.workload
+        if not self.state.admits_namespace_of(entry, queue):
             queue.pending.hold(entry)
             reason = NamespaceNotAdmitted(workload.namespace)
             self.consequences.turn_away(entry, queue, reason)
@@ -102,7 +134,8 @@ class TreeCycle:
     # --- nominate ---
 
     def nominate(self, entry: Entry, queue: QueueState) -> Head:
-        return Head(entry, queue, Nominator(self.state, entry, queue, self.present).nominate())
+        nominator = Nominator(self.state, entry, queue, self.present, owners=self.owners)
+        return Head(entry, queue, nominator.nominate())
 
     # --- order ---
 
@@ -131,15 +164,21 @@ class TreeCycle:
             head.skip(VictimsTaken())
         elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
-        elif (blocking := self._blocking(head)) is not None:
+        elif (refused := self._refused_for(head)) is not None:
+            head.skip(refused)
+            head.shares_fate = not self.settled
+        elif (blocking := self._blocking(head)) is None or self._find_beside(head):
+            self._settle(head)
+        else:
             head.skip(HeldForPreemptor(blocking.preemptor))
             head.shares_fate = blocking.applies_to_shape
-        else:
-            self._take(head.victims)
-            self._charge(head.queue, head.nomination.usage)
-            self.settled.add(head.entry.workload.key)
-            if head.result is not HeadResult.ADMITTED:
-                self.promised.append(head)
+
+    def _settle(self, head: Head) -> None:
+        self._take(head.victims)
+        self._charge(head.queue, head.nomination.usage)
+        self.settled[head.entry.workload.key] = head.entry
+        if head.result is not HeadResult.ADMITTED:
+            self.promised.append(head)
 
     def _judge(self, head: Head) -> None:
         """How does the head stand, now that others have taken their victims?"""
@@ -166,10 +205,10 @@ class TreeCycle:
         """
         if not self.state.config.gates.reassign_on_overlap:
             return False
-        nominator = Nominator(self.state, head.entry, head.queue, self.cleared, self.taken)
-        with self.cleared.trial():
-            for queue, kept in self.reserved:
-                self.cleared.release(queue.node, kept)
+        nominator = Nominator(
+            self.state, head.entry, head.queue, self.cleared, self.taken, self.owners
+        )
+        with self._without_reserved():
             head.take(nominator.nominate(only=head.nomination.flavors))
         return head.nomination.mode is Mode.FIT
 
@@ -178,6 +217,19 @@ class TreeCycle:
         with self.cleared.trial():
             release_all(head.victims, self.cleared)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
+
+    def _refused_for(self, head: Head) -> WaitsForOwner | None:
+        """For whom the head may not begin to borrow, now that others have been decided upon."""
+        with self._without_reserved():
+            release_all(head.victims, self.cleared)
+            return self.owners.refuse(
+                head.entry,
+                head.queue,
+                head.nomination.usage,
+                self.cleared,
+                head.victims,
+                self.taken,
+            )
 
     def _fits_already(self, head: Head) -> bool:
         """Who is admitted at once must not count on victims: they have not let go yet.
@@ -231,7 +283,37 @@ class TreeCycle:
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None
         remember_claims(self.state, self.tree)
-        with self.cleared.trial():
-            for queue, kept in self.reserved:  # it lasts no longer than this cycle
-                self.cleared.release(queue.node, kept)
+        with self._without_reserved():
             return find_blocking(self.state, head, self.cleared, self.settled, self.taken)
+
+    def _find_beside(self, head: Head) -> bool:
+        """Search again beside what is kept for others: victims of its own, or another flavor.
+
+        Else several who take back what is theirs would wait for each other's victims, one by one.
+        """
+        with (
+            self._without_reserved(),
+            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
+        ):
+            gone = {**leaving, **self.taken}
+            nominator = Nominator(
+                self.state, head.entry, head.queue, self.cleared, gone, self.owners
+            )
+            found = nominator.nominate(only=None, is_resumed=False)
+        if not found.victims:
+            return False
+        before = Found(head.nomination, head.victims)
+        head.take(found)
+        head.mode, head.result = HeadMode.PREEMPT, HeadResult.PREEMPTING
+        if self._fits_beside_others(head) and self._refused_for(head) is None:
+            return True
+        head.take(before)
+        return False
+
+    @contextmanager
+    def _without_reserved(self) -> Iterator[None]:
+        """What is kept for heads without victims lasts no longer than this cycle."""
+        with self.cleared.trial():
+            for queue, kept in self.reserved:
+                self.cleared.release(queue.node, kept)
+            yield

@@ -8,6 +8,7 @@ from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
 from makeway.engine.handlers import handle
 from makeway.engine.model import Changes, Config, QueueName, WorkloadKey
+from makeway.engine.owners import wake_refused
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.engine.view import View
@@ -29,9 +30,14 @@ class Engine:
         Cost: heads times flavors, in the trees where something has happened since the last cycle.
         """
         state = self.state
+        state.now = now
         state.build_trees()
+        state.has_run = True
         decisions = tend(state, now)
         trees, state.unsettled = state.unsettled, {}
+        for tree in trees.values():
+            if tree.refusals:
+                wake_refused(state, tree)
         busy = [tree for tree in trees.values() if tree.has_heads()]
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []

@@ -16,6 +16,7 @@ from makeway.engine.model import (
     phase_of,
 )
 
+Demand = tuple[tuple[Amounts, ...], ...]  # per resource group, the choices of flavors there are
 QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
 
 

@@ -422,4 +422,8 @@ class Config:
     after_pods_ready_timeout: RequeueTime = RequeueTime.EVICTION
     pods_ready: PodsReadyPolicy | None = None  # None: waitForPodsReady is off
     backoff: Backoff = Backoff()
+    preemption_backoff: Backoff = Backoff(base_s=1.0)  # between two issues of victims
+    # At the longest such pause nobody is woken when it is over, but by the next change of its tree:
+    # a simulation need not play a circle for ever.
+    pauses_until_change: bool = False
     gates: Gates = Gates()
