@@ -529,6 +529,44 @@ def test_nor_does_the_head_of_a_strict_queue_wait_for_a_preemptor_behind_it() ->
     assert lab.cycle() == [admit("head")]
 
 
+def three_rules_of_preemption(*, owners_first: bool) -> Scenario:
+    """`small` reclaims from `low`, `big` takes its place and borrows, `low` has its fair share."""
+    gates = Gates(owners_first=owners_first, preemption_backoff=False)
+    lab = Scenario(
+        queue("a", gpu=5, within=NEWER_EQUAL, reclaim=LOWER),
+        queue("b", gpu=5, reclaim=ANY),
+        cohort="lab",
+        config=Config(fair_sharing=True, gates=gates),
+    )
+    lab.running("urgent", on="a", gpu=3, priority=9)
+    lab.running("steady", on="b", gpu=2, priority=1)
+    lab.running("low", on="b", gpu=4, priority=-1)
+    lab.pending("small", on="a", gpu=2)
+    lab.pending("big", on="a", gpu=4, priority=1)
+    return lab
+
+
+def test_three_rules_of_preemption_in_a_row_make_no_circle() -> None:
+    """While `small` waits inside its queue's own quota, `low` may not borrow that again."""
+    lab = three_rules_of_preemption(owners_first=True)
+
+    assert lab.cycles() == [preempt("small", victims=["low"], why=RECLAIM)]
+    lab.later().let_go("low")
+    assert lab.cycles() == [admit("small"), preempt("big", victims=["small"])]
+    lab.later().let_go("small")
+    assert lab.cycles() == [admit("big")]
+    assert isinstance(lab.why("low")[0], WaitsForOwner)
+
+
+def test_but_they_do_where_borrowers_may_pass_owners() -> None:
+    lab = three_rules_of_preemption(owners_first=False)
+    for _ in range(12):
+        lab.later().cycles()
+        leaving = [n for n in ("urgent", "low", "small", "big") if lab.phase(n) is Phase.EVICTING]
+        assert leaving
+        lab.let_go(*leaving)
+
+
 def test_no_new_victims_while_those_on_their_way_suffice() -> None:
     lab = Scenario(queue("q", gpu=8, within=LOWER))
     lab.running("a", on="q", gpu=4)
