@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checkers import Cell, JobChecker, quotas_of, usage_of
+from tests.simulation.checkers import Cell, JobChecker, NodeChecker, quotas_of, usage_of
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
 from tests.simulation.observer import (
@@ -12,6 +12,7 @@ from tests.simulation.observer import (
     FLAVORS,
     JOBS,
     LOCAL_QUEUES,
+    NODES,
     PODS,
     QUEUES,
     WORKLOADS,
@@ -185,3 +186,26 @@ def _of_index_0(name: str) -> Document:
     index = {"batch.kubernetes.io/job-completion-index": "0"}
     metadata = {"name": name, "namespace": "lab", "annotations": index, "ownerReferences": [owner]}
     return {"metadata": metadata, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(("alone_s", "is_wrong"), [(20.0, False), (40.0, True)])
+def test_a_node_that_is_given_too_much_is_found_unless_two_gave(
+    alone_s: float, is_wrong: bool
+) -> None:
+    truth = Truth()
+    truth.two_decided_at = 100.0 - alone_s
+    node = {"status": {"allocatable": {"cpu": "4", "pods": "110"}}}
+    truth.put(NODES, ("", "one"), {"metadata": {"name": "one"}, **node})
+    for name in ("first", "second"):
+        truth.put(PODS, ("lab", name), _asking(name, "3", "one"))
+    second = _asking("second", "3", "one")
+
+    change = Change(100.0, PODS, ("lab", "second"), _asking("second", "3", ""), second)
+
+    assert bool([*NodeChecker().saw(change, truth)]) == is_wrong
+
+
+def _asking(name: str, cpu: str, node: str) -> Document:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container], "nodeName": node}
+    return {"metadata": {"name": name, "namespace": "lab"}, "spec": spec, "status": {}}
