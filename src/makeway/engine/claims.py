@@ -19,8 +19,9 @@ pass, others may not", is wrong in four ways, each found as a circle or a stands
    high one, passing it for its priority, would borrow again and be reclaimed again.
 2. *Of two preemptors exactly one comes before the other*, by level, priority, time. Else each is
    held for the other, and what both wait for stands idle until something else ends.
-3. *Inside a StrictFIFO queue the line decides.* A preemptor behind the head can't come to its
-   turn before it, so a place kept from the head for its sake is a place for nobody.
+3. *Inside a queue the line decides*, not the level: a small workload, which borrows less for being
+   small, would take the place that was cleared for a big and more important one. Of a StrictFIFO
+   queue only the head has a claim at all: behind it, a place is a place for nobody.
 4. *One that had to make way does not come back by borrowing past a preemptor of another queue
    that borrows no further.* a's low workload takes its quota back from b's high one and has then
    to make way for a's middle one, which borrows; if the high one could now take that place, for
@@ -43,7 +44,7 @@ from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import Amounts, EvictionReason, Phase, Strategy, WorkloadKey
+from makeway.engine.model import Amounts, EvictionReason, Phase, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
@@ -206,7 +207,7 @@ def _rivals(
     for rival, claimed in waiting:
         node = _queue_of(queue.tree, rival).node
         its_level = _level(node, claimed, picture)
-        if node is queue.node and queue.spec.strategy is Strategy.STRICT_FIFO:
+        if node is queue.node:
             its_level = level  # the line decides (3)
         is_before = _comes_before(rival, its_level, entry, level)
         is_barred = node is not queue.node and comes_back and its_level == level > 0

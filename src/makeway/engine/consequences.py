@@ -117,6 +117,8 @@ class Consequences:
         waited_s = self.now - entry.order_time
         self.needs_cycle = True
         queue.tree.is_confirming = False  # it was not the last round
+        if self.state.config.fair_sharing and self.state.config.gates.hold_for_preemptor:
+            queue.tree.was_put_off = True  # shares have changed: others may have victims now
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from makeway.engine.claims import (
     BlockingPreemptor,
     beside_claims,
+    can_be_met,
     find_blocking,
     remember_claims,
 )
@@ -37,6 +38,7 @@ from makeway.engine.head import Head
 from makeway.engine.model import FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners
+from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
@@ -72,6 +74,8 @@ class TreeCycle:
         refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
+        if len(self.settled) > len(self.promised):  # somebody was admitted
+            self.retry_unmet_claims()
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
         if not self.tree.needs_cycle:
@@ -90,13 +94,25 @@ class TreeCycle:
             self.state.wake_tree(tree.queues[0])
             return
         tree.was_put_off = tree.is_confirming = False
+        if tree.preemptors and not tree.has_leaving():
+            for entry in list(tree.preemptors.values()):
+                self.state.claim(entry, None)  # nobody makes way for it, and it has its answer
+            return
         if not self.consequences.scan_wrapped:
             tree.seen = tree.revision
+
+    def retry_unmet_claims(self) -> None:
+        """A preemptor whose place is lost looks for another now, not when its victims are gone."""
+        for entry in self.tree.preemptors.values():
+            queue = self.state.queue_of(entry)
+            if queue.pending.is_parked_alone(entry) and not can_be_met(self.state, queue, entry):
+                queue.pending.discard(entry)
+                queue.pending.add(entry, self.state.order_of(entry))
 
     def refusals(self) -> dict[Refusal, int]:
         """Who was refused for the sake of owners, and how much those leave for them."""
         before, as_it_was = self.tree.refusals, Owners(self.state, self.tree)
-        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals}
+        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals()}
         return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
@@ -208,19 +224,24 @@ class TreeCycle:
         nominator = Nominator(
             self.state, head.entry, head.queue, self.cleared, self.taken, self.owners
         )
-        with self._without_reserved():
+        with self._without_reserved(self.cleared):
             head.take(nominator.nominate(only=head.nomination.flavors))
         return head.nomination.mode is Mode.FIT
 
     def _fits_beside_others(self, head: Head) -> bool:
-        """With everybody's victims gone and all that was given away charged?"""
-        with self.cleared.trial():
+        """With everybody's victims gone and all that was given away charged?
+
+        Who has cleared its place does not lose it to a head that merely waits: least of all to
+        one that had to make way for it.
+        """
+        has_claim = head.entry.status.claim is not None
+        with self._without_reserved(self.cleared) if has_claim else self.cleared.trial():
             release_all(head.victims, self.cleared)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
 
     def _refused_for(self, head: Head) -> WaitsForOwner | None:
         """For whom the head may not begin to borrow, now that others have been decided upon."""
-        with self._without_reserved():
+        with self._without_reserved(self.cleared):
             release_all(head.victims, self.cleared)
             return self.owners.refuse(
                 head.entry,
@@ -239,7 +260,8 @@ class TreeCycle:
         counts_on_victims = not self.state.config.gates.hold_for_preemptor
         if head.result is not HeadResult.ADMITTED or not self.taken or counts_on_victims:
             return True
-        with self.present.trial():
+        has_claim = head.entry.status.claim is not None
+        with self._without_reserved(self.present) if has_claim else self.present.trial():
             for other in self.promised:
                 self.present.release(other.queue.node, other.nomination.usage)
             return self.present.fits(head.queue.node, head.nomination.usage)
@@ -283,7 +305,7 @@ class TreeCycle:
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None
         remember_claims(self.state, self.tree)
-        with self._without_reserved():
+        with self._without_reserved(self.cleared):
             return find_blocking(self.state, head, self.cleared, self.settled, self.taken)
 
     def _find_beside(self, head: Head) -> bool:
@@ -292,7 +314,7 @@ class TreeCycle:
         Else several who take back what is theirs would wait for each other's victims, one by one.
         """
         with (
-            self._without_reserved(),
+            self._without_reserved(self.cleared),
             beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
         ):
             gone = {**leaving, **self.taken}
@@ -311,9 +333,9 @@ class TreeCycle:
         return False
 
     @contextmanager
-    def _without_reserved(self) -> Iterator[None]:
+    def _without_reserved(self, picture: Snapshot) -> Iterator[None]:
         """What is kept for heads without victims lasts no longer than this cycle."""
-        with self.cleared.trial():
+        with picture.trial():
             for queue, kept in self.reserved:
-                self.cleared.release(queue.node, kept)
+                picture.release(queue.node, kept)
             yield

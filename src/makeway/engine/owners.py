@@ -52,6 +52,7 @@ from makeway.engine.model import (
     FlavorResource,
     Phase,
     PodSet,
+    QueueName,
     ResourceGroup,
     ResourceName,
     StopPolicy,
@@ -97,7 +98,7 @@ class Owners:
         self._leaving: list[Leaving] | None = None
         self._claims: dict[int, Claims] = {}  # by node, where there are any
         self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
-        self.refusals: set[Refusal] = set()
+        self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
         if tree.root.children and state.config.gates.owners_first:
             self._note_claims()
 
@@ -153,7 +154,11 @@ class Owners:
             for cell in list(_begun(queue.node, amounts, vacated, picture)):
                 refused = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
                 if refused is not None:
-                    return refused
+                    top, reason = refused
+                    at = (queue.spec.name, cell, top.index)
+                    keys = tuple(victim.entry.workload.key for victim in victims)
+                    self._refused[at] = Refusal(*at, keys)  # a search takes more and more victims
+                    return reason
         return None
 
     def _refuse_cell(
@@ -163,7 +168,7 @@ class Owners:
         amount: int,
         picture: Snapshot,
         returning: list[Leaving],
-    ) -> WaitsForOwner | None:
+    ) -> tuple[Node, WaitsForOwner] | None:
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
             top = _covering(queue.node, cell, picture.usage)
@@ -175,18 +180,27 @@ class Owners:
                     owner = claimed.owner  # not one whose claim is covered by what its queue keeps
             if owner is None or not exceeds_subtree(top, cell, 0, picture.usage):
                 return None
-        self.refusals.add(Refusal(queue.spec.name, cell, top.index))
         assert owner.queue is not None, f"{owner.workload.key} is in no queue"
-        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+        return top, WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def refusals(self) -> Collection[Refusal]:
+        """Whom and where it has refused, each with the most victims that were tried."""
+        return self._refused.values()
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused."""
         picture, cell, top = self._tree.snapshot, refusal.cell, self._tree.nodes[refusal.top]
         queue = self._tree.queue_named[refusal.queue]
+        victims = [self._state.entries[key] for key in refusal.victims]
+        gone = self.leaving() + [
+            Leaving(entry, self._state.queue_of(entry))
+            for entry in victims
+            if entry.phase is not Phase.EVICTING
+        ]
         with picture.trial():
-            for one in self.leaving():
+            for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            for node, claimed in self._beside(queue.node, top, cell, picture, self.leaving()):
+            for node, claimed in self._beside(queue.node, top, cell, picture, gone):
                 picture.charge(node, {cell: claimed.amount})
             return top.subtree.get(cell, 0) - picture.used(top, cell)
 

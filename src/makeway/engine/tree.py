@@ -45,6 +45,7 @@ class Refusal(NamedTuple):
     queue: QueueName
     cell: FlavorResource
     top: int  # index of the node whose quota was to be borrowed
+    victims: tuple[WorkloadKey, ...]  # even without these
 
 
 class QueueState:
@@ -213,6 +214,10 @@ class Tree:
 
     def has_heads(self) -> bool:
         return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
+
+    def has_leaving(self) -> bool:
+        """Whether somebody is on the way out who still holds quota."""
+        return any(q.holders and not q.holders[0].is_staying for q in self.queues)
 
     def charge(self, queue: QueueState, amounts: Amounts) -> None:
         """Charge for good; negative amounts are released."""
