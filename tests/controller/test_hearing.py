@@ -8,13 +8,16 @@ from makeway.controller.hearing import NOTHING, Known, Meaning, account_of, mean
 from makeway.engine import events as ev
 from makeway.engine.model import (
     Assignment,
+    Claim,
     Eviction,
     EvictionReason,
+    FlavorName,
     LocalQueueKey,
     Phase,
     PodSetAssignment,
     PodSetName,
     QueueName,
+    ResourceName,
     Workload,
     WorkloadKey,
     WorkloadStatus,
@@ -142,3 +145,29 @@ def test_moments_are_rounded_in_the_objects_and_make_no_difference() -> None:
     exact = BACKS_OFF._replace(requeue_at=60.0000004)
 
     assert meaning(BACKS_OFF, decided=exact, shown=ADMITTED) == Meaning(is_agreed=True)
+
+
+SPOT = Assignment(
+    (
+        PodSetAssignment(
+            name=PodSetName("main"),
+            count=1,
+            flavors=((ResourceName("cpu"), FlavorName("spot")),),
+            usage=((ResourceName("cpu"), 1000),),
+        ),
+    )
+)
+PREEMPTOR, MERE_FACT = PENDING._replace(claim=Claim(SPOT)), PENDING._replace(claim=Claim())
+
+
+def test_a_claim_of_which_a_server_keeps_only_the_fact_is_no_news() -> None:
+    told = meaning(MERE_FACT, decided=PREEMPTOR, shown=PENDING, sent=PREEMPTOR)
+
+    assert told == Meaning(is_agreed=True)
+
+
+def test_a_claim_on_another_place_was_made_by_another_of_us() -> None:
+    elsewhere = PENDING._replace(claim=Claim(QUOTA))
+    seen = ev.WorkloadSeen(TRAIN, PREEMPTOR)
+
+    assert meaning(PREEMPTOR, decided=elsewhere, shown=PENDING) == Meaning((seen,), True, True)

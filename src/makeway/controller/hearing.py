@@ -30,9 +30,10 @@ from makeway.client.client import Document
 from makeway.controller.statuses import PODS_READY, RESERVED
 from makeway.engine import events as ev
 from makeway.engine.model import (
+    Amounts,
+    Assignment,
     CheckName,
     CheckState,
-    Claim,
     EvictionReason,
     FlavorName,
     Phase,
@@ -61,10 +62,14 @@ def hold_of(status: WorkloadStatus) -> Hold:
     return Hold(
         False,
         status.queue,
-        tuple((ps.name, ps.count, ps.flavors) for ps in status.assignment.pod_sets),
+        _flavors_in(status.assignment),
         status.admitted_at is not None,
         None if status.eviction is None else status.eviction.reason,
     )
+
+
+def _flavors_in(assignment: Assignment) -> tuple[object, ...]:
+    return tuple((ps.name, ps.count, ps.flavors) for ps in assignment.pod_sets)
 
 
 class Notes(NamedTuple):
@@ -74,7 +79,8 @@ class Notes(NamedTuple):
     backs_off: bool
     trials: tuple[tuple[FlavorName, bool], ...]  # and whether each is exhausted
     has_claim: bool
-    claim: Claim | None  # None: there is none, or what it is on was not written down
+    claimed: tuple[object, ...]  # flavors with counts; empty: none, or it was not written down
+    vacated: Amounts
     preemptor: WorkloadKey | None
     preemptions: int
 
@@ -86,7 +92,8 @@ def notes_of(status: WorkloadStatus) -> Notes:
         status.requeue_at is not None,
         tuple((trial.flavor, trial.exhausted_at is not None) for trial in status.history),
         claim is not None,
-        claim if claim is not None and claim.assignment is not None else None,
+        _flavors_in(claim.assignment) if claim is not None and claim.assignment else (),
+        {} if claim is None else claim.vacated,
         None if eviction is None else eviction.preemptor,
         0 if preemptions is None else preemptions.times,
     )
@@ -171,8 +178,8 @@ def meaning_of(workload: Workload, status: WorkloadStatus, known: Known) -> Mean
 
 def _has_notes_of_another(status: WorkloadStatus, known: Known) -> bool:
     noted, decided = notes_of(status), notes_of(known.decided.status)
-    if noted.has_claim and noted.claim is None:
-        noted = noted._replace(claim=decided.claim)  # the server keeps no more than the fact
+    if noted.has_claim and not noted.claimed:  # the server keeps no more than the fact
+        noted = noted._replace(claimed=decided.claimed, vacated=decided.vacated)
     sent = known.shown.notes if known.sent is None else known.sent.notes
     ours = zip(known.shown.notes, sent, decided, strict=True)
     return any(note not in candidates for note, candidates in zip(noted, ours, strict=True))
