@@ -113,6 +113,7 @@ def queue(
     stop: StopPolicy = StopPolicy.NONE,
     checks: Sequence[str | QueueCheck] = (),
     namespaces: NamespaceSelector | None = NamespaceSelector(),  # noqa: B008
+    weight: float = 1.0,
     **offers: Offers,
 ) -> Queue:
     """A queue with so much of each resource. Resources that list the same flavors are a group."""
@@ -136,6 +137,7 @@ def queue(
         ),
         stop_policy=stop,
         checks=tuple(c if isinstance(c, QueueCheck) else QueueCheck(CheckName(c)) for c in checks),
+        weight=weight,
     )
 
 
@@ -166,7 +168,9 @@ def _as_quota(amount: Amount) -> Quota:
     return amount if isinstance(amount, Quota) else Quota(amount)
 
 
-def cohort(name: str, *, parent: str | None = None, **offers: Offers) -> Cohort:
+def cohort(
+    name: str, *, parent: str | None = None, weight: float = 1.0, **offers: Offers
+) -> Cohort:
     quotas = {
         FlavorResource(FlavorName(flavor), ResourceName(resource)): _as_quota(amount)
         for resource, offer in offers.items()
@@ -176,6 +180,7 @@ def cohort(name: str, *, parent: str | None = None, **offers: Offers) -> Cohort:
         name=CohortName(name),
         parent=CohortName(parent) if parent is not None else None,
         quotas=quotas,
+        weight=weight,
     )
 
 
@@ -521,6 +526,22 @@ class Scenario:
                 return said
         raise AssertionError(f"the engine does not come to rest: {said}")
 
+    def settle(self, *, one_by_one: bool = False, most: int = 100) -> list[Said]:
+        """Cycles at this moment, and whoever is evicted lets go, until nothing more happens."""
+        said: list[Said] = []
+        for _ in range(most):
+            said += self.cycle()
+            leaving = [_name(k) for k, e in self.state.entries.items() if e.phase is Phase.EVICTING]
+            if leaving and not one_by_one:
+                self.let_go(*leaving)
+            elif self.next_at is not None and self.next_at <= self.now:
+                continue
+            elif leaving:
+                self.let_go(leaving[0])
+            else:
+                return said
+        raise AssertionError(f"no rest: {said}")
+
     def _in_short(self, decision: dec.Decision) -> Said:
         match decision:
             case dec.Admit():
@@ -596,6 +617,11 @@ class Scenario:
     def parked(self, name: str) -> list[str]:
         queue = self.state.queues[QueueName(name)]
         return sorted(_name(entry.workload.key) for entry in queue.pending.parked())
+
+    def see_again(self, name: str) -> None:
+        """The object is shown once more, as it is."""
+        entry = self.entry(name)
+        self.apply(ev.WorkloadSeen(entry.workload, entry.status))
 
     def restart(
         self, *, after_s: float = 0.0, clock_jump_s: float = 0.0, workloads_first: bool = False

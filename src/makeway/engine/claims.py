@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -94,6 +95,25 @@ def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
         for leaving, its_queue in _on_the_way_out(tree, ()):
             tree.snapshot.release(its_queue.node, leaving.usage)
         return tree.snapshot.fits(queue.node, claimed)
+
+
+def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
+    """The preemptors that lose their places to others, even if all who make way were gone."""
+    picture, lost = tree.snapshot, []
+    with picture.trial():
+        for leaving, its_queue in _evicted(tree):
+            picture.release(its_queue.node, leaving.usage)
+        claims = []
+        for entry in tree.preemptors.values():
+            node, claimed = _queue_of(tree, entry).node, claimed_usage(state, tree, entry)
+            rank = (_level(node, claimed, picture), *_precedence(entry))
+            claims.append((rank, entry, node, claimed))
+        for _, entry, node, claimed in sorted(claims, key=itemgetter(0)):
+            if picture.fits(node, claimed):
+                picture.charge(node, claimed)
+            else:
+                lost.append(entry)
+    return lost
 
 
 def find_blocking(

@@ -48,6 +48,7 @@ class Consequences:
         self.state = state
         self.now = now
         self.decisions: list[Decision] = []
+        self.places_changed = False  # somebody was admitted, or has a claim from now on
         self.needs_cycle = False  # something has changed, so the next cycle may answer differently
         self.began_at = began_at  # the revision of the tree that the cycle has seen
         self.scan_wrapped = (
@@ -115,7 +116,7 @@ class Consequences:
         assignment = nomination.assignment()
         checks = queue.checks_for(assignment)
         waited_s = self.now - entry.order_time
-        self.needs_cycle = True
+        self.needs_cycle = self.places_changed = True
         queue.tree.is_confirming = False  # it was not the last round
         if self.state.config.fair_sharing and self.state.config.gates.hold_for_preemptor:
             queue.tree.was_put_off = True  # shares have changed: others may have victims now
@@ -178,7 +179,7 @@ class Consequences:
         """The head is a preemptor now: it has first call on what its victims free."""
         entry = head.entry
         if entry.status.claim is None:
-            self.needs_cycle = True
+            self.needs_cycle = self.places_changed = True
         entry.search.scan = None
         self.state.claim(entry, Claim(head.nomination.assignment(), vacated))
         entry.search.claimed_usage = dict(head.nomination.usage)

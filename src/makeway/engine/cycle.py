@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from makeway.engine.claims import (
     BlockingPreemptor,
     beside_claims,
-    can_be_met,
     find_blocking,
     remember_claims,
+    unmet,
 )
 from makeway.engine.consequences import Consequences, lets_others_pass
 from makeway.engine.decisions import (
@@ -74,7 +74,7 @@ class TreeCycle:
         refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
-        if len(self.settled) > len(self.promised):  # somebody was admitted
+        if self.consequences.places_changed and self.tree.preemptors:
             self.retry_unmet_claims()
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
@@ -103,9 +103,9 @@ class TreeCycle:
 
     def retry_unmet_claims(self) -> None:
         """A preemptor whose place is lost looks for another now, not when its victims are gone."""
-        for entry in self.tree.preemptors.values():
+        for entry in unmet(self.state, self.tree):
             queue = self.state.queue_of(entry)
-            if queue.pending.is_parked_alone(entry) and not can_be_met(self.state, queue, entry):
+            if queue.pending.is_parked_alone(entry):
                 queue.pending.discard(entry)
                 queue.pending.add(entry, self.state.order_of(entry))
 
