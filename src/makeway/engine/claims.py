@@ -92,7 +92,7 @@ def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
     """Whether a preemptor would have its place if everybody were gone who is on the way out."""
     tree, claimed = queue.tree, claimed_usage(state, queue.tree, entry)
     with tree.snapshot.trial():
-        for leaving, its_queue in _on_the_way_out(tree, ()):
+        for leaving, its_queue in _evicted(tree):
             tree.snapshot.release(its_queue.node, leaving.usage)
         return tree.snapshot.fits(queue.node, claimed)
 
@@ -164,7 +164,7 @@ def beside_claims(
     """
     waiting, leaving, others = _waiting(state, head, settled), {}, []
     with picture.trial():
-        for entry, queue in _on_the_way_out(head.queue.tree, gone):
+        for entry, queue in _evicted(head.queue.tree, gone):
             if _was_preempted(entry):
                 picture.release(queue.node, entry.usage)
                 leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
@@ -198,9 +198,7 @@ def _fits_without(others: list[tuple[Node, Amounts]], rival: _Rival, picture: Sn
         return picture.fits(rival.node, rival.claimed)
 
 
-def _on_the_way_out(
-    tree: Tree, gone: Collection[WorkloadKey]
-) -> Iterator[tuple[Entry, QueueState]]:
+def _evicted(tree: Tree, gone: Collection[WorkloadKey] = ()) -> Iterator[tuple[Entry, QueueState]]:
     for queue in tree.queues:
         for order in queue.holders:
             if order.is_staying:
@@ -211,7 +209,7 @@ def _on_the_way_out(
 
 def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
     """Who leaves in this tree, the head's own victims included."""
-    yield from _on_the_way_out(head.queue.tree, gone)
+    yield from _evicted(head.queue.tree, gone)
     for victim in head.victims:
         if victim.entry.phase is not Phase.EVICTING:
             yield victim.entry, victim.queue
