@@ -151,7 +151,8 @@ def _may_have_been_admitted(change: Change) -> bool:
 def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> bool:
     """Whether the preemptor fits beside the victim, when its other victims are gone.
 
-    Where a place may be held for somebody else, no arithmetic tells.
+    Where a place may be held for somebody else, no arithmetic tells; nor where the preemptor would
+    have to borrow what another may wait for, who borrows less far.
     """
     (change, preemptor, queue) = preemption
     assert change.before is not None
@@ -165,7 +166,23 @@ def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> b
         if holds_quota(workload) and preemptor_of(workload) != name_of(preemptor):
             quotas.charge(queue_of(workload), usage_of(workload))
     name, asked = queue["metadata"]["name"], asked_by(preemptor)
-    return all(has_room(quotas, name, cell.flavor, asked) for cell in usage)
+    for flavor in {cell.flavor for cell in usage}:
+        wanted = {Cell(flavor, resource): needed for resource, needed in asked.items()}
+        if not has_room(quotas, name, flavor, asked):
+            return False
+        if quotas.level(name, wanted) and _somebody_waits(queue, workloads, truth):
+            return False
+    return True
+
+
+def _somebody_waits(but_in: Document, workloads: Workloads, truth: Truth) -> bool:
+    """Whether a workload wants quota in any other queue."""
+    waiting = [
+        workload
+        for workload in workloads.values()
+        if not holds_quota(workload) and not has(workload, "Finished")
+    ]
+    return any(queue_for(workload, truth) not in (None, but_in) for workload in waiting)
 
 
 def _place(workload: Document) -> Place:

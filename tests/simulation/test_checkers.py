@@ -116,6 +116,27 @@ def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) ->
     assert bool(found) == is_wrong
 
 
+@pytest.mark.parametrize("has_owner", [True, False])
+def test_who_may_not_borrow_past_an_owner_may_preempt_in_its_own_queue(has_owner: bool) -> None:
+    message = "Preempted to accommodate a workload (lab/urgent)"
+    before = workload("victim", "8", QuotaReserved="")
+    after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
+    truth, checker = one_queue("8", after, workload("urgent", "4")), NecessityChecker(5.0)
+    put(truth, QUEUES, "own", "8", cohortName="lab")
+    put(truth, QUEUES, "other", "8", cohortName="lab")
+    truth.put(LOCAL_QUEUES, ("lab", "other"), {"metadata": {}, "spec": {"clusterQueue": "other"}})
+    if has_owner:
+        owner = workload("owner", "8")
+        owner["spec"]["queueName"] = "other"
+        truth.put(WORKLOADS, ("lab", "owner"), owner)
+
+    found = [*checker.saw(Change(100.0, WORKLOADS, ("lab", "victim"), before, after), truth)]
+    truth.now = 110.0
+    found += checker.later(truth)
+
+    assert bool(found) == (not has_owner)
+
+
 @pytest.mark.parametrize("is_before", [False, True])
 @pytest.mark.parametrize(("conditions", "is_wrong"), [({}, False), ({"Finished": ""}, True)])
 def test_who_may_have_been_counted_and_is_gone_excuses_a_preemption(
