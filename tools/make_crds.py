@@ -319,7 +319,7 @@ _WORKLOAD: dict[str, Schema] = {
     "status.conditions[].type": {"maxLength": 316},
     "status.preemption.claim.podSetAssignments": at_most(8),
     "status.preemption.claim.podSetAssignments[].name": {**POD_SET_NAME, "default": "main"},
-    "status.preemption.claim.vacated": at_most(256),
+    "status.preemption.claim.heldBefore": at_most(256),
     "status.preemption.count": {"minimum": 1},
     "status.reclaimablePods": at_most(8),
     "status.reclaimablePods[].name": POD_SET_NAME,

@@ -45,7 +45,7 @@ PLACE = Assignment(
         ),
     )
 )
-VACATED = {
+HELD_BEFORE = {
     FlavorResource(RESERVED, MEMORY): 2**30,
     FlavorResource(SPOT, CPU): 500,
     FlavorResource(SPOT, MEMORY): 2**30,
@@ -65,7 +65,9 @@ TRIALS = (
     [
         pytest.param(WorkloadStatus(claim=Claim()), id="a mere claim"),
         pytest.param(WorkloadStatus(claim=Claim(PLACE)), id="a claim on a place"),
-        pytest.param(WorkloadStatus(claim=Claim(PLACE, VACATED)), id="vacated in its own queue"),
+        pytest.param(
+            WorkloadStatus(claim=Claim(PLACE, HELD_BEFORE)), id="what its queue held before"
+        ),
         pytest.param(WorkloadStatus(preemptions=Preemptions(3, 990.25)), id="preemptions"),
         pytest.param(WorkloadStatus(requeue_count=2, requeue_at=1_060.5), id="a back-off"),
         pytest.param(WorkloadStatus(history=TRIALS), id="flavors tried"),
@@ -88,7 +90,7 @@ def test_what_only_we_know_of_a_workload_is_found_again(status: WorkloadStatus) 
 def test_what_is_over_is_taken_out_of_the_object() -> None:
     plane = QueuePlane()
     plane.submit("train", 1)
-    write(plane, WorkloadStatus(claim=Claim(PLACE, VACATED), preemptions=Preemptions(1, 990.0)))
+    write(plane, WorkloadStatus(claim=Claim(PLACE, HELD_BEFORE), preemptions=Preemptions(1, 990.0)))
     write(plane, WorkloadStatus(claim=Claim(PLACE), preemptions=Preemptions(1, 990.0)))
     assert read(plane).claim == Claim(PLACE)
 

@@ -26,7 +26,6 @@ from tests.harness.engine import (
 )
 
 NOTHING: list[object] = []
-NOT_YET = pytest.mark.xfail(strict=True, reason="the engine does not keep this law yet")
 
 
 def two_queues(
@@ -113,7 +112,6 @@ def test_who_is_refused_is_admitted_once_the_owner_has_gone() -> None:
     assert lab.cycles() == [admit("b3")]
 
 
-@NOT_YET
 def test_an_equal_exchange_inside_the_queue_is_free() -> None:
     lab = two_queues()
     lab.running("b1", on="b", gpu=4, priority=10)
@@ -225,7 +223,6 @@ def test_borrowing_inside_a_cohort_never_waits_for_an_uncle() -> None:
     assert lab.cycles() == [admit("c1")]
 
 
-@NOT_YET
 def test_who_was_refused_for_an_owner_goes_further_up_once_the_owner_runs() -> None:
     """While a1 waits, b1 would take its place in x; beside a1, it borrows from the cohort above."""
     lab = Scenario(

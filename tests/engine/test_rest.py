@@ -19,7 +19,6 @@ from tests.harness.engine import (
 )
 
 NOTHING: list[object] = []
-NOT_YET = pytest.mark.xfail(strict=True, reason="the engine does not keep this law yet")
 FAIR = Config(fair_sharing=True)
 
 
@@ -32,7 +31,6 @@ def preemptors(lab: Scenario) -> list[str]:
 # --- rest ---
 
 
-@NOT_YET
 def test_an_older_workload_is_not_parked_with_a_younger_one() -> None:
     """Of equal priority it may preempt whoever is newer, which the younger one may not."""
     lab = Scenario(queue("q", gpu=2, within=NEWER_EQUAL))
@@ -58,7 +56,6 @@ def test_under_fair_sharing_nothing_is_left_for_a_fresh_engine() -> None:
     assert lab.settle() == NOTHING
 
 
-@NOT_YET
 def test_what_is_free_is_taken_though_others_came_first_in_an_earlier_cycle() -> None:
     """c4 loses f1 to b1, which reserves more than there is and is parked; then f1 has room."""
     lab = Scenario(
@@ -81,7 +78,6 @@ def test_what_is_free_is_taken_though_others_came_first_in_an_earlier_cycle() ->
     assert lab.settle() == [admit("c4", "f1")]
 
 
-@NOT_YET
 def test_who_begins_to_borrow_becomes_a_victim_of_those_who_wait_already() -> None:
     lab = Scenario(
         queue("a", gpu=3), queue("b", gpu=1, reclaim=ANY, borrow_within=True), cohort="lab"
@@ -99,7 +95,6 @@ def test_who_begins_to_borrow_becomes_a_victim_of_those_who_wait_already() -> No
     assert lab.settle() == NOTHING
 
 
-@NOT_YET
 def test_a_head_loses_to_nobody_but_others() -> None:
     """a1 lacks cpu, and would borrow its gpu; a2 behind it fits."""
     lab = Scenario(

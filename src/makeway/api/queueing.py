@@ -357,7 +357,7 @@ class PreemptionClaim:
     """What a preemptor has first call on, while its victims make way (ours)."""
 
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
-    vacated: tuple[FlavorAmounts, ...] = ()  # by victims of its own queue
+    held_before: tuple[FlavorAmounts, ...] = ()  # by its queue, when the place was cleared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ class Notes(NamedTuple):
     trials: tuple[tuple[FlavorName, bool], ...]  # and whether each is exhausted
     has_claim: bool
     claimed: tuple[object, ...]  # flavors with counts; empty: none, or it was not written down
-    vacated: Amounts
+    held_before: Amounts
     preemptor: WorkloadKey | None
     preemptions: int
 
@@ -93,7 +93,7 @@ def notes_of(status: WorkloadStatus) -> Notes:
         tuple((trial.flavor, trial.exhausted_at is not None) for trial in status.history),
         claim is not None,
         _flavors_in(claim.assignment) if claim is not None and claim.assignment else (),
-        {} if claim is None else claim.vacated,
+        {} if claim is None else claim.held_before,
         None if eviction is None else eviction.preemptor,
         0 if preemptions is None else preemptions.times,
     )
@@ -179,7 +179,7 @@ def meaning_of(workload: Workload, status: WorkloadStatus, known: Known) -> Mean
 def _has_notes_of_another(status: WorkloadStatus, known: Known) -> bool:
     noted, decided = notes_of(status), notes_of(known.decided.status)
     if noted.has_claim and not noted.claimed:  # the server keeps no more than the fact
-        noted = noted._replace(claimed=decided.claimed, vacated=decided.vacated)
+        noted = noted._replace(claimed=decided.claimed, held_before=decided.held_before)
     sent = known.shown.notes if known.sent is None else known.sent.notes
     ours = zip(known.shown.notes, sent, decided, strict=True)
     return any(note not in candidates for note, candidates in zip(noted, ours, strict=True))

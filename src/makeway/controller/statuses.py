@@ -323,11 +323,11 @@ def _claim(claim: Claim) -> Document | None:
     if claim.assignment is None:
         return None
     amounts: dict[str, Document] = {}
-    for cell, amount in sorted(claim.vacated.items()):
+    for cell, amount in sorted(claim.held_before.items()):
         resources = amounts.setdefault(cell.flavor, {})
         resources[cell.resource] = format_amount(cell.resource, amount)
-    vacated = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
-    return {"podSetAssignments": _assignments(claim.assignment), "vacated": vacated or None}
+    held_before = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
+    return {"podSetAssignments": _assignments(claim.assignment), "heldBefore": held_before or None}
 
 
 def _open_check(name: CheckName, now: float) -> Document:

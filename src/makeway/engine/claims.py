@@ -12,7 +12,7 @@ before the head are given what they claim, best first. Does the head still fit? 
 then is passed over: it needs other victims anyhow, so nothing is kept for it.
 
 Who comes before whom is the subtle part. The rule that suggests itself, "higher priorities may
-pass, others may not", is wrong in four ways, each found as a circle or a standstill:
+pass, others may not", is wrong in five ways, each found as a circle or a standstill:
 
 1. *The level of borrowing comes before priority*, as it does among heads. Queues a and b own 4
    each, a reclaims from anybody. a's low workload has preempted b's high one, which borrowed; b's
@@ -27,6 +27,9 @@ pass, others may not", is wrong in four ways, each found as a circle or a stands
    to make way for a's middle one, which borrows; if the high one could now take that place, for
    it is the more important, low would take it back from high, middle from low, and high from
    middle.
+5. *An exchange inside a queue is no borrowing.* b borrows 2, for which an owner in a waits without
+   victims. If an important workload of b takes the place of another one of b, the owner has no call
+   on that place: without the exchange it would not be free.
 
 Who is evicted for another reason than preemption is not counted as gone for a head that has not
 chosen it as a victim: nobody may pass for the sake of that place, and have its own taken again. But
@@ -106,7 +109,7 @@ def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
         claims = []
         for entry in tree.preemptors.values():
             node, claimed = _queue_of(tree, entry).node, claimed_usage(state, tree, entry)
-            rank = (_level(node, claimed, picture), *_precedence(entry))
+            rank = (_level_claimed(entry, node, claimed, picture), *_precedence(entry))
             claims.append((rank, entry, node, claimed))
         for _, entry, node, claimed in sorted(claims, key=itemgetter(0)):
             if picture.fits(node, claimed):
@@ -224,7 +227,7 @@ def _rivals(
     comes_back = _was_preempted(entry) and entry.status.claim is None
     for rival, claimed in waiting:
         node = _queue_of(queue.tree, rival).node
-        its_level = _level(node, claimed, picture)
+        its_level = _level_claimed(rival, node, claimed, picture)
         if node is queue.node:
             its_level = level  # the line decides (3)
         is_before = _comes_before(rival, its_level, entry, level)
@@ -256,6 +259,14 @@ def _was_preempted(entry: Entry) -> bool:
 def _queue_of(tree: Tree, entry: Entry) -> QueueState:
     assert entry.queue is not None, f"{entry.workload.key} waits in no queue"
     return tree.queue_named[entry.queue]
+
+
+def _level_claimed(preemptor: Entry, node: Node, claimed: Amounts, picture: Snapshot) -> int:
+    """How far up its claim reaches: not where its queue would hold no more than before (5)."""
+    claim = preemptor.status.claim
+    before = {} if claim is None else claim.held_before
+    begun = {c: a for c, a in claimed.items() if picture.used(node, c) + a > before.get(c, 0)}
+    return _level(node, begun, picture)
 
 
 def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:

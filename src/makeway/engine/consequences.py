@@ -25,10 +25,9 @@ from makeway.engine.decisions import (
     WaitingForVictims,
     WaitsForOwner,
 )
-from makeway.engine.entry import NOTHING, Entry, Scan
+from makeway.engine.entry import Entry, Scan
 from makeway.engine.head import Head
 from makeway.engine.model import (
-    Amounts,
     Claim,
     EvictionReason,
     FailurePolicy,
@@ -36,7 +35,6 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.owners import vacated_by
 from makeway.engine.state import ClusterState, with_active
 from makeway.engine.tree import QueueState
 
@@ -118,8 +116,9 @@ class Consequences:
         waited_s = self.now - entry.order_time
         self.needs_cycle = self.places_changed = True
         queue.tree.is_confirming = False  # it was not the last round
-        if self.state.config.fair_sharing and self.state.config.gates.hold_for_preemptor:
-            queue.tree.was_put_off = True  # shares have changed: others may have victims now
+        is_lending = self.state.config.fair_sharing or nomination.borrow_level > 0
+        if is_lending and self.state.config.gates.hold_for_preemptor:
+            queue.tree.was_put_off = True  # others may have victims now, in this queue
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
@@ -149,7 +148,6 @@ class Consequences:
     def _preempt(self, head: Head) -> None:
         victims, contested = [], sorted(head.nomination.contested)
         preemptor = head.entry.workload.key
-        vacated = vacated_by(head.entry, head.queue, head.victims)
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
@@ -168,20 +166,15 @@ class Consequences:
         if any(victim.is_new for victim in victims):
             head.queue.tree.is_confirming = False  # it was not the last round
             self.state.count_preemption(head.entry, self.now)
-        self._await_victims(head, tuple(victim.workload for victim in victims), vacated)
+        self._await_victims(head, tuple(victim.workload for victim in victims))
 
-    def _await_victims(
-        self,
-        head: Head,
-        victims: tuple[WorkloadKey, ...],
-        vacated: Amounts = NOTHING,  # in its own queue
-    ) -> None:
+    def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:
         """The head is a preemptor now: it has first call on what its victims free."""
         entry = head.entry
         if entry.status.claim is None:
             self.needs_cycle = self.places_changed = True
         entry.search.scan = None
-        self.state.claim(entry, Claim(head.nomination.assignment(), vacated))
+        self.state.claim(entry, Claim(head.nomination.assignment(), head.held_before))
         entry.search.claimed_usage = dict(head.nomination.usage)
         if self.state.config.gates.hold_for_preemptor and lets_others_pass(head.queue):
             head.queue.pending.park_alone(entry)
@@ -228,11 +221,16 @@ class Consequences:
             head.has_flavors_left = True
             search.scan = scan if is_kept else None
         if before is None:
-            search.began_at = self.began_at
+            search.began_at, search.was_put_off = self.began_at, False
+        if head.result is HeadResult.SKIPPED:
+            search.was_put_off = True
         if head.has_flavors_left:
             self.needs_cycle = True  # the next search begins elsewhere
         elif before is not None and search.began_at != head.queue.tree.revision:
             self.needs_cycle = True  # the first flavors were tried before a change
+            head.has_flavors_left = self.state.config.gates.hold_for_preemptor
+        elif before is not None and search.was_put_off and self._is_worth_another(head):
+            self.needs_cycle = True  # it was not told what the first flavors have to offer
             head.has_flavors_left = self.state.config.gates.hold_for_preemptor
         elif before is not None:
             self.scan_wrapped = True  # all flavors were tried; the next search is like the first

@@ -35,13 +35,33 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import FlavorResource, Policy, WorkloadKey
+from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
+
+
+def may_rest(state: ClusterState, tree: Tree) -> bool:
+    """Whether nothing is left to do in a tree; if not, it is made ready for what is.
+
+    If somebody was put off by others of its cycle, or may have victims by what was decided after
+    it was parked, all are tried once more from their first flavor. Only a round of that in which
+    nothing is decided is the last. And nobody keeps a claim when nobody is left who makes way.
+    """
+    if tree.was_put_off and not tree.is_confirming:
+        tree.was_put_off, tree.is_confirming = False, True
+        tree.scans_valid_from = state.cycle + 1
+        state.wake_tree(tree.queues[0])
+        return False
+    tree.was_put_off = tree.is_confirming = False
+    if not state.config.gates.hold_for_preemptor or not tree.preemptors or tree.has_leaving():
+        return True
+    for entry in list(tree.preemptors.values()):
+        state.claim(entry, None)
+    return False
 
 
 class TreeCycle:
@@ -78,28 +98,12 @@ class TreeCycle:
             self.retry_unmet_claims()
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
-        if not self.tree.needs_cycle:
-            self.come_to_rest()
-
-    def come_to_rest(self) -> None:
-        """Nothing is left to do, unless somebody was put off by what has changed since.
-
-        Then all are tried once more from their first flavor, and only a round of that in which
-        nothing is decided is the last.
-        """
-        tree = self.tree
-        if tree.was_put_off and not tree.is_confirming:
-            tree.was_put_off, tree.is_confirming = False, True
-            tree.scans_valid_from = self.state.cycle + 1
-            self.state.wake_tree(tree.queues[0])
-            return
-        tree.was_put_off = tree.is_confirming = False
-        if tree.preemptors and not tree.has_leaving():
-            for entry in list(tree.preemptors.values()):
-                self.state.claim(entry, None)  # nobody makes way for it, and it has its answer
-            return
-        if not self.consequences.scan_wrapped:
-            tree.seen = tree.revision
+        if (
+            not self.tree.needs_cycle
+            and may_rest(self.state, self.tree)
+            and not self.consequences.scan_wrapped
+        ):
+            self.tree.seen = self.tree.revision
 
     def retry_unmet_claims(self) -> None:
         """A preemptor whose place is lost looks for another now, not when its victims are gone."""
@@ -190,6 +194,8 @@ class TreeCycle:
             head.shares_fate = blocking.applies_to_shape
 
     def _settle(self, head: Head) -> None:
+        if head.result is not HeadResult.ADMITTED:
+            head.held_before = self._held_before(head)
         self._take(head.victims)
         self._charge(head.queue, head.nomination.usage)
         self.settled[head.entry.workload.key] = head.entry
@@ -250,6 +256,13 @@ class TreeCycle:
                 self.cleared,
                 head.victims,
                 self.taken,
+            )
+
+    def _held_before(self, head: Head) -> Amounts:
+        with self.cleared.trial():
+            release_all(head.victims, self.cleared)
+            return self.owners.held_before(
+                head.entry, head.queue, self.cleared, head.victims, self.taken
             )
 
     def _fits_already(self, head: Head) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from makeway.engine.cycle import TreeCycle
+from makeway.engine.cycle import TreeCycle, may_rest
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
@@ -38,7 +38,7 @@ class Engine:
         for tree in trees.values():
             if tree.refusals:
                 wake_refused(state, tree)
-        busy = [tree for tree in trees.values() if tree.has_heads()]
+        busy = [t for t in trees.values() if t.has_heads() or not may_rest(state, t)]
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []
         if busy:

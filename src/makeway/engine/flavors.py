@@ -102,6 +102,7 @@ class FlavorQuestion(NamedTuple):
     exhausted: Collection[FlavorName] = ()
     scan: Scan | None = None  # go on from here; None: from the first flavor
     only: Mapping[PodSetName, Mapping[ResourceName, FlavorName]] | None = None
+    is_lenient: bool = False  # as in Kueue: free to borrow may outweigh another resource's victims
     owner_before: Callable[[FlavorResource, int], WaitsForOwner | None] | None = None
 
 
@@ -297,6 +298,9 @@ def _offer_of(
         if overall.mode is Mode.NO_FIT:
             return {}, overall
         choices[resource] = Choice(flavor, offer)
+    hardest = min((choice.offer.mode for choice in choices.values()), default=Mode.FIT)
+    if overall.mode is Mode.FIT and not question.is_lenient:
+        overall = Offer(hardest, overall.borrow_level)
     return choices, overall
 
 

@@ -298,9 +298,7 @@ class Claim(NamedTuple):
     """What a preemptor has first call on: the place that its victims clear."""
 
     assignment: Assignment | None = None  # None: a place that was written down as a mere fact
-    vacated: Mapping[
-        FlavorResource, int
-    ] = {}  # what those of its victims held that are of its own queue
+    held_before: Mapping[FlavorResource, int] = {}  # by its queue, when the place was cleared
 
 
 class Preemptions(NamedTuple):

@@ -113,6 +113,7 @@ class Nominator:
             exhausted=exhausted_for(history, queue) if history else (),
             scan=self._usable_scan() if is_resumed else None,
             only=only,
+            is_lenient=not config.gates.hold_for_preemptor,
             owner_before=self._owner_before,
         )
 

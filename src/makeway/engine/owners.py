@@ -14,17 +14,16 @@ Who waits in back-off, in a stopped queue, or behind the head of a StrictFIFO qu
 
 *Claim.* At a node the owners claim together what they ask for, but no more than is free there.
 
-*Refusal.* A head that would begin to borrow is charged as if it ran. The smallest subtree that
-covers it must still have room for what is claimed beside the way from its queue up to there. So
-borrowers take what owners don't need, and borrowing inside one's own cohort never waits for an
-uncle. A queue that exchanges one workload for another, and holds no more than before, begins
-nothing.
+*Refusal.* A head that would begin to borrow is charged as if it ran. There must be a subtree above
+it that covers all it holds then, and still has room for what is claimed beside the way from its
+queue up to there. So borrowers take what owners don't need, and borrowing inside one's own cohort
+never waits for an uncle. A queue that exchanges one workload for another, and holds no more than
+before, begins nothing.
 
 *On which picture?* On the one that the act leaves behind: everybody on the way out by preemption is
 gone and waits again. Judged on the present picture more circles arise than end, for an owner that
 lacks nothing yet, and is merely not the head, would not be counted. For the same reason a preemptor
-remembers what it has vacated in its own queue: when it takes the place, it is judged as it was when
-it cleared it.
+remembers what its queue held before: when it takes the place, it is judged as when it cleared it.
 
 Nobody waits in a ring: an owner at its own queue needs nobody's leave, and leave is refused only
 for the sake of somebody who is nearer to the quota.
@@ -37,12 +36,13 @@ A refused shape is parked, and tried again when more is left for borrowers than 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, product
 from typing import NamedTuple
 
 from makeway.engine.decisions import WaitsForOwner
-from makeway.engine.entry import Demand, Entry
+from makeway.engine.entry import NOTHING, Demand, Entry
 from makeway.engine.fallback import exhausted_for
 from makeway.engine.flavors import mismatch_of
 from makeway.engine.model import (
@@ -130,20 +130,35 @@ class Owners:
         """
         if queue.node.parent is None or not self._state.config.gates.owners_first:
             return None
-        vacated = vacated_by(entry, queue, victims)
-        if not list(_begun(queue.node, amounts, vacated, picture)):
-            return None
-        return self._refuse_borrower(queue, amounts, vacated, picture, victims, taken or {})
+        if not any(_begun(queue.node, amounts, NOTHING, picture)):
+            return None  # it does not even borrow
+        with self._left_behind(picture, victims, taken or {}) as returning:
+            before = held_before(entry, queue, victims, picture)
+            for cell in list(_begun(queue.node, amounts, before, picture)):
+                reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
+                if reason is not None:
+                    keys = tuple(victim.entry.workload.key for victim in victims)
+                    self._note_refusal(queue, cell, keys)
+                    return reason
+        return None
 
-    def _refuse_borrower(
+    def held_before(
         self,
+        entry: Entry,
         queue: QueueState,
-        amounts: Amounts,
-        vacated: Amounts,
         picture: Snapshot,
         victims: Collection[Chosen],
         taken: Mapping[WorkloadKey, Chosen],
-    ) -> WaitsForOwner | None:
+    ) -> dict[FlavorResource, int]:
+        """What its queue holds before it takes these victims, who are gone in the picture."""
+        with self._left_behind(picture, victims, taken):
+            return held_before(entry, queue, victims, picture)
+
+    @contextmanager
+    def _left_behind(
+        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Chosen]
+    ) -> Iterator[list[Leaving]]:
+        """With everybody gone who is on the way out by preemption; yields who they are."""
         gone = {**taken, **{victim.entry.workload.key: victim for victim in victims}}
         returning = [Leaving(one.entry, one.queue) for one in gone.values()]
         with picture.trial():
@@ -151,15 +166,15 @@ class Owners:
                 if one.entry.workload.key not in gone:
                     picture.release(one.queue.node, one.entry.usage)
                     returning.append(one)
-            for cell in list(_begun(queue.node, amounts, vacated, picture)):
-                refused = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
-                if refused is not None:
-                    top, reason = refused
-                    at = (queue.spec.name, cell, top.index)
-                    keys = tuple(victim.entry.workload.key for victim in victims)
-                    self._refused[at] = Refusal(*at, keys)  # a search takes more and more victims
-                    return reason
-        return None
+            yield returning
+
+    def _note_refusal(
+        self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> None:
+        """Once for each search, which takes more and more victims."""
+        for top in queue.node.ancestors():
+            at = (queue.spec.name, cell, top.index)
+            self._refused[at] = Refusal(*at, victims)
 
     def _refuse_cell(
         self,
@@ -168,20 +183,25 @@ class Owners:
         amount: int,
         picture: Snapshot,
         returning: list[Leaving],
-    ) -> tuple[Node, WaitsForOwner] | None:
+    ) -> WaitsForOwner | None:
+        owner: Entry | None = None
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
-            top = _covering(queue.node, cell, picture.usage)
-            before = picture.used(top, cell)
-            owner: Entry | None = None
-            for node, claimed in self._beside(queue.node, top, cell, picture, returning):
-                picture.charge(node, {cell: claimed.amount})
-                if owner is None and picture.used(top, cell) > before:
-                    owner = claimed.owner  # not one whose claim is covered by what its queue keeps
-            if owner is None or not exceeds_subtree(top, cell, 0, picture.usage):
-                return None
+            top = queue.node
+            changed = self._changed_nodes(returning)
+            while top.parent is not None:
+                below, top = top, top.parent
+                used = picture.used(top, cell)
+                for node, claimed in self._beside(below, cell, picture, returning, changed):
+                    picture.charge(node, {cell: claimed.amount})
+                    if owner is None and picture.used(top, cell) > used:
+                        owner = claimed.owner  # not one whose claim its queue covers and keeps
+                if not exceeds_subtree(top, cell, 0, picture.usage):
+                    return None
+        if owner is None:
+            return None
         assert owner.queue is not None, f"{owner.workload.key} is in no queue"
-        return top, WaitsForOwner(cell, owner.workload.key, owner.queue)
+        return WaitsForOwner(cell, owner.workload.key, owner.queue)
 
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
@@ -200,8 +220,12 @@ class Owners:
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            for node, claimed in self._beside(queue.node, top, cell, picture, gone):
-                picture.charge(node, {cell: claimed.amount})
+            node, changed = queue.node, self._changed_nodes(gone)
+            while node is not top:
+                assert node.parent is not None, f"{queue.spec.name} is not below {top.name}"
+                for beside, claimed in self._beside(node, cell, picture, gone, changed):
+                    picture.charge(beside, {cell: claimed.amount})
+                node = node.parent
             return top.subtree.get(cell, 0) - picture.used(top, cell)
 
     def leaving(self) -> list[Leaving]:
@@ -224,23 +248,22 @@ class Owners:
     def _beside(
         self,
         node: Node,
-        top: Node,
         cell: FlavorResource,
         picture: Snapshot,
         returning: list[Leaving],
+        changed: set[int],
     ) -> Iterator[tuple[Node, Claimed]]:
-        changed = self._changed_nodes(returning)
-        while node is not top:
-            assert node.parent is not None
-            for other in self._who_may_claim(node.parent, changed):
-                if other is not node:
-                    if other.index in changed:
-                        claims = self._claims_at(other, picture.usage, returning)
-                    else:
-                        claims = self._claims[other.index]
-                    if cell in claims:
-                        yield other, claims[cell]
-            node = node.parent
+        """What is claimed at the other children of its cohort."""
+        assert node.parent is not None
+        for other in self._who_may_claim(node.parent, changed):
+            if other is node:
+                continue
+            if other.index in changed:
+                claims = self._claims_at(other, picture.usage, returning)
+            else:
+                claims = self._claims[other.index]
+            if cell in claims:
+                yield other, claims[cell]
 
     def _changed_nodes(self, returning: list[Leaving]) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
@@ -447,33 +470,31 @@ def _claimed_by(demand: Demand, queue: Node, node: Node, usage: Usage) -> dict[F
 # --- small questions ---
 
 
-def vacated_by(
-    entry: Entry, queue: QueueState, victims: Iterable[Chosen]
+def held_before(
+    entry: Entry, queue: QueueState, victims: Collection[Chosen], left_behind: Snapshot
 ) -> dict[FlavorResource, int]:
-    """What its queue gives up for it: by the victims it would take now, and those it has taken."""
+    """What its queue held before it took these victims, and those that it took before.
+
+    In the picture they are gone, and so is everybody who is on the way out for others.
+    """
     claim = entry.status.claim
-    vacated = {} if claim is None else dict(claim.vacated)
-    for victim in victims:
-        if victim.queue is queue and victim.entry.phase is not Phase.EVICTING:
-            for cell, amount in victim.entry.usage.items():
-                vacated[cell] = vacated.get(cell, 0) + amount
-    return vacated
+    held = {} if claim is None else dict(claim.held_before)
+    own = [victim.entry for victim in victims if victim.queue is queue]
+    new = [victim for victim in own if victim.phase is not Phase.EVICTING]
+    for cell in {cell for victim in new for cell in victim.usage}:
+        there = sum(victim.usage.get(cell, 0) for victim in new)
+        held[cell] = max(held.get(cell, 0), left_behind.used(queue.node, cell) + there)
+    return held
 
 
 def _begun(
-    node: Node, amounts: Amounts, vacated: Amounts, picture: Snapshot
+    node: Node, amounts: Amounts, before: Amounts, left_behind: Snapshot
 ) -> Iterator[FlavorResource]:
     """The cells in which the queue would begin to borrow, or borrow more than before."""
     for cell, amount in amounts.items():
-        if amount > vacated.get(cell, 0) and picture.used(node, cell) + amount > node.nominal(cell):
+        after = left_behind.used(node, cell) + amount
+        if amount and after > node.nominal(cell) and after > before.get(cell, 0):
             yield cell
-
-
-def _covering(node: Node, cell: FlavorResource, usage: Usage) -> Node:
-    """The smallest subtree with room for what is charged in it."""
-    while node.parent is not None and exceeds_subtree(node, cell, 0, usage):
-        node = node.parent
-    return node
 
 
 def _queues_below(node: Node, tree: Tree) -> Iterator[QueueState]:

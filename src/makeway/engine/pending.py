@@ -50,6 +50,7 @@ class PendingQueue:
         self._serial = 0
         self._aside: dict[WorkloadKey, Entry] = {}  # parked one by one, until the next waking
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
+        self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
@@ -69,7 +70,10 @@ class PendingQueue:
     # --- coming and going ---
 
     def add(self, entry: Entry, order: QueueOrder) -> None:
-        """Line up; a newcomer whose class is parked is parked with it."""
+        """Line up; a newcomer whose class is parked is parked with it.
+
+        Unless it comes before all of them and time counts: then it may preempt more than they.
+        """
         assert entry not in self, f"{entry.workload.key} is waiting already"
         shape_class = self._classes.get(entry.shape)
         if shape_class is None:
@@ -81,6 +85,8 @@ class PendingQueue:
         shape_class.size += 1
         heappush(shape_class.members, item)
         if shape_class.members[0] is item:
+            if self.counts_time:
+                shape_class.epoch_parked = -1
             self._enter(shape_class)
 
     def discard(self, entry: Entry) -> None:

@@ -18,6 +18,7 @@ from makeway.engine.model import (
     FlavorResource,
     Inactive,
     Phase,
+    Policy,
     Queue,
     QueueName,
     Quota,
@@ -68,6 +69,8 @@ class QueueState:
         for group in spec.groups:
             for resource in group.resources:
                 self.group_of.setdefault(resource, group)
+        policies = (spec.preemption.within_queue, spec.preemption.reclaim)
+        self.pending.counts_time = Policy.LOWER_OR_NEWER_EQUAL in policies
         self.node = self._new_node()
         self.generation += 1
         # What those of a shape ask for, and as of which edit of flavors.

@@ -183,7 +183,7 @@ def claim_of(view: queueing.Workload) -> model.Claim:
         assignment_of(view, claim.pod_set_assignments),
         {
             model.FlavorResource(model.FlavorName(line.flavor), model.ResourceName(name)): amount
-            for line in claim.vacated
+            for line in claim.held_before
             for name, amount in line.resources.items()
         },
     )
