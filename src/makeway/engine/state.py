@@ -68,6 +68,8 @@ WITHOUT_QUOTA: dict[str, Any] = {
     "admitted_at": None,
     "pods_ready": False,
     "pods_lost_at": None,
+    "checks": {},  # they answer for a reservation; the next one asks them anew
+    "retry_after_s": 0.0,
 }
 
 
@@ -175,11 +177,10 @@ class ClusterState:
             return
         if entry.status.eviction is not None and undo.status.eviction is None:
             self._uncount_preemption(entry.status.eviction)
-        status = undo.status._replace(
-            checks=entry.status.checks, reclaimable=entry.status.reclaimable
-        )
+        status = undo.status._replace(reclaimable=entry.status.reclaimable)
         if status.assignment is not None:
             status = status._replace(
+                checks=entry.status.checks,
                 pods_ready=entry.status.pods_ready,
                 pods_lost_at=entry.status.pods_lost_at,
             )
