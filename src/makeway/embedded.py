@@ -43,8 +43,10 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.store import Store, StoreError
+from makeway.watchdog import Pulse, keep_up
 
 HOST = "127.0.0.1"
+SCHEDULING_PATIENCE_S = 30.0  # a turn with very many objects takes its time
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
 
@@ -65,7 +67,6 @@ class Running:
     app: App
     address: str
     kubeconfig: Path
-    ended: asyncio.Task[None]  # is done only if the controller has failed
 
 
 @contextlib.asynccontextmanager
@@ -90,8 +91,9 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
-            async with _controlled(app, folder, settings) as ended:
-                yield Running(app=app, address=address, kubeconfig=kubeconfig, ended=ended)
+            with app.watchdog.watching():
+                async with _controlled(app, folder, settings):
+                    yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
             await listener.stop()
@@ -100,36 +102,76 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def _controlled(
-    app: App, folder: Path, settings: Settings
-) -> AsyncIterator[asyncio.Task[None]]:
+async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
-    client, picture = client_in_process(app, manager="makeway-controller"), Picture()
+    client = client_in_process(app, manager="makeway-controller")
     try:
         nodes = nodes_from(settings.nodes or (machine(time.time()),), time.time())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
     host = LocalHost(folder, Cgroups.detect())
-    plane = Plane(picture, settings.configuration, host, nodes)
-    loop = Loop(client, picture, plane.parts, clock=time.time)
-    metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
-    plane.admission.observer = metrics
-    metrics.loops["controller"] = loop
-
-    def on_change(uid: str) -> None:
-        plane.pods.noticed(uid)
-        loop.wake()
-
-    host.watch(on_change)
-    app.insight = Insight(plane, picture, loop, metrics)
-    working = asyncio.get_running_loop().create_task(loop.run())
+    control = Control(app, client, host, settings.configuration, nodes)
+    app.watchdog.add(host.pulse, control.pulse)
+    control.begin()
+    host.watch(control.noticed)
+    work = keep_up(control.run, control.pulse)
+    working = asyncio.get_running_loop().create_task(work)
     try:
-        yield working
+        yield
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         host.close()
+
+
+class Control:
+    """The control plane of the machine, term by term.
+
+    A term begins with nothing but the server's objects and the host's pods, as after a restart of
+    the process; so one that has failed is followed by another.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        client: Client,
+        host: Host,
+        configuration: Configuration,
+        nodes: Sequence[Document],
+    ) -> None:
+        self._app, self._client, self._host = app, client, host
+        self._configuration, self._nodes = configuration, nodes
+        self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
+        self._term: tuple[Plane, Loop] | None = None
+
+    def begin(self) -> None:
+        """Make ready for a term; what was known of the one before is forgotten."""
+        picture = Picture()
+        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        loop = Loop(self._client, picture, plane.parts, clock=time.time, pulse=self.pulse)
+        metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
+        plane.admission.observer = metrics
+        metrics.loops["controller"] = loop
+        self._term = plane, loop
+        self._app.insight = Insight(plane, picture, loop, metrics)
+
+    async def run(self) -> None:
+        """One term, until it fails."""
+        if self._term is None:
+            self.begin()
+        assert self._term is not None
+        try:
+            await self._term[1].run()
+        finally:
+            self._term = None
+
+    def noticed(self, uid: str) -> None:
+        """The host has news; between two terms nobody has to hear them, all pods are looked at."""
+        if self._term is not None:
+            plane, loop = self._term
+            plane.pods.noticed(uid)
+            loop.wake()
 
 
 class Plane:

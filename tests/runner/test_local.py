@@ -385,3 +385,26 @@ def test_an_end_that_cannot_be_noted_is_noted_later(machine: Machine) -> None:
     obstacle.rmdir()
 
     assert end_of(machine.over()).exit_code == 5
+
+
+# A machine that refuses
+
+
+def test_a_container_whose_log_cannot_be_opened_waits_until_it_can(machine: Machine) -> None:
+    held = machine.folder / "go"
+    script = f"while [ ! -e {held} ]; do sleep 0.02; done; [ -e {held}.twice ] && exit 0; exit 1"
+    machine.host.start(order(shell(script), restart_policy="OnFailure"))
+    machine.supervisor()
+    logs, away = machine.folder / "logs" / UID, machine.folder / "logs-away"
+    logs.rename(away)
+    held.touch()
+
+    def refused() -> bool:
+        now = machine.container().now
+        return isinstance(now, Waiting) and now.reason == "MachineRefused"
+
+    wait_for(refused)
+    (machine.folder / "go.twice").touch()
+    away.rename(logs)
+
+    assert end_of(machine.over()).exit_code == 0

@@ -346,3 +346,21 @@ def test_the_store_agrees_with_a_dictionary(
             else:
                 state[event.record.key.name] = event.previous.revision
     store.close()
+
+
+def test_a_listener_that_fails_keeps_neither_the_writer_nor_the_others_from_hearing(
+    tmp_path: Path,
+) -> None:
+    store, heard, notes = opened(tmp_path), list[Event](), Notes()
+
+    def broken(event: Event) -> None:
+        raise ValueError("no")
+
+    store.listen("jobs", broken)
+    store.listen("jobs", heard.append)
+    for name in ("a", "b"):
+        store.submit(job(name), 0, lambda r: b"{}", notes)
+    store.flush()
+
+    assert [event.record.key.name for event in heard] == ["a", "b"]
+    assert notes.durable == [FIRST + 1, FIRST + 2]

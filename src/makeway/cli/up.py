@@ -121,10 +121,7 @@ async def _serve(folder: Path, settings: Any) -> None:
     async with serve(folder, settings) as running:
         print(f"makeway is ready on {running.address}", flush=True)
         print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
-        if running.ended.done():
-            running.ended.result()  # raises a bug of ours; a service manager starts us again
+        await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
 
 

@@ -30,6 +30,7 @@ READ_BYTES = 64 * 1024
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
 CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
 NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
+START_AGAIN_S = 1.0  # after the machine refused
 BACK_OFF_MAX_S = 300.0
 BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
 
@@ -80,12 +81,11 @@ class Container:
     # Starting
 
     def start(self, now: float) -> None:
-        self._open_logs()
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self.output = reading
-        pid, trouble = self._spawn(writing)
-        os.close(writing)
+        try:
+            pid, trouble = self._start()
+        except OSError as error:
+            self._wait_for_machine(error, now)
+            return
         self.pid, self._started, self.kill_at = pid, now, None
         self._starts += 1
         if trouble:
@@ -98,6 +98,29 @@ class Container:
             kind: Probe(settings, now) for kind, settings in self.program["probes"].items()
         }
         self.judge()
+
+    def _start(self) -> tuple[int, str]:
+        self._open_logs()
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        self.output = reading
+        try:
+            return self._spawn(writing)
+        finally:
+            os.close(writing)
+
+    def _wait_for_machine(self, error: OSError, now: float) -> None:
+        """No room for its log, or no process to be had: that may pass."""
+        self._close()
+        self.start_at = now + START_AGAIN_S
+        message = f"the machine refuses: {error.strerror}"
+        self.state = self._state("waiting", reason="MachineRefused", message=message)
+
+    def _close(self) -> None:
+        for descriptor in (self.output, self._log, self._times):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.output = self._log = self._times = -1
 
     def _open_logs(self) -> None:
         if os.path.exists(f"{self._logs}.log"):
@@ -114,7 +137,12 @@ class Container:
         """Its pid, and why it doesn't run; empty if it does."""
         told, telling = os.pipe()
         parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(told)
+            os.close(telling)
+            raise
         if pid == 0:
             try:
                 os.setsid()
@@ -213,10 +241,9 @@ class Container:
         for _ in range(READS_AT_END_MAX):
             if not self.read_output():
                 break
-        for descriptor in (self.output, self._log, self._times):
-            os.close(descriptor)
+        self._close()
         self._mark_end()
-        self.pid, self.output = 0, -1
+        self.pid = 0
         self._end = {
             "exit_code": code,
             "signal": number,

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import makeway
+from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import (
     LOST_CODE,
@@ -45,6 +47,9 @@ from makeway.runner.processes import (
     started_ticks,
     write_whole,
 )
+from makeway.watchdog import Pulse
+
+log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
 READ_BYTES = 64 * 1024
@@ -84,11 +89,13 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
+        self._again: dict[str, None] = {}  # couldn't be looked at, or nobody could be told
         self._on_change: OnChange | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.pulse = Pulse("looking at processes")
         for pod in sorted(self._pods.iterdir()):
             self._find(pod.name)
-        self._empty_trash(self._trash.iterdir())
+        self._empty_trash()
 
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
@@ -189,20 +196,21 @@ class LocalHost:
         if state is None:
             return
         assert state.is_over, f"{uid} still runs"
-        del self._states[uid]
         self._reap(uid)
         self._cgroups.remove(uid)
-        rubbish = []
         for kind, folder in (("logs", self._logs), ("pods", self._pods)):
             with contextlib.suppress(FileNotFoundError):
-                rubbish.append((folder / uid).rename(self._trash / f"{uid}.{kind}"))
-        self._empty_trash(rubbish)
+                (folder / uid).rename(self._trash / f"{uid}.{kind}")
+        del self._states[uid]
+        self._empty_trash()
 
-    def _empty_trash(self, folders: Iterable[Path]) -> None:
+    def _empty_trash(self) -> None:
         """A pod may leave many files behind; nobody waits for them to go."""
-        found = list(folders)
-        if found:
-            threading.Thread(target=_delete, args=(found,), daemon=True).start()
+        found = list(self._trash.iterdir())
+        # Without a thread to be had they wait for the next who goes.
+        with contextlib.suppress(RuntimeError):
+            if found:
+                threading.Thread(target=_delete, args=(found,), daemon=True).start()
 
     # Looking
 
@@ -213,20 +221,47 @@ class LocalHost:
             while piece := os.read(self._news, READ_BYTES):
                 told |= dict.fromkeys(piece.decode("ascii", "replace").split())
         for uid in told:
-            self._take_in(uid)
+            self._try(uid, self._take_in)
 
     def look_at_all(self) -> None:
         """Take in what happened without a word; two questions to Linux per pod that runs."""
         self.look()
+        again, self._again = self._again, {}
+        for uid in again:
+            self._try(uid, self._take_in_again)
         for uid in list(self._supervisors):
-            if self._seen.get(uid) != self._stamp(uid) or not self._is_alive(uid):
-                self._take_in(uid)
+            self._try(uid, self._take_in_if_different)
         for uid in self._children.keys() - self._supervisors.keys():
-            self._reap(uid)
+            self._try(uid, self._reap)
+
+    def _try(self, uid: str, look: Callable[[str], None]) -> None:
+        """Look at one pod; what goes wrong there (no room, no descriptors) concerns no other."""
+        try:
+            look(uid)
+        except Exception as error:
+            self._again[uid] = None
+            log.warning(Fields(pod_uid=uid, look="failed", error=error), exc_info=True)
 
     def _look_again(self) -> None:
-        self.look_at_all()
-        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again)
+        self.pulse.turn()
+        try:
+            self.look_at_all()
+        except Exception:
+            log.exception(Fields(look="failed"))
+        finally:
+            self.pulse.rest(LOOK_EVERY_S)
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again)
+
+    def _take_in_if_different(self, uid: str) -> None:
+        if self._seen.get(uid) != self._stamp(uid) or not self._is_alive(uid):
+            self._take_in(uid)
+
+    def _take_in_again(self, uid: str) -> None:
+        """What is known already may not have been told."""
+        before = self._states.get(uid)
+        self._take_in(uid)
+        if before is not None and self._states.get(uid) == before:
+            self._tell(uid)
 
     def _find(self, uid: str) -> None:
         """Take up a pod from before a restart."""
@@ -256,7 +291,11 @@ class LocalHost:
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
             self._reap(uid)
-        if found != known and self._on_change is not None:
+        if found != known:
+            self._tell(uid)
+
+    def _tell(self, uid: str) -> None:
+        if self._on_change is not None:
             self._on_change(uid)
 
     def _read(self, known: PodState) -> PodState:
@@ -306,8 +345,6 @@ class LocalHost:
         order = json.loads((self._pods / state.uid / "order.json").read_bytes())
         names = [program["name"] for program in (*order["init"], *order["containers"])]
         containers = {name: _lost(state.containers.get(name), now) for name in names}
-        for name in names:
-            (self._logs / state.uid / f"{name}.ended").touch()
         lost = replace(
             state,
             began_at=state.began_at or now,
@@ -317,7 +354,13 @@ class LocalHost:
             containers=containers,
         )
         content = json.dumps(_document_of(lost, self._boot)).encode()
-        write_whole(self._state_path(state.uid), content, durably=True)
+        try:
+            write_whole(self._state_path(state.uid), content, durably=True)
+            for name in names:
+                (self._logs / state.uid / f"{name}.ended").touch()
+        except OSError as error:
+            # Whoever comes after a restart finds out the same by himself.
+            log.warning(Fields(pod_uid=state.uid, noting="failed", error=error))
         return lost
 
     def _last_words(self, uid: str) -> str:

@@ -60,8 +60,8 @@ def kill_marked(variable: str) -> None:
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 is_marked = wanted in file.read().split(b"\0")
-        except OSError:
-            continue
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue  # it is gone, or another user's; anything else, and we know too little
         if is_marked:
             send_signal(pid, signal.SIGKILL)
 

@@ -246,7 +246,7 @@ class Supervisor:
             return [container.start_at]
         container.start(self._now)
         if not container.is_running:
-            return [self._now]
+            return [max(self._now, container.start_at)]
         self._outputs[container.output] = container
         self._poll.register(container.output, select.POLLIN)
         return []

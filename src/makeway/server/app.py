@@ -32,6 +32,7 @@ from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
 from makeway.store import Store
+from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
 
@@ -70,6 +71,7 @@ class App:
         self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
     async def start(self) -> None:
@@ -141,7 +143,7 @@ class App:
                     {"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}
                 )
             case ["healthz" | "livez" | "readyz" as asked, *_]:
-                return self._health(asked)
+                return self._health(asked, is_verbose="verbose" in request.query)
             case ["metrics"] if self.insight is not None:
                 return Response(
                     body=self.insight.metrics().encode(),
@@ -152,11 +154,22 @@ class App:
             case _:
                 return discovery.answer(request, segments)
 
-    def _health(self, asked: str) -> Response:
-        plain = "text/plain; charset=utf-8"
-        if asked == "readyz" and self.insight is not None and not self.insight.is_ready:
-            return Response(code=500, body=b"[-]scheduling is not ready yet", content_type=plain)
-        return Response(body=b"ok", content_type=plain)
+    def _health(self, asked: str, *, is_verbose: bool) -> Response:
+        """Alive is who answers; ready, whose tasks are all on time."""
+        late = self.watchdog.late() if asked == "readyz" else []
+        lines = [f"[-]{pulse}" for pulse in late]
+        if is_verbose:
+            lines += [f"[+]{pulse}" for pulse in self.watchdog.pulses if pulse not in late]
+        is_synced = self.insight is None or self.insight.is_ready
+        if asked == "readyz" and not is_synced:
+            lines.insert(0, "[-]scheduling is not ready yet")
+        is_well = is_synced and not late if asked == "readyz" else True
+        text = "\n".join(lines) or "ok"
+        return Response(
+            code=200 if is_well else 500,
+            body=text.encode(),
+            content_type="text/plain; charset=utf-8",
+        )
 
     # Objects
 

@@ -170,7 +170,7 @@ class Database:
                 )
                 run("UPDATE marks SET revision = ? WHERE name = 'compacted'", (compacted,))
             run("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             # SQLite has rolled back already after some errors.
             with contextlib.suppress(sqlite3.Error):
                 run("ROLLBACK")

@@ -15,6 +15,7 @@ durable in order, no write can outlive the write that it builds on. When a batch
 everything that stands in line behind it.
 """
 
+import logging
 import sqlite3
 import time
 from bisect import bisect_left, bisect_right, insort
@@ -24,6 +25,8 @@ from pathlib import Path
 
 from makeway.store.database import Corrupt, Database
 from makeway.store.records import Change, Compacted, Conflict, Done, Event, Key, Record, WriteFailed
+
+log = logging.getLogger("makeway.store")
 
 EVENTS_KEPT = 10_000
 EVENTS_SLACK = 512  # compaction costs a transaction's worth of deletes, so not for every write
@@ -209,7 +212,7 @@ class Store:
         events = [self._show(change) for change in batch.changes]
         for change, event in zip(batch.changes, events, strict=True):
             for listener in tuple(self._listeners.get(change.record.key.kind, ())):
-                listener(event)
+                _tell(listener, event)
             change.done(change.record, None)
 
     def _show(self, change: Change) -> Event:
@@ -240,6 +243,14 @@ class Store:
     def limit_pages(self, pages: int) -> None:
         """Let the file grow no further than that many pages of 4 KiB."""
         self._database.limit_pages(pages)
+
+
+def _tell(listener: Callable[[Event], None], event: Event) -> None:
+    """A listener that fails is that listener's loss; the writer and the others are told."""
+    try:
+        listener(event)
+    except Exception:
+        log.exception("listener failed for %s", event.record.key)
 
 
 def _superseded(dropped: list[Event]) -> Iterator[int]:
