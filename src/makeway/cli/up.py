@@ -80,6 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plain http instead of TLS; kubectl sends no token then, so only Python clients work",
     )
+    parser.add_argument(
+        "--log-file",
+        type=Path,
+        metavar="FILE",
+        help="log there instead of to standard error; put aside at 10 MiB, 4 old ones are kept "
+        f"(default when detached: {LOG_NAME} in the data folder)",
+    )
     add_log_options(parser, default="warning")
 
 
@@ -93,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     from makeway.embedded import CannotServe, Settings
     from makeway.logs import set_up
 
-    set_up(arguments.log_level, arguments.log_format)
+    set_up(arguments.log_level, arguments.log_format, path=arguments.log_file)
     settings = Settings(
         port=arguments.port,
         is_insecure=arguments.insecure_http,
@@ -181,11 +188,11 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", "makeway.cli.main", "up", "--data-dir", str(folder)]
     command += ["--port", str(arguments.port), "--log-level", arguments.log_level]
-    command += ["--log-format", arguments.log_format]
+    log_path = arguments.log_file or folder / LOG_NAME
+    command += ["--log-format", arguments.log_format, "--log-file", str(log_path.resolve())]
     for name, path in (("--nodes", arguments.nodes), ("--config", arguments.config)):
         command += [] if path is None else [name, str(path.resolve())]
     command += ["--insecure-http"] if arguments.insecure_http else []
-    log_path = folder / LOG_NAME
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()
         process = subprocess.Popen(

@@ -153,6 +153,11 @@ def too_large(limit_bytes: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", message)
 
 
+def header_too_large() -> ApiError:
+    message = "Request Header Fields Too Large: the URL or a header is too long"
+    return ApiError(431, "RequestHeaderFieldsTooLarge", message)
+
+
 def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
