@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import unquote
 
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
@@ -16,6 +17,7 @@ from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import Request, Response, decode, json_response
 from makeway.server.objects import Outcome, Target
@@ -31,6 +33,7 @@ from makeway.server.patch import APPLY_PATCH, patch_types
 from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
+from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store
 from makeway.watchdog import Watchdog
 
@@ -68,7 +71,10 @@ class App:
         self._logs = logs
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
-        self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
+        self.worker = Worker()
+        self.verbs = Verbs(
+            store, self.committer, clock, chance or random.SystemRandom(), self.worker
+        )
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
@@ -86,6 +92,7 @@ class App:
         self.reads.end_watches()
         await self.collector.stop()
         await self.committer.stop()
+        self.worker.stop()
 
     # The way in
 
@@ -114,9 +121,27 @@ class App:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            return await self._route(request, segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
+
+    async def _read(self, request: Request) -> Request:
+        """The request with its body parsed, if that is large: YAML takes its time."""
+        size = len(request.body)
+        if "yaml" in request.content_type and b"*" in request.body:
+            size = max(size, AT_ONCE_BYTES + 1)  # aliases make much of a small text
+        if size <= AT_ONCE_BYTES:
+            return request
+        is_patch = request.method == "PATCH"
+
+        def read() -> Any:
+            kind = request.content_type
+            parsed = messages.parse(request.body, kind) if is_patch else read_body(request)
+            if not request.is_trusted:
+                check_values(parsed)
+            return parsed
+
+        return replace(request, parsed=await self.worker.do(size, read))
 
     def is_authenticated(self, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers (names in lower case) carries the token."""
@@ -266,7 +291,9 @@ class App:
         accepted = patch_types(target.resource)
         if request.content_type not in accepted:
             raise errors.unsupported_media_type(accepted)
-        patch = messages.parse(request.body, request.content_type)
+        patch = request.parsed
+        if patch is None:
+            patch = messages.parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, read_options(request))
 
     async def _subresource(self, request: Request, target: Target) -> Response:
