@@ -38,7 +38,7 @@ ROOMS = {
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
     "server": room(
-        *("selectors", "api", "logs", "store", "watchdog"),
+        *("selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -46,12 +46,14 @@ ROOMS = {
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
-    "runner": room("api", "backoff", "client", "logs", "plane", "watchdog"),
+    "runner": room("api", "backoff", "client", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
+    "disk": room(),
     "embedded": room(
-        *("api", "logs", "store", "server", "client", "plane", "controller", "runner", "watchdog")
+        *("api", "disk", "logs", "store", "server", "client", "plane", "controller", "runner"),
+        "watchdog",
     ),
     "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),

@@ -28,6 +28,7 @@ from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
+from makeway.disk import Disk
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
@@ -46,6 +47,7 @@ from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 HOST = "127.0.0.1"
+RESERVE_EVERY_S = 30.0
 SCHEDULING_PATIENCE_S = 30.0  # a turn with very many objects takes its time
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
@@ -80,7 +82,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             raise CannotServe(str(error)) from None
         gc.collect()
         logs = FileLogs(folder / "logs", time.time)
-        app = App(store, token=identity.token, clock=time.time, logs=logs)
+        disk = Disk(folder)
+        app = App(store, token=identity.token, clock=time.time, logs=logs, disk=disk)
         tls = None if settings.is_insecure else identity.tls()
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
@@ -92,7 +95,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
             with app.watchdog.watching():
-                async with _controlled(app, folder, settings):
+                async with _reserved(app, disk), _controlled(app, folder, settings):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
@@ -123,6 +126,28 @@ async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterat
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         host.close()
+
+
+@contextlib.asynccontextmanager
+async def _reserved(app: App, disk: Disk) -> AsyncIterator[None]:
+    """While the context lasts the database holds room back, and takes it anew after it was used."""
+    pulse = Pulse("keeping a reserve", RESERVE_EVERY_S)
+    app.watchdog.add(pulse)
+
+    async def keep() -> None:
+        while True:
+            pulse.turn()
+            if not disk.shortage():
+                await app.committer.reserve(disk.reserve_bytes)
+            pulse.rest(RESERVE_EVERY_S)
+            await asyncio.sleep(RESERVE_EVERY_S)
+
+    keeping = asyncio.get_running_loop().create_task(keep_up(keep, pulse))
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 class Control:

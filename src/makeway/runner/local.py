@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import makeway
+from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import (
@@ -42,9 +44,11 @@ from makeway.runner.host import (
 from makeway.runner.processes import (
     boot_id,
     kill_marked,
+    make_spare,
     read_or_none,
     send_signal,
     started_ticks,
+    write_last,
     write_whole,
 )
 from makeway.watchdog import Pulse
@@ -53,6 +57,7 @@ log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
 READ_BYTES = 64 * 1024
+STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
@@ -78,6 +83,7 @@ class LocalHost:
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._cgroups = cgroups or Cgroups(None)
+        self._disk = Disk(folder)
         self._pipe = folder / "changes"
         if not self._pipe.exists():
             os.mkfifo(self._pipe, 0o600)
@@ -118,9 +124,13 @@ class LocalHost:
     def start(self, order: RunOrder) -> None:
         if order.uid in self._states:
             return
+        if shortage := self._disk.shortage():
+            raise OSError(errno.ENOSPC, shortage)
         pod = self._pods / order.uid
         for below in (pod / "scratch", pod / "volumes", self._logs / order.uid):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
+        make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         write_whole(str(pod / "order.json"), json.dumps(self._written(order)).encode())
         self._spawn(order.uid)
         self._states[order.uid] = PodState(
@@ -185,7 +195,7 @@ class LocalHost:
         if uid not in self._states or self._states[uid].is_over:
             return
         content = json.dumps({"grace_s": grace_s}).encode()
-        write_whole(str(self._pods / uid / "stop.json"), content)
+        write_last(str(self._pods / uid / "stop.json"), content)
         # One that didn't write its state yet will look for the file by itself.
         self._read(self._states[uid])
         if self._is_alive(uid):
@@ -355,7 +365,7 @@ class LocalHost:
         )
         content = json.dumps(_document_of(lost, self._boot)).encode()
         try:
-            write_whole(self._state_path(state.uid), content, durably=True)
+            write_last(self._state_path(state.uid), content, durably=True)
             for name in names:
                 (self._logs / state.uid / f"{name}.ended").touch()
         except OSError as error:

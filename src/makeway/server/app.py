@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
+from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.server import discovery, errors, messages, openapi
 from makeway.server.collector import Collector
@@ -61,6 +62,7 @@ class App:
         logs: FileLogs | None = None,
         chance: random.Random | None = None,
         flush: Flush | None = None,
+        disk: Disk | None = None,
     ) -> None:
         """Without `logs`, nobody here runs pods.
 
@@ -68,7 +70,7 @@ class App:
         """
         self.store, self.clock = store, clock
         self._token = token.encode()
-        self._logs = logs
+        self._logs, self._disk = logs, disk
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
@@ -245,12 +247,18 @@ class App:
             case "POST":
                 if resource.is_namespaced and namespace is None:
                     raise errors.method_not_allowed()
+                self._expect_room(request)
                 outcome = await self.verbs.create(target, read_body(request), read_options(request))
                 return self._answer(request, target, outcome)
             case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
             case _:
                 raise errors.method_not_allowed()
+
+    def _expect_room(self, request: Request) -> None:
+        """With little room left nothing new is taken; what ends, cancels or deletes goes on."""
+        if self._disk is not None and not request.is_trusted and (why := self._disk.shortage()):
+            raise errors.write_failed(why)
 
     async def _object(self, request: Request, target: Target) -> Response:
         match request.method:

@@ -62,6 +62,11 @@ class Committer:
         self._wake.set()
         return await future
 
+    async def reserve(self, size: int) -> bool:
+        """Hold back room on the disk for writes that find no other; whether it is held."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self.store.reserve, size)
+
     async def _run(self) -> None:
         while True:
             self.pulse.rest()
