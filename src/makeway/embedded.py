@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
+from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
@@ -39,12 +41,14 @@ from makeway.runner.local import LocalHost
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.server.app import App
-from makeway.server.identity import identity_in, write_private
+from makeway.server.identity import DamagedIdentity, identity_in, write_private
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
+
+log = logging.getLogger("makeway.embedded")
 
 HOST = "127.0.0.1"
 RESERVE_EVERY_S = 30.0
@@ -75,16 +79,18 @@ class Running:
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
     with _locked(folder), _left_alone_when_old():
-        identity = identity_in(folder / "pki")
         try:
+            identity = identity_in(folder / "pki")
+            tls = None if settings.is_insecure else identity.tls()
             store = Store(folder / "makeway.db")
-        except StoreError as error:
+        except (StoreError, DamagedIdentity) as error:
             raise CannotServe(str(error)) from None
+        mark = Mark(folder / "revision")
+        mark.compare(store)
         gc.collect()
         logs = FileLogs(folder / "logs", time.time)
         disk = Disk(folder)
         app = App(store, token=identity.token, clock=time.time, logs=logs, disk=disk)
-        tls = None if settings.is_insecure else identity.tls()
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
         )
@@ -95,12 +101,13 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
             with app.watchdog.watching():
-                async with _reserved(app, disk), _controlled(app, folder, settings):
+                async with _reserved(app, disk, mark), _controlled(app, folder, settings):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
             await listener.stop()
             await app.stop()
+            mark.write(store)
             store.close()
 
 
@@ -128,9 +135,43 @@ async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterat
         host.close()
 
 
+class Mark:
+    """How far the database is, noted outside of it.
+
+    SQLite opens a file whose log was lost or cut without a word, and shows what is left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def compare(self, store: Store) -> None:
+        """Say so if the database knows less than it once did."""
+        try:
+            noted = int(self._path.read_text())
+        except (FileNotFoundError, ValueError):
+            return
+        if store.revision < noted:
+            log.error(
+                Fields(
+                    database="has lost writes",
+                    revision=store.revision,
+                    was_at_least=noted,
+                    hint="makeway.db-wal was lost or cut: restore the folder from a backup, or go "
+                    "on with what is left; pods that it doesn't know are ended",
+                )
+            )
+
+    def write(self, store: Store) -> None:
+        with contextlib.suppress(OSError):  # a full disk; the mark is behind, which does no harm
+            write_private(self._path, f"{store.revision}\n".encode())
+
+
 @contextlib.asynccontextmanager
-async def _reserved(app: App, disk: Disk) -> AsyncIterator[None]:
-    """While the context lasts the database holds room back, and takes it anew after it was used."""
+async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
+    """While the context lasts the database holds room back, and takes it anew after it was used.
+
+    As often, it is noted elsewhere how far the database is.
+    """
     pulse = Pulse("keeping a reserve", RESERVE_EVERY_S)
     app.watchdog.add(pulse)
 
@@ -139,6 +180,7 @@ async def _reserved(app: App, disk: Disk) -> AsyncIterator[None]:
             pulse.turn()
             if not disk.shortage():
                 await app.committer.reserve(disk.reserve_bytes)
+            mark.write(app.store)
             pulse.rest(RESERVE_EVERY_S)
             await asyncio.sleep(RESERVE_EVERY_S)
 

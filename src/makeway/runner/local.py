@@ -44,6 +44,7 @@ from makeway.runner.host import (
 from makeway.runner.processes import (
     boot_id,
     kill_marked,
+    kill_program,
     make_spare,
     read_or_none,
     send_signal,
@@ -58,6 +59,7 @@ log = logging.getLogger("makeway.runner")
 LOOK_EVERY_S = 1.0
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
+DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
@@ -75,6 +77,17 @@ _PHASES: Mapping[str, type[Waiting | Running | Ended]] = {
 
 OnChange = Callable[[str], None]
 Phase = TypeVar("Phase", bound=Waiting | Running | Ended)
+
+
+# What reading a damaged file may raise.
+_WRONG = (ValueError, KeyError, TypeError, AttributeError)
+
+
+class Damaged(Exception):
+    """A file of one pod can't be read."""
+
+    def __init__(self, path: str, why: Exception) -> None:
+        super().__init__(f"{path} is damaged: {type(why).__name__} {why}")
 
 
 class LocalHost:
@@ -100,7 +113,10 @@ class LocalHost:
         self._timer: asyncio.TimerHandle | None = None
         self.pulse = Pulse("looking at processes")
         for pod in sorted(self._pods.iterdir()):
-            self._find(pod.name)
+            if pod.is_dir():
+                self._find(pod.name)
+            else:
+                log.warning(Fields(path=pod, found="not a pod's folder", hint="move it away"))
         self._empty_trash()
 
     def watch(self, on_change: OnChange) -> None:
@@ -281,16 +297,51 @@ class LocalHost:
             # We ended, or the power did, before there was an order: nobody was started for it.
             shutil.rmtree(self._pods / uid)
             return
-        order = json.loads(written or b"")
-        devices = {name: tuple(found) for name, found in order["devices"].items()}
-        self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
-        self._supervisors[uid] = (0, 0)
+        self._states[uid] = PodState(uid=uid)
+        self._supervisors[uid], self._seen[uid] = (0, 0), None
+        try:
+            order = json.loads(written or b"")
+            devices = {name: tuple(found) for name, found in order["devices"].items()}
+            self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
+        except _WRONG as error:
+            self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
+            return
         if not has_state:
             # Whether its supervisor was started is unknown; a second one goes away.
             self._spawn(uid)
         self._take_in(uid)
 
     def _take_in(self, uid: str) -> None:
+        try:
+            self._take_in_state(uid)
+        except Damaged as damage:
+            self._fail(uid, damage)
+
+    def _fail(self, uid: str, damage: Damaged) -> None:
+        """Nobody can know how this pod stands: it is ended, and has failed; the others go on."""
+        log.error(Fields(pod_uid=uid, damage=damage))
+        kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
+        kill_marked(f"MAKEWAY_POD_UID={uid}")
+        known, now = self._states[uid], time.time()
+        failed = replace(
+            known,
+            began_at=known.began_at or now,
+            is_over=True,
+            reason=DAMAGED_REASON,
+            message=str(damage),
+            containers={},
+        )
+        order = {"node": known.node, "devices": dict(known.devices), "init": [], "containers": []}
+        for name, document in (("order", order), ("state", _document_of(failed, self._boot))):
+            content = json.dumps(document).encode()
+            with contextlib.suppress(OSError):
+                write_whole(f"{self._pods}/{uid}/{name}.json", content, durably=True)
+        self._states[uid] = failed
+        self._supervisors.pop(uid, None)
+        self._seen.pop(uid, None)
+        self._tell(uid)
+
+    def _take_in_state(self, uid: str) -> None:
         known = self._states.get(uid)
         if known is None or known.is_over:
             return
@@ -313,11 +364,16 @@ class LocalHost:
         written = read_or_none(self._state_path(known.uid))
         if written is None:
             return known
-        document = json.loads(written)
-        named = document["supervisor"]
-        is_of_today = named["boot"] == self._boot
-        self._supervisors[known.uid] = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
-        return _state_of(known, document)
+        try:
+            document = json.loads(written)
+            named = document["supervisor"]
+            is_of_today = named["boot"] == self._boot
+            supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
+            state = _state_of(known, document)
+        except _WRONG as error:
+            raise Damaged(self._state_path(known.uid), error) from None
+        self._supervisors[known.uid] = supervisor
+        return state
 
     def _state_path(self, uid: str) -> str:
         return f"{self._pods}/{uid}/state.json"
@@ -352,7 +408,10 @@ class LocalHost:
     def _note_lost(self, state: PodState) -> PodState:
         kill_marked(f"MAKEWAY_POD_UID={state.uid}")
         now = time.time()
-        order = json.loads((self._pods / state.uid / "order.json").read_bytes())
+        try:
+            order = json.loads((self._pods / state.uid / "order.json").read_bytes())
+        except (*_WRONG, FileNotFoundError) as error:
+            raise Damaged(f"{self._pods}/{state.uid}/order.json", error) from None
         names = [program["name"] for program in (*order["init"], *order["containers"])]
         containers = {name: _lost(state.containers.get(name), now) for name in names}
         lost = replace(

@@ -166,6 +166,8 @@ class PodRunner(Reconciler):
             return NOTHING
         if state is None and has_begun(document):
             state = lost_state(pod, now)
+        elif state is not None and state.is_over and not state.containers:
+            state = lost_state(pod, now, state)
         if is_leaving:
             if state is None:
                 return self._refuse(document, "Deleted", "The pod was deleted before it began")

@@ -67,6 +67,19 @@ def kill_marked(variable: str) -> None:
             send_signal(pid, signal.SIGKILL)
 
 
+def kill_program(argument: str) -> None:
+    """End the processes that were started with this as their last argument."""
+    wanted = argument.encode()
+    for pid, _ in _all():
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                is_meant = file.read().rstrip(b"\0").split(b"\0")[-1] == wanted
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+        if is_meant:
+            send_signal(pid, signal.SIGKILL)
+
+
 def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)

@@ -1,0 +1,101 @@
+"""Damage stays local, and is named: one pod's file, a key, a certificate, a log that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from makeway.api.kinds import JOBS
+from makeway.client import Client
+from makeway.embedded import CannotServe, Settings, client_in_process, serve
+from makeway.server.identity import identity_in
+from tests.harness.process import Up, job, wait_until
+
+
+def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) -> None:
+    up = Up(tmp_path / "data")
+    up.start()
+    wounds: dict[str, Callable[[Path], object]] = {
+        "cut": lambda pod: (pod / "state.json").write_bytes(b'{"supervisor": {"pi'),
+        "empty": lambda pod: (pod / "state.json").write_bytes(b""),
+        "order": lambda pod: (pod / "order.json").write_bytes(b"[]"),
+        "whole": lambda pod: None,
+    }
+
+    async def submit(client: Client) -> None:
+        for name in wounds:
+            await client.create(JOBS, job(name, f"sleep 60; : {name}", cpu="10m"))
+        await client.close()
+
+    asyncio.run(submit(up.client()))
+    wait_until(lambda: up.makeway("get", "pods").count("Running") == len(wounds))
+    up.kill()
+    for name, wound in wounds.items():
+        wound(pod_folder(up, name))
+    (up.folder / "pods" / "stray").write_text("hello")
+    up.start()
+    try:
+        wait_until(lambda: up.makeway("get", "pods").count("DamagedFiles") == 3)
+        listed = up.makeway("get", "pods")
+        assert [line.split()[0][:5] for line in listed.splitlines() if "Running" in line] == [
+            "whole"
+        ]
+        assert "is damaged" in up.makeway("get", "pods", "-o", "yaml")
+        assert up.makeway("get", "jobs").count("Running") == 1
+        up.makeway("delete", "jobs", *wounds)
+        wait_until(lambda: len(list((up.folder / "pods").iterdir())) == 1)
+    finally:
+        up.stop()
+
+
+def pod_folder(up: Up, job_name: str) -> Path:
+    for pod in (up.folder / "pods").iterdir():
+        if f": {job_name}".encode() in (pod / "order.json").read_bytes():
+            return pod
+    raise AssertionError(job_name)
+
+
+@pytest.mark.parametrize(
+    ("wound", "said"),
+    [
+        (lambda pki: (pki / "server.key").unlink(), "server.key is missing; restore"),
+        (lambda pki: (pki / "server.crt").write_text("no"), "server.crt is no certificate"),
+        (lambda pki: (pki / "server.key").write_text("no"), "does not fit its certificate"),
+    ],
+    ids=["no key", "no certificate", "another key"],
+)
+def test_a_broken_identity_is_named_with_what_to_do(
+    tmp_path: Path, wound: Callable[[Path], object], said: str
+) -> None:
+    identity_in(tmp_path / "data" / "pki")
+    wound(tmp_path / "data" / "pki")
+
+    async def start() -> None:
+        async with serve(tmp_path / "data", Settings(port=0)):
+            pass
+
+    with pytest.raises(CannotServe, match=said):
+        asyncio.run(start())
+    shutil.rmtree(tmp_path / "data" / "pki")  # what it says to do
+    asyncio.run(start())
+
+
+def test_a_database_that_knows_less_than_it_once_did_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def write(name: str) -> None:
+        async with serve(tmp_path / "data", Settings(port=0)) as running:
+            await client_in_process(running.app).create(JOBS, job(name, "true", suspend=True))
+
+    asyncio.run(write("one"))
+    shutil.copy(tmp_path / "data" / "makeway.db", tmp_path / "old.db")
+    asyncio.run(write("two"))
+    assert not caplog.records
+    shutil.copy(tmp_path / "old.db", tmp_path / "data" / "makeway.db")
+    asyncio.run(write("three"))
+
+    assert 'database="has lost writes"' in caplog.text
