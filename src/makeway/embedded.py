@@ -8,13 +8,14 @@ import fcntl
 import gc
 import logging
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import FLAVORS, NODES, QUEUES
+from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
@@ -37,7 +38,7 @@ from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
-from makeway.runner.local import LocalHost
+from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.server.app import App
@@ -86,7 +87,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         except (StoreError, DamagedIdentity) as error:
             raise CannotServe(str(error)) from None
         mark = Mark(folder / "revision")
-        mark.compare(store)
+        if loss := mark.loss(store):
+            log.error(Fields(database="has lost writes", why=loss))
         gc.collect()
         logs = FileLogs(folder / "logs", time.time)
         disk = Disk(folder)
@@ -144,22 +146,19 @@ class Mark:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def compare(self, store: Store) -> None:
-        """Say so if the database knows less than it once did."""
+    def loss(self, store: Store) -> str:
+        """What to say if the database knows less than it once did; empty if it doesn't."""
         try:
             noted = int(self._path.read_text())
         except (FileNotFoundError, ValueError):
-            return
-        if store.revision < noted:
-            log.error(
-                Fields(
-                    database="has lost writes",
-                    revision=store.revision,
-                    was_at_least=noted,
-                    hint="makeway.db-wal was lost or cut: restore the folder from a backup, or go "
-                    "on with what is left; pods that it doesn't know are ended",
-                )
-            )
+            return ""
+        if store.revision >= noted:
+            return ""
+        return (
+            f"the database is at revision {store.revision} and was at {noted}: makeway.db-wal was "
+            "lost or cut; restore the folder from a backup, or go on with what is left (pods that "
+            "it doesn't know are ended)"
+        )
 
     def write(self, store: Store) -> None:
         with contextlib.suppress(OSError):  # a full disk; the mark is behind, which does no harm
@@ -190,6 +189,51 @@ async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
+
+
+# Copies
+
+
+def copy_identity(folder: Path, to: Path) -> None:
+    """Who the server is, and how it was told to decide; what jobs leave behind is not copied."""
+    shutil.copytree(folder / "pki", to / "pki")
+    if (folder / "config.yaml").exists():
+        shutil.copy2(folder / "config.yaml", to / "config.yaml")
+
+
+def copy_data(folder: Path, to: Path) -> None:
+    """The database of a folder that nobody serves."""
+    with _locked(folder):
+        try:
+            store = Store(folder / "makeway.db")
+            store.backup(to / "makeway.db")
+        except StoreError as error:
+            raise CannotServe(str(error)) from None
+        store.close()
+
+
+def examine(folder: Path) -> list[str]:
+    """What is wrong with a data folder, as sentences; CannotServe if it is in use."""
+    if not (folder / "makeway.db").exists():
+        return [f"{folder / 'makeway.db'} is missing; {folder} is no data folder of makeway"]
+    found: list[str] = []
+    with _locked(folder):
+        try:
+            if (folder / "pki").exists():
+                identity_in(folder / "pki").tls()
+        except DamagedIdentity as error:
+            found.append(str(error))
+        try:
+            store = Store(folder / "makeway.db")
+        except StoreError as error:
+            return [*found, str(error)]
+        found += filter(None, [Mark(folder / "revision").loss(store)])
+        known = {record.key for record in store.scan(PODS.full_name)}
+        store.close()
+        pods, damages = pods_in(folder)
+        if len(pods) > len(known):
+            found.append(f"{len(pods)} pods have folders, and the database knows {len(known)}")
+        return [*found, *damages]
 
 
 class Control:

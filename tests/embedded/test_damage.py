@@ -13,7 +13,7 @@ from makeway.api.kinds import JOBS
 from makeway.client import Client
 from makeway.embedded import CannotServe, Settings, client_in_process, serve
 from makeway.server.identity import identity_in
-from tests.harness.process import Up, job, wait_until
+from tests.harness.process import Up, job, running, wait_until
 
 
 def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) -> None:
@@ -99,3 +99,25 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
     asyncio.run(write("three"))
 
     assert 'database="has lost writes"' in caplog.text
+
+
+def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as up:
+        asyncio.run(created(up.client(), "one"))
+        up.makeway("backup", str(tmp_path / "copy"))
+        asyncio.run(created(up.client(), "two"))
+        assert "another makeway" in up.makeway("check", "--data-dir", str(up.folder), code=2)
+        up.makeway("backup", str(tmp_path / "copy"), code=2)  # never over another one
+        assert up.makeway("check", "--data-dir", str(tmp_path / "copy")) == "0 errors\n"
+    (tmp_path / "copy" / "pki" / "server.key").write_text("no")
+    assert "does not fit" in up.makeway("check", "--data-dir", str(tmp_path / "copy"), code=1)
+    shutil.copy(up.folder / "pki" / "server.key", tmp_path / "copy" / "pki" / "server.key")
+    with running(tmp_path / "copy") as again:
+        listed = again.makeway("get", "jobs")
+    assert "one" in listed
+    assert "two" not in listed
+
+
+async def created(client: Client, name: str) -> None:
+    await client.create(JOBS, job(name, "true", suspend=True))
+    await client.close()

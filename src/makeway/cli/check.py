@@ -12,6 +12,7 @@ examples:
   makeway check queues.yaml
   makeway check examples/
   kustomize build . | makeway check -
+  makeway check --data-dir /mnt/backups/monday
   makeway check -o json queues.yaml | jq '.errors[].path'
 
 exit codes:
@@ -167,14 +168,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         metavar="FILE",
-        nargs="+",
+        nargs="*",
         help="a YAML or JSON file, a folder of them, or - for standard input",
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="examine a data folder of `makeway up` instead: database, identity, files of pods",
     )
     add_output(parser, ("text", "json"))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.data_dir is not None and not arguments.files:
+        return examined(arguments.data_dir)
+    if not arguments.files or arguments.data_dir is not None:
+        raise UsageError("name the files to check, or a data folder with --data-dir")
     return 1 if checked(arguments).errors else 0
+
+
+def examined(folder: Path) -> int:
+    """Say what is wrong with a data folder that nobody serves."""
+    from makeway.embedded import CannotServe, examine
+
+    try:
+        found = examine(folder)
+    except CannotServe as error:
+        raise UsageError(f"{error}; check a `makeway backup` of it instead") from None
+    for text in found:
+        print_safely(f"error: {text}")
+    print(counted(len(found), "error"))
+    return 1 if found else 0
 
 
 def checked(

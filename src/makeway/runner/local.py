@@ -445,6 +445,24 @@ class LocalHost:
             del self._children[uid]
 
 
+def pods_in(folder: Path) -> tuple[list[str], list[str]]:
+    """The pods of which a data folder knows, and what is wrong with their files."""
+    pods, damages = list[str](), list[str]()
+    for pod in sorted((folder / "pods").glob("*")):
+        if not pod.is_dir():
+            damages.append(f"{pod} is not a pod's folder; move it away")
+            continue
+        pods.append(pod.name)
+        for name in ("order.json", "state.json"):
+            written = read_or_none(str(pod / name))
+            try:
+                if written is not None:
+                    json.loads(written)
+            except ValueError as error:
+                damages.append(str(Damaged(str(pod / name), error)))
+    return pods, damages
+
+
 def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:
     """Show a volume below the scratch folder where the container would have it below the root."""
     link = scratch / mount.path.lstrip("/")

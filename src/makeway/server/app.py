@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -35,7 +36,7 @@ from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
-from makeway.store import Store
+from makeway.store import Store, StoreError
 from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
@@ -161,6 +162,8 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+        if request.method == "POST" and segments == ["backup"]:
+            return await self._backup(request)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -180,6 +183,18 @@ class App:
                 return openapi.answer(path)
             case _:
                 return discovery.answer(request, segments)
+
+    async def _backup(self, request: Request) -> Response:
+        """Copy the database to a file on this machine, which must not be there yet."""
+        asked = read_body(request)
+        path = asked.get("path") if isinstance(asked, dict) else None
+        if not isinstance(path, str) or not Path(path).is_absolute():
+            raise bad_request("path: write the absolute path of a file that is not there yet")
+        try:
+            await self.committer.backup(Path(path))
+        except StoreError as error:
+            raise errors.write_failed(str(error)) from None
+        return json_response(messages.success())
 
     def _health(self, asked: str, *, is_verbose: bool) -> Response:
         """Alive is who answers; ready, whose tasks are all on time."""

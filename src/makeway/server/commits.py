@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from makeway.logs import Fields
 from makeway.store import Batch, Key, Record, Store, WriteFailed
@@ -61,6 +62,11 @@ class Committer:
         self.store.submit(key, expected, encode, done, is_deletion=is_deletion)
         self._wake.set()
         return await future
+
+    async def backup(self, path: Path) -> None:
+        """Copy the file, between two batches."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self.store.backup, path)
 
     async def reserve(self, size: int) -> bool:
         """Hold back room on the disk for writes that find no other; whether it is held."""

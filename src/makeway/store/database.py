@@ -190,6 +190,15 @@ class Database:
                 run("ROLLBACK")
             raise
 
+    def backup(self, path: Path) -> None:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            copy = sqlite3.connect(path)
+            with contextlib.closing(copy):
+                self._connection.backup(copy)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path} can't be written: {error}") from error
+
     def reserve(self, size: int) -> bool:
         """Take room on the disk that writes can have when there is no other.
 

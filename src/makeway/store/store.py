@@ -265,6 +265,10 @@ class Store:
         while (batch := self.begin()) is not None:
             self.settle(batch, self.write(batch))
 
+    def backup(self, path: Path) -> None:
+        """Copy the file as it is now to a new one; StoreError if that doesn't work."""
+        self._database.backup(path)
+
     def reserve(self, size: int) -> bool:
         """Have the file hold so many bytes more than it needs; whether it does."""
         return self._database.reserve(size)
