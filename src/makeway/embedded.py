@@ -67,6 +67,7 @@ class Settings:
     is_insecure: bool = False  # plain http
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
+    is_reaper: bool = False  # this process has no children but those that run pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterat
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    host = LocalHost(folder, Cgroups.detect())
+    host = LocalHost(folder, Cgroups.detect(), is_reaper=settings.is_reaper)
     control = Control(app, client, host, settings.configuration, nodes)
     app.watchdog.add(host.pulse, control.pulse)
     control.begin()

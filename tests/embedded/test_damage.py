@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -119,5 +120,29 @@ def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path
 
 
 async def created(client: Client, name: str) -> None:
-    await client.create(JOBS, job(name, "true", suspend=True))
+    await submitted(client, job(name, "true", suspend=True))
+
+
+def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path / "data") as up:
+        script = "env -i setsid sleep 6789 & sleep 0.3; kill -9 $PPID"
+        asyncio.run(submitted(up.client(), job("escape", script, cpu="10m")))
+        wait_until(lambda: "ContainerStatusUnknown" in up.makeway("get", "pods", "-o", "yaml"))
+        wait_until(lambda: b"6789" not in commands())
+
+    assert "escaped=" in up.folder.with_suffix(".log").read_text()
+
+
+async def submitted(client: Client, document: dict[str, object]) -> None:
+    await client.create(JOBS, document)
     await client.close()
+
+
+def commands() -> bytes:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return b"".join(found)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.runner import local
 from makeway.runner.host import Mount, ProbeSettings, Program, Running, RunOrder, Waiting
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
@@ -457,3 +458,34 @@ def test_of_very_much_output_the_head_and_the_tail_are_kept_and_the_gap_is_told(
     left_out = int(told[0].split()[1])
     assert len(text) == 72_000_000 - left_out + len(told[0]) + 2
     assert read(tailLines="2").splitlines() == lines[-2:]
+
+
+# Ends are ends
+
+
+def test_a_stopped_supervisor_is_woken_up_when_its_pod_is_overdue(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "OVERDUE_S", 0.2)
+    machine.host.start(order(shell("sleep 60")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    os.kill(machine.supervisor(), signal.SIGSTOP)
+
+    machine.host.stop(UID, 0.1)
+
+    assert end_of(machine.over()).signal == signal.SIGTERM
+
+
+def test_a_supervisor_that_is_stopped_again_and_again_is_killed_at_last(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "OVERDUE_S", 0.2)
+    machine.host.start(order(shell("sleep 60")))
+    supervisor = machine.supervisor()
+    os.kill(supervisor, signal.SIGSTOP)
+    monkeypatch.setattr(signal, "SIGCONT", signal.SIGWINCH)  # does not wake anybody
+
+    machine.host.stop(UID, 0.1)
+
+    assert machine.over().reason == "ContainerStatusUnknown"
+    wait_for(lambda: not is_alive(supervisor))

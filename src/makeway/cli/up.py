@@ -106,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_insecure=arguments.insecure_http,
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
+        is_reaper=True,
     )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.

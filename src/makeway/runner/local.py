@@ -42,7 +42,10 @@ from makeway.runner.host import (
     Waiting,
 )
 from makeway.runner.processes import (
+    adopt_orphans,
     boot_id,
+    children_of,
+    command_of,
     kill_marked,
     kill_program,
     make_spare,
@@ -57,6 +60,7 @@ from makeway.watchdog import Pulse
 log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
+OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
 DAMAGED_REASON = "DamagedFiles"
@@ -91,7 +95,10 @@ class Damaged(Exception):
 
 
 class LocalHost:
-    def __init__(self, folder: Path, cgroups: Cgroups | None = None) -> None:
+    def __init__(
+        self, folder: Path, cgroups: Cgroups | None = None, *, is_reaper: bool = False
+    ) -> None:
+        """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,6 +115,11 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
+        self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
+        self._is_reaper = is_reaper
+        self._adopted: set[int] = set()  # processes that got away from a supervisor
+        if is_reaper:
+            adopt_orphans()
         self._again: dict[str, None] = {}  # couldn't be looked at, or nobody could be told
         self._on_change: OnChange | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -216,6 +228,33 @@ class LocalHost:
         self._read(self._states[uid])
         if self._is_alive(uid):
             send_signal(self._supervisors[uid][0], signal.SIGTERM)
+            self._patience[uid] = (time.monotonic() + grace_s + OVERDUE_S, signal.SIGCONT)
+
+    def _insist(self, uid: str) -> None:
+        """A supervisor that doesn't end its pod in time may be stopped; woken up in vain, it goes.
+
+        Its containers die with it, and the pod counts as lost.
+        """
+        due_at, number = self._patience.get(uid, (float("inf"), 0))
+        if time.monotonic() < due_at:
+            return
+        log.warning(Fields(pod_uid=uid, supervisor="overdue", signal=signal.Signals(number).name))
+        if self._is_alive(uid):
+            send_signal(self._supervisors[uid][0], number)
+        self._patience[uid] = (time.monotonic() + OVERDUE_S, signal.SIGKILL)
+
+    def _end_adopted(self) -> None:
+        """End what a supervisor left behind when it was killed, and what that leaves in turn."""
+        own = set(self._children.values())
+        for pid in children_of(os.getpid()):
+            if pid not in own:
+                if pid not in self._adopted:
+                    log.warning(Fields(escaped=pid, command=command_of(pid), is_ended="true"))
+                self._adopted.add(pid)
+                send_signal(pid, signal.SIGKILL)
+        for pid in list(self._adopted):
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                self._adopted.discard(pid)
 
     def remove(self, uid: str) -> None:
         state = self._states.get(uid)
@@ -257,8 +296,11 @@ class LocalHost:
             self._try(uid, self._take_in_again)
         for uid in list(self._supervisors):
             self._try(uid, self._take_in_if_different)
+            self._try(uid, self._insist)
         for uid in self._children.keys() - self._supervisors.keys():
             self._try(uid, self._reap)
+        if self._adopted:
+            self._end_adopted()
 
     def _try(self, uid: str, look: Callable[[str], None]) -> None:
         """Look at one pod; what goes wrong there (no room, no descriptors) concerns no other."""
@@ -339,6 +381,7 @@ class LocalHost:
         self._states[uid] = failed
         self._supervisors.pop(uid, None)
         self._seen.pop(uid, None)
+        self._patience.pop(uid, None)
         self._tell(uid)
 
     def _take_in_state(self, uid: str) -> None:
@@ -351,6 +394,7 @@ class LocalHost:
         self._states[uid] = found
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
+            self._patience.pop(uid, None)
             self._reap(uid)
         if found != known:
             self._tell(uid)
@@ -407,6 +451,9 @@ class LocalHost:
 
     def _note_lost(self, state: PodState) -> PodState:
         kill_marked(f"MAKEWAY_POD_UID={state.uid}")
+        if self._is_reaper:
+            self._reap(state.uid)
+            self._end_adopted()
         now = time.time()
         try:
             order = json.loads((self._pods / state.uid / "order.json").read_bytes())

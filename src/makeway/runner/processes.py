@@ -47,6 +47,15 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _all() if int(fields[1]) == parent]
 
 
+def command_of(pid: int) -> str:
+    """What a process was started with, for people."""
+    return (
+        (read_or_none(f"/proc/{pid}/cmdline") or b"")
+        .replace(b"\0", b" ")
+        .decode(errors="replace")[:200]
+    )
+
+
 def kill_session(session: int) -> None:
     """End all that stayed in a session."""
     for pid, fields in _all():
