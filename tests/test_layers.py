@@ -50,10 +50,11 @@ ROOMS = {
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
+    "clocks": room(),
     "disk": room(),
     "embedded": room(
-        *("api", "disk", "logs", "store", "server", "client", "plane", "controller", "runner"),
-        "watchdog",
+        *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
+        *("runner", "watchdog"),
     ),
     "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),

@@ -20,6 +20,7 @@ from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.transport import Call, InProcessTransport
+from makeway.clocks import SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
@@ -254,6 +255,7 @@ class Control:
     ) -> None:
         self._app, self._client, self._host = app, client, host
         self._configuration, self._nodes = configuration, nodes
+        self._clock = SteadyClock()
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -261,7 +263,8 @@ class Control:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
         plane = Plane(picture, self._configuration, self._host, self._nodes)
-        loop = Loop(self._client, picture, plane.parts, clock=time.time, pulse=self.pulse)
+        # A clock that was set ends the term, and the next one works with the new time.
+        loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
         plane.admission.observer = metrics
         metrics.loops["controller"] = loop

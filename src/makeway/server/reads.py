@@ -126,6 +126,8 @@ class Reads:
                     "The provided continue parameter is too old to display a consistent list "
                     "result. You must start a new list without the continue parameter."
                 )
+        if request.query.get("resourceVersionMatch") == "Exact":
+            revision = self._exact(request, view.resource)
         match = _matcher(request, view.resource)
         records, more = await self._find(view.resource, namespace, after, limit, match)
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
@@ -136,6 +138,18 @@ class Reads:
         if view.is_plain and len(records) > STREAM_FROM:
             return Response(body=_streamed(_head(view, metadata), records))
         return Response(body=await self._encoded(view, records, metadata))
+
+    def _exact(self, request: Request, resource: Resource) -> int:
+        """The revision that is asked for, if nothing of the kind has changed since."""
+        asked = request.number("resourceVersion")
+        assert asked is not None
+        try:
+            is_past = bool(self.store.events_since(asked, resource.full_name))
+        except Compacted:
+            is_past = True
+        if is_past:
+            raise errors.expired("The resourceVersion for the provided list is too old.")
+        return asked
 
     async def keys(self, request: Request, resource: Resource, namespace: str) -> list[Key]:
         """What a list with the same selectors would show."""
@@ -300,6 +314,8 @@ def _check_match(request: Request) -> None:
     revision = request.query.get("resourceVersion", "")
     if "sendInitialEvents" in request.query:
         raise _forbidden_option("sendInitialEvents", "is forbidden for list")
+    if match == "Exact" and revision == "0":
+        raise _forbidden_option(field, 'exact is forbidden for resourceVersion "0"')
     if match and not revision:
         raise _forbidden_option(field, "is forbidden unless resourceVersion is provided")
     if match not in ("", "Exact", "NotOlderThan"):
