@@ -11,7 +11,7 @@ FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-kube test-crashes test-chaos coverage check format docs conformance \
-	simulate-faults bench bench-load bench-many bench-kube constraints clean
+	simulate-faults laws bench bench-load bench-many bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ conformance: $(STAMP) ## replay recorded decisions; SCENARIOS=files or folders
 
 simulate-faults: $(STAMP) ## the whole system on virtual time with faults; SEEDS=0:300 SIZE=tiny|small|middle
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:300) --size $(or $(SIZE),tiny)
+
+laws: $(STAMP) ## the laws over time on all small worlds; ARGS="random --seeds 0:20000 --size small|large"
+	@$(BIN)/python -m tests.laws $(or $(ARGS),played --processes 2)
 
 bench: $(STAMP) ## how cost grows in engine, placement, store and simulator; ARGS=--quick
 	@$(BIN)/python -m benchmarks $(ARGS)

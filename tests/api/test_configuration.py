@@ -79,7 +79,8 @@ waitForPodsReady:
             "featureGates: {PartialAdmision: true}",
             ["featureGates.PartialAdmision: is not a known gate; write"
              " FlavorFungibilityImplicitPreferenceDefault, FlavorFungibilityPreserveScanProgress,"
-             " HoldForPreemptor, PartialAdmission, RecomputeAssignmentUponPreemptionTargetsOverlap"
+             " HoldForPreemptor, OwnersFirst, PartialAdmission, PreemptionBackoff,"
+             " RecomputeAssignmentUponPreemptionTargetsOverlap"
              " or SchedulingEquivalenceHashing"],
         ),
         (

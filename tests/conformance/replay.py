@@ -93,7 +93,9 @@ def config_of(recorded: Mapping[str, Any]) -> Config:
         fair_sharing=recorded["fairSharing"],
         share_rules=rules or Config().share_rules,
         after_pods_ready_timeout=RequeueTime.EVICTION if by_eviction else RequeueTime.CREATION,
-        gates=Gates(hold_for_preemptor=False, **gates),
+        gates=Gates(
+            hold_for_preemptor=False, owners_first=False, preemption_backoff=False, **gates
+        ),
     )
 
 

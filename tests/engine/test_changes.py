@@ -33,7 +33,6 @@ from tests.harness.engine import (
     Said,
     Scenario,
     admit,
-    as_written,
     cohort,
     deactivate,
     evict,
@@ -739,7 +738,7 @@ def test_a_restart_rebuilds_the_same_state(workloads_first: bool) -> None:
     lab.pending("train", on="owner", gpu=8)
     lab.pending("later", on="guest", gpu=4)
     lab.later().cycles()
-    before = {key: as_written(entry.status) for key, entry in lab.state.entries.items()}
+    before = {key: entry.status for key, entry in lab.state.entries.items()}
     lab.restart(workloads_first=workloads_first)
 
     assert {key: entry.status for key, entry in lab.state.entries.items()} == before

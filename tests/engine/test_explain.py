@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from makeway.engine.decisions import (
     ExceedsCapacity,
-    HeldForPreemptor,
     NamespaceNotAdmitted,
     Preemptability,
     Shortfall,
     VictimRule,
+    WaitsForOwner,
 )
 from makeway.engine.explain import (
     AllOf,
@@ -244,7 +244,9 @@ def test_a_place_held_for_a_preemptor_is_named() -> None:
     lab.pending("guest", on="speech", gpu=2)
     lab.cycles()
 
-    assert explain(lab, "guest").obstacles == (HeldForPreemptor(key("boss")),)
+    assert explain(lab, "guest").obstacles == (
+        WaitsForOwner(GPU, key("boss"), QueueName("vision")),
+    )
 
 
 # --- not even looked at ---

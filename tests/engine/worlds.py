@@ -171,7 +171,7 @@ class Worldmaker:
             backoff=Backoff(
                 base_s=rng.choice([0.0, 5.0]), max_s=20.0, limit=rng.choice([None, 1, 3])
             ),
-            gates=Gates(hold_for_preemptor=holds),
+            gates=Gates(hold_for_preemptor=holds, owners_first=rng.random() < 0.7),
         )
 
     def _cohorts(self, root: str) -> list[Cohort]:
@@ -766,8 +766,11 @@ def check_nobody_is_superfluous(before: Before, cycle: Cycle) -> None:
 
     A head whose victims an earlier one took was nominated again on a changed picture: it may be
     judged by either. Victims of other queues may be had only by staying inside the nominal quota:
-    where they were looked at, fitting means that (even if in the end none of them is needed).
+    where they were looked at, fitting means that (even if in the end none of them is needed). With
+    OwnersFirst somebody may take more than it lacks, so as to exchange instead of borrowing.
     """
+    if before.state.config.gates.owners_first:
+        return
     for stand in stands(before, cycle):
         if stand.preempt is not None:
             reclaims = before.preemption(stand.queue).reclaim is not Policy.NEVER
@@ -888,13 +891,14 @@ def _in_the_end(before: Before, stand: Stand) -> list[Picture]:
 def check_places_are_kept(before: Before, cycle: Cycle) -> None:
     """With HoldForPreemptor: who waits for victims still fits once they are gone.
 
-    Unless somebody of higher priority has passed, or it fitted no more before the cycle.
+    Unless somebody has passed who borrows less far or is of higher priority, or it fitted no more
+    before the cycle.
     """
     state = before.state
     if not state.config.gates.hold_for_preemptor:
         return
     evicting = [key for key, phase in before.phases.items() if phase is Phase.EVICTING]
-    picture = before.picture.having(gone=evicting)
+    cleared = picture = before.picture.having(gone=evicting)
     promised = []
     for key in sorted(before.preemptors, key=lambda key: _precedence(before, key)):
         queue, amounts = before.preemptors[key]
@@ -910,17 +914,22 @@ def check_places_are_kept(before: Before, cycle: Cycle) -> None:
         queue, amounts = before.preemptors[key]
         if queue is None or entry.status.claim is None or entry.search.claimed_usage != amounts:
             continue
-        if any(_may_pass(before, stand.workload, key) for stand in stands(before, cycle)):
-            return  # somebody of higher priority has come first, or has been promised a place
+        if any(_may_pass(before, stand, key, cleared) for stand in stands(before, cycle)):
+            return  # somebody nearer or of higher priority has come first, or been promised a place
         assert after.fits(queue, amounts), (
             f"{key} lost its place to one of {[d.workload for d in admitted]}"
         )
         after = after.having(more=[(key, queue, amounts)])
 
 
-def _may_pass(before: Before, key: WorkloadKey, preemptor: WorkloadKey) -> bool:
-    """Higher priorities may, and preemptors that come first, who may want more than before."""
+def _may_pass(before: Before, stand: Stand, preemptor: WorkloadKey, cleared: Picture) -> bool:
+    """Who borrows less far may, higher priorities, and preemptors that come first."""
+    key = stand.workload
     priorities = [before.state.entries[k].workload.priority for k in (key, preemptor)]
+    queue, amounts = before.preemptors[preemptor]
+    assert queue is not None
+    if cleared.level(stand.queue, stand.amounts) < cleared.level(queue, amounts):
+        return True
     if key in before.preemptors:
         return _precedence(before, key) < _precedence(before, preemptor)
     return priorities[0] > priorities[1]

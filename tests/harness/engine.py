@@ -24,7 +24,6 @@ from makeway.engine.model import (
     Changes,
     CheckName,
     CheckState,
-    Claim,
     Cohort,
     CohortName,
     Config,
@@ -114,6 +113,7 @@ def queue(
     stop: StopPolicy = StopPolicy.NONE,
     checks: Sequence[str | QueueCheck] = (),
     namespaces: NamespaceSelector | None = NamespaceSelector(),  # noqa: B008
+    weight: float = 1.0,
     **offers: Offers,
 ) -> Queue:
     """A queue with so much of each resource. Resources that list the same flavors are a group."""
@@ -137,6 +137,7 @@ def queue(
         ),
         stop_policy=stop,
         checks=tuple(c if isinstance(c, QueueCheck) else QueueCheck(CheckName(c)) for c in checks),
+        weight=weight,
     )
 
 
@@ -167,7 +168,9 @@ def _as_quota(amount: Amount) -> Quota:
     return amount if isinstance(amount, Quota) else Quota(amount)
 
 
-def cohort(name: str, *, parent: str | None = None, **offers: Offers) -> Cohort:
+def cohort(
+    name: str, *, parent: str | None = None, weight: float = 1.0, **offers: Offers
+) -> Cohort:
     quotas = {
         FlavorResource(FlavorName(flavor), ResourceName(resource)): _as_quota(amount)
         for resource, offer in offers.items()
@@ -177,6 +180,7 @@ def cohort(name: str, *, parent: str | None = None, **offers: Offers) -> Cohort:
         name=CohortName(name),
         parent=CohortName(parent) if parent is not None else None,
         quotas=quotas,
+        weight=weight,
     )
 
 
@@ -522,6 +526,22 @@ class Scenario:
                 return said
         raise AssertionError(f"the engine does not come to rest: {said}")
 
+    def settle(self, *, one_by_one: bool = False, most: int = 100) -> list[Said]:
+        """Cycles at this moment, and whoever is evicted lets go, until nothing more happens."""
+        said: list[Said] = []
+        for _ in range(most):
+            said += self.cycle()
+            leaving = [_name(k) for k, e in self.state.entries.items() if e.phase is Phase.EVICTING]
+            if leaving and not one_by_one:
+                self.let_go(*leaving)
+            elif self.next_at is not None and self.next_at <= self.now:
+                continue
+            elif leaving:
+                self.let_go(leaving[0])
+            else:
+                return said
+        raise AssertionError(f"no rest: {said}")
+
     def _in_short(self, decision: dec.Decision) -> Said:
         match decision:
             case dec.Admit():
@@ -598,6 +618,11 @@ class Scenario:
         queue = self.state.queues[QueueName(name)]
         return sorted(_name(entry.workload.key) for entry in queue.pending.parked())
 
+    def see_again(self, name: str) -> None:
+        """The object is shown once more, as it is."""
+        entry = self.entry(name)
+        self.apply(ev.WorkloadSeen(entry.workload, entry.status))
+
     def restart(
         self, *, after_s: float = 0.0, clock_jump_s: float = 0.0, workloads_first: bool = False
     ) -> None:
@@ -612,8 +637,7 @@ class Scenario:
 def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev.Event]:
     """What a driver tells a new engine of the objects there are."""
     workloads: list[ev.Event] = [
-        ev.WorkloadSeen(entry.workload, as_written(entry.status))
-        for entry in state.entries.values()
+        ev.WorkloadSeen(entry.workload, entry.status) for entry in state.entries.values()
     ]
     rest: list[ev.Event] = [
         *(ev.NamespaceChanged(name, labels) for name, labels in state.namespaces.items()),
@@ -624,11 +648,6 @@ def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev
         *(ev.LocalQueueChanged(local_queue) for local_queue in state.local_queues.values()),
     ]
     return [*workloads, *rest] if workloads_first else [*rest, *workloads]
-
-
-def as_written(status: WorkloadStatus) -> WorkloadStatus:
-    """As a driver finds it again: of a claim it writes down that there is one."""
-    return status if status.claim is None else status._replace(claim=Claim())
 
 
 def _assigned(pod_sets: tuple[PodSet, ...], spec: Queue, flavor: str | None) -> Assignment:

@@ -7,7 +7,7 @@ it in another way. A node is the name of a queue or of a cohort, told apart by a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from makeway.engine.model import Quota
@@ -47,6 +47,9 @@ class QuotaForest(Generic[Cell]):
     def parent(self, node: str) -> str | None:
         return self._parents.get(node)
 
+    def children(self, node: str) -> Sequence[str]:
+        return self._children.get(node, ())
+
     def path(self, node: str) -> list[str]:
         """The node and all above it."""
         path = [node]
@@ -64,13 +67,13 @@ class QuotaForest(Generic[Cell]):
     def subtree(self, node: str, cell: Cell) -> int:
         known = self._subtrees.get((node, cell))
         if known is None:
-            below = self._children.get(node, ())
+            below = self.children(node)
             lent = sum(self.subtree(child, cell) - self.kept(child, cell) for child in below)
             known = self._subtrees[node, cell] = self.quota(node, cell).nominal + lent
         return known
 
     def usage(self, node: str, cell: Cell) -> int:
-        below = self._children.get(node, ())
+        below = self.children(node)
         passed_up = (max(0, self.usage(child, cell) - self.kept(child, cell)) for child in below)
         return (self.used[node][cell] if node in self.used else 0) + sum(passed_up)
 
@@ -94,6 +97,20 @@ class QuotaForest(Generic[Cell]):
             self.usage(node, cell) + amount <= self.quota(node, cell).nominal
             for cell, amount in amounts.items()
         )
+
+    def level(self, queue: str, amounts: Mapping[Cell, int]) -> int:
+        """The height of the smallest subtree that covers these amounts, on top of what is used."""
+        return max((self._level(f"queue:{queue}", c, a) for c, a in amounts.items()), default=0)
+
+    def _level(self, node: str, cell: Cell, amount: int) -> int:
+        above = self.parent(node)
+        if above is None or self.usage(node, cell) + amount <= self.subtree(node, cell):
+            return self._height(node)
+        kept = max(0, self.kept(node, cell) - self.usage(node, cell))
+        return self._level(above, cell, amount - kept)
+
+    def _height(self, node: str) -> int:
+        return 1 + max(map(self._height, self._children.get(node, ())), default=-1)
 
     def borrows(self, node: str, cells: Iterable[Cell]) -> bool:
         return any(self.usage(node, cell) > self.subtree(node, cell) for cell in cells)

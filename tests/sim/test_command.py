@@ -36,7 +36,7 @@ def test_files_in_tables_out(lab: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "jobs.csv: 26 of 26 jobs, from 2026-03-02T06:09:00Z" in out
     assert "waiting by queue" in out
     assert "longest waits" in out
-    assert "insufficient unused quota for nvidia.com/gpu in flavor a100" in out
+    assert "Owners first: borrowing nvidia.com/gpu of flavor a100 would take what" in out
 
 
 def test_json_report_and_listing_are_written(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ from makeway.sim.page import render_page
 from makeway.sim.record import SimulationRecord
 from makeway.sim.simulate import simulate
 from tests.prerequisites import program
-from tests.sim.worlds import cluster, flavor, job, queue, trace
+from tests.sim.circle_worlds import EVERYDAY, lab
+from tests.sim.worlds import cluster, flavor, job, play, queue, trace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -58,6 +59,7 @@ def test_the_page_draws_all_its_pictures(browser: str, tmp_path: Path) -> None:
     for title in ("Utilisation", "Waiting jobs", "Timeline", "Longest waits"):
         assert f"<h2>{title}</h2>" in drawn
     assert "jobs 1 to 26 of 26" in drawn
+    assert "<h2>Circles</h2>" not in drawn
 
 
 ZOOM = """<script>
@@ -153,3 +155,14 @@ def test_nothing_in_the_page_points_outside() -> None:
     outside = set(re.findall(r"https?://[^\"'\s)]+", page)) - {"http://www.w3.org/2000/svg"}
     assert outside == set()
     assert "default-src 'none'" in page
+
+
+def test_circles_are_shown_where_there_are_any(browser: str, tmp_path: Path) -> None:
+    page = render_page(play(lab(8, 8), *EVERYDAY))
+
+    run = look(browser, page, tmp_path, "--dump-dom")
+
+    assert console(run) == []
+    drawn = run.stdout[run.stdout.index("<body") :].partition('<script type="application/json"')[0]
+    circles = drawn.partition("<h2>Circles</h2>")[2]
+    assert "<td>default/a-5 (a)</td><td>default/b-1 (b)</td><td>InCohortReclamation</td>" in circles

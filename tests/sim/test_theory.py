@@ -127,11 +127,10 @@ def test_work_is_neither_made_nor_lost(seed: int) -> None:
 class WatchedWorld(World):
     """Looks at the whole state after every cycle, and at every job's way."""
 
-    def _decide(self) -> float | None:
-        next_at = super()._decide()
+    def _decide(self) -> None:
+        super()._decide()
         check_state(self.engine.state)
         self.check_usage()
-        return next_at
 
     def check_usage(self) -> None:
         """What the world believes to be charged is what the engine charges."""

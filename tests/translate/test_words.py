@@ -23,6 +23,7 @@ from makeway.engine.decisions import (
     NotCovered,
     Preempt,
     Preemptability,
+    PreemptionPaused,
     Reason,
     Requeue,
     Reserve,
@@ -33,6 +34,7 @@ from makeway.engine.decisions import (
     VictimsTaken,
     Wait,
     WaitingForVictims,
+    WaitsForOwner,
 )
 from makeway.engine.explain import (
     AllOf,
@@ -72,6 +74,7 @@ from makeway.engine.model import (
     Phase,
     PodSetAssignment,
     PodSetName,
+    Preemptions,
     QueueName,
     ResourceName,
     Trigger,
@@ -141,6 +144,16 @@ REASONS: list[tuple[Reason, str]] = [
     (VictimsTaken(), "Workload has overlapping preemption targets with another workload"),
     (WaitingForVictims((OTHER,)), "Pending the preemption of 1 workload(s): ns/other"),
     (HeldForPreemptor(OTHER), "The place is held for ns/other, for whom others make way"),
+    (
+        WaitsForOwner(CPU, OTHER, QueueName("cq")),
+        "Owners first: borrowing cpu of flavor spot would take what ns/other waits for"
+        " in ClusterQueue cq",
+    ),
+    (
+        PreemptionPaused(Preemptions(3, 100.0), 104.0),
+        "It has preempted others 3 times without running for long:"
+        " it preempts again 4s after the last time",
+    ),
     (
         NamespaceNotAdmitted("lab"),
         "Workload namespace (lab) doesn't match ClusterQueue selector",

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 # What a gate is when the configuration does not mention it.
 GATES: Mapping[str, bool] = {
     "HoldForPreemptor": True,  # (ours)
+    "OwnersFirst": True,  # (ours)
+    "PreemptionBackoff": True,  # (ours)
     "PartialAdmission": True,
     "SchedulingEquivalenceHashing": True,
     "FlavorFungibilityPreserveScanProgress": True,

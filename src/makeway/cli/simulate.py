@@ -10,6 +10,7 @@ examples:
   makeway simulate init --trace jobs.csv > queues.yaml
   makeway simulate -f queues.yaml --trace jobs.csv --report out.html
   makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
+  makeway simulate -f queues.yaml --trace jobs.csv --compare-gates OwnersFirst=false
   sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
   makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
 
@@ -35,6 +36,7 @@ from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
+from makeway.sim.circles import Circle
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.comparison import comparison_json, comparison_tables
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
@@ -43,7 +45,7 @@ from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, short_span, tables
+from makeway.sim.report import as_json, circle_lines, short_span, tables
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Progress
@@ -54,6 +56,7 @@ WIDTH = 100
 LONGEST_SHOWN = 5
 BAR_WIDTH = 24
 LOOKS_PER_S = 5
+CIRCLES_TOLD = 3
 
 
 # --- the command ---
@@ -86,6 +89,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
     parser.add_argument("--compare", metavar="FILE", help="run this configuration as well")
+    parser.add_argument(
+        "--gates",
+        metavar="GATE=BOOL",
+        default="",
+        help="turn feature gates on or off: OwnersFirst=false,PreemptionBackoff=false",
+    )
+    parser.add_argument(
+        "--compare-gates",
+        metavar="GATE=BOOL",
+        default="",
+        help="run again with these gates; alone, with the same queues",
+    )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
     parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job")
     parser.add_argument(
@@ -153,9 +168,26 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
             until=until,
             explain=arguments.explain,
             watch=bar.look,
+            notice=bar.notice,
         )
-        result = play(arguments.files if cluster is None else cluster)
-        return result, play(_other_queues(arguments)) if arguments.compare else None
+        queues = arguments.files if cluster is None else cluster
+        gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
+        result = play(queues, gates=gates)
+        if not arguments.compare and not others:
+            return result, None
+        second = _other_queues(arguments) if arguments.compare else queues
+        return result, play(second, gates=others)
+
+
+def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
+    gates = {}
+    for pair in filter(None, getattr(arguments, option).split(",")):
+        name, _, word = pair.partition("=")
+        if word.lower() not in ("true", "false"):
+            flag = option.replace("_", "-")
+            raise UsageError(f"--{flag} {pair}: write OwnersFirst=true or OwnersFirst=false")
+        gates[name.strip()] = word.lower() == "true"
+    return gates
 
 
 def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Trace]:
@@ -234,6 +266,7 @@ def _print_tables(first: Result, second: Result | None) -> None:
     for result in filter(None, (first, second)):
         _print_longest(result, is_labelled=second is not None)
         _print_never_fits(result)
+        _print_circles(result, is_labelled=second is not None)
 
 
 def _print_head(result: Result) -> None:
@@ -252,6 +285,8 @@ def _print_head(result: Result) -> None:
     print(f"{ended}; {result.preemptions} preemptions")
     if not result.is_complete:
         print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
+    if result.waits_for_ever:
+        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
     makespan, work = result.makespan, result.work
     print(
         f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"
@@ -292,6 +327,30 @@ def _print_never_fits(result: Result) -> None:
         _print_wrapped(waiting_message(run.reasons), "    ")
 
 
+def _print_circles(result: Result, *, is_labelled: bool) -> None:
+    circles = [*result.record.circles]
+    label = f" ({result.label})" if is_labelled else ""
+    if circles:
+        number = "a circle" if len(circles) == 1 else f"{len(circles)} circles"
+        print(f"\njobs displace each other in {number}{label}")
+    for circle in circles[:LONGEST_SHOWN]:
+        times = f"{circle.times} times" if circle.times > 1 else "once"
+        since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
+        print(f"  in {circle.tree}, seen {times}, from {since} to {last}")
+        for line in (*circle_lines(circle), _remedy(circle)):
+            _print_wrapped(line, "    ")
+
+
+def _remedy(circle: Circle) -> str:
+    if not circle.kept:
+        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
+    verb = "is" if len(circle.kept) == 1 else "are"
+    return (
+        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
+        f" {circle.tree}"
+    )
+
+
 def _print_wrapped(text: str, indent: str) -> None:
     for line in wrap(text, WIDTH - len(indent), break_on_hyphens=False, break_long_words=False):
         print(indent + line)
@@ -327,7 +386,9 @@ def _story_text(
     if isinstance(what, Incident):
         return what.what, [what.detail] if what.detail else []
     if isinstance(what, Explanation):
-        return "at the end", list(map(str, explanation_lines(what, result.end)))
+        never = run.outcome is JobOutcome.NEVER_FITS
+        verb = "left out: it can never fit" if never else "at the end"
+        return verb, list(map(str, explanation_lines(what, result.end)))
     if isinstance(what, Preempt) and what.preemptor != run.key:
         victims = [victim for victim in what.victims if victim.workload == run.key]
         return "preempted", [victim_line(victim, what.preemptor) for victim in victims]
@@ -346,6 +407,7 @@ class Bar:
         self.is_stopped = False
         self.started = time.monotonic()
         self.looked = 0.0
+        self.circles = 0
 
     def __enter__(self) -> Bar:
         self._before = signal.signal(signal.SIGINT, self._stop)
@@ -368,6 +430,19 @@ class Bar:
             print(f"\r\x1b[K{bar_text(progress, now - self.started)}", end="", file=sys.stderr)
             sys.stderr.flush()
         return not self.is_stopped
+
+    def notice(self, circle: Circle) -> None:
+        """Warn of a circle while the simulation goes on; of many, of the first few."""
+        self.circles += 1
+        if self.circles > CIRCLES_TOLD:
+            return
+        clear = "\r\x1b[K" if self.is_shown else ""
+        at = short_span(circle.since)
+        lines = [f"{clear}makeway: at {at} jobs displace each other in a circle:"]
+        lines += [f"  {line}" for line in (*circle_lines(circle), _remedy(circle))]
+        if self.circles == CIRCLES_TOLD:
+            lines.append("  (further circles are in the report)")
+        print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def bar_text(progress: Progress, elapsed_s: float) -> str:

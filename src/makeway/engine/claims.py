@@ -12,20 +12,25 @@ before the head are given what they claim, best first. Does the head still fit? 
 then is passed over: it needs other victims anyhow, so nothing is kept for it.
 
 Who comes before whom is the subtle part. The rule that suggests itself, "higher priorities may
-pass, others may not", is wrong in four ways, each found as a circle or a standstill:
+pass, others may not", is wrong in five ways, each found as a circle or a standstill:
 
 1. *The level of borrowing comes before priority*, as it does among heads. Queues a and b own 4
    each, a reclaims from anybody. a's low workload has preempted b's high one, which borrowed; b's
    high one, passing it for its priority, would borrow again and be reclaimed again.
 2. *Of two preemptors exactly one comes before the other*, by level, priority, time. Else each is
    held for the other, and what both wait for stands idle until something else ends.
-3. *Inside a StrictFIFO queue the line decides.* A preemptor behind the head can't come to its
-   turn before it, so a place kept from the head for its sake is a place for nobody.
+3. *Inside a queue the line decides*, not the level: a small workload, which borrows less for being
+   small, would take the place that was cleared for a big and more important one. Of a StrictFIFO
+   queue only the head has a claim at all: behind it, a place is a place for nobody.
 4. *One that had to make way does not come back by borrowing past a preemptor of another queue
    that borrows no further.* a's low workload takes its quota back from b's high one and has then
    to make way for a's middle one, which borrows; if the high one could now take that place, for
    it is the more important, low would take it back from high, middle from low, and high from
    middle.
+
+5. *An exchange inside a queue is no borrowing.* b borrows 2, for which an owner in a waits without
+   victims. If an important workload of b takes the place of another one of b, the owner has no call
+   on that place: without the exchange it would not be free.
 
 Who is evicted for another reason than preemption is not counted as gone: preemptors may have no
 claim on that place, and would take theirs again from whoever was let pass for its sake.
@@ -34,17 +39,21 @@ claim on that place, and would take theirs again from whoever was let pass for i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import NamedTuple
 
+from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import Amounts, EvictionReason, Phase, Strategy, WorkloadKey
+from makeway.engine.model import Amounts, EvictionReason, Phase, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
+from makeway.engine.victims import Chosen
 
 
 class BlockingPreemptor(NamedTuple):
@@ -81,6 +90,34 @@ def claimed_usage(state: ClusterState, tree: Tree, entry: Entry) -> Amounts:
     return nomination.usage if nomination.mode is not Mode.NO_FIT else {}
 
 
+def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
+    """Whether a preemptor would have its place if everybody were gone who is on the way out."""
+    tree, claimed = queue.tree, claimed_usage(state, queue.tree, entry)
+    with tree.snapshot.trial():
+        for leaving, its_queue in _evicted(tree):
+            tree.snapshot.release(its_queue.node, leaving.usage)
+        return tree.snapshot.fits(queue.node, claimed)
+
+
+def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
+    """The preemptors that lose their places to others, even if all who make way were gone."""
+    picture, lost = tree.snapshot, []
+    with picture.trial():
+        for leaving, its_queue in _evicted(tree):
+            picture.release(its_queue.node, leaving.usage)
+        claims = []
+        for entry in tree.preemptors.values():
+            node, claimed = _queue_of(tree, entry).node, claimed_usage(state, tree, entry)
+            rank = (_level_claimed(entry, node, claimed, picture), *_precedence(entry))
+            claims.append((rank, entry, node, claimed))
+        for _, entry, node, claimed in sorted(claims, key=itemgetter(0)):
+            if picture.fits(node, claimed):
+                picture.charge(node, claimed)
+            else:
+                lost.append(entry)
+    return lost
+
+
 def find_blocking(
     state: ClusterState,
     head: Head,
@@ -92,21 +129,14 @@ def find_blocking(
 
     In the picture, those in `settled` have their place already, and those in `gone` are gone.
     """
-    tree, entry = head.queue.tree, head.entry
-    waiting = [
-        (rival, claimed)
-        for rival in tree.preemptors.values()
-        if rival is not entry
-        and rival.workload.key not in settled
-        and (claimed := claimed_usage(state, tree, rival))
-    ]
+    waiting = _waiting(state, head, settled)
     if not waiting:
         return None
     node, usage = head.queue.node, head.nomination.usage
     with picture.trial():
         for leaving, its_queue in _leaving(head, gone):
             picture.release(its_queue.node, leaving.usage)
-        applies_to_shape = entry.status.claim is None
+        applies_to_shape = head.entry.status.claim is None
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
             if not picture.fits(rival.node, rival.claimed):
                 continue  # it needs other victims anyhow
@@ -117,14 +147,61 @@ def find_blocking(
     return None
 
 
-def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who makes way in this tree, the head's own victims included."""
-    for queue in head.queue.tree.queues:
+@contextmanager
+def beside_claims(
+    state: ClusterState,
+    head: Head,
+    picture: Snapshot,
+    settled: Collection[WorkloadKey],
+    gone: Collection[WorkloadKey],
+) -> Iterator[dict[WorkloadKey, Chosen]]:
+    """The picture with everybody gone who makes way, and given to preemptors what they claim.
+
+    Yields who is gone in it, besides those in `gone`. Nothing is left of it afterwards.
+    """
+    waiting, leaving = _waiting(state, head, settled), {}
+    with picture.trial():
+        for entry, queue in _making_way(head.queue.tree, gone):
+            picture.release(queue.node, entry.usage)
+            leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
+        for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
+            if picture.fits(rival.node, rival.claimed):
+                picture.charge(rival.node, rival.claimed)
+        yield leaving
+
+
+def _waiting(
+    state: ClusterState, head: Head, settled: Collection[WorkloadKey]
+) -> list[tuple[Entry, Amounts]]:
+    """The preemptors that wait, other than this head, and what each of them claims."""
+    tree = head.queue.tree
+    return [
+        (rival, claimed)
+        for rival in tree.preemptors.values()
+        if rival is not head.entry
+        and rival.workload.key not in settled
+        and (claimed := claimed_usage(state, tree, rival))
+    ]
+
+
+def _making_way(tree: Tree, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    """Who is on the way out by preemption, but for some."""
+    for entry, queue in _evicted(tree):
+        if _was_preempted(entry) and entry.workload.key not in gone:
+            yield entry, queue
+
+
+def _evicted(tree: Tree) -> Iterator[tuple[Entry, QueueState]]:
+    for queue in tree.queues:
         for order in queue.holders:
             if order.is_staying:
                 break  # from here on nobody is being evicted
-            if _was_preempted(order.entry) and order.entry.workload.key not in gone:
-                yield order.entry, queue
+            yield order.entry, queue
+
+
+def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
+    """Who makes way in this tree, the head's own victims included."""
+    yield from _making_way(head.queue.tree, gone)
     for victim in head.victims:
         if victim.entry.phase is not Phase.EVICTING:
             yield victim.entry, victim.queue
@@ -139,8 +216,8 @@ def _rivals(
     comes_back = _was_preempted(entry) and entry.status.claim is None
     for rival, claimed in waiting:
         node = _queue_of(queue.tree, rival).node
-        its_level = _level(node, claimed, picture)
-        if node is queue.node and queue.spec.strategy is Strategy.STRICT_FIFO:
+        its_level = _level_claimed(rival, node, claimed, picture)
+        if node is queue.node:
             its_level = level  # the line decides (3)
         is_before = _comes_before(rival, its_level, entry, level)
         is_barred = node is not queue.node and comes_back and its_level == level > 0
@@ -151,7 +228,7 @@ def _rivals(
 def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) -> bool:
     """May the preemptor's place be kept from this workload? (1 and 2)"""
     is_preemptor = entry.status.claim is not None
-    if its_level < level or (its_level > level and is_preemptor):
+    if its_level != level:
         return its_level < level
     if preemptor.workload.priority != entry.workload.priority:
         return preemptor.workload.priority > entry.workload.priority
@@ -171,6 +248,14 @@ def _was_preempted(entry: Entry) -> bool:
 def _queue_of(tree: Tree, entry: Entry) -> QueueState:
     assert entry.queue is not None, f"{entry.workload.key} waits in no queue"
     return tree.queue_named[entry.queue]
+
+
+def _level_claimed(preemptor: Entry, node: Node, claimed: Amounts, picture: Snapshot) -> int:
+    """How far up its claim reaches: not where its queue would hold no more than before (5)."""
+    claim = preemptor.status.claim
+    before = {} if claim is None else claim.held_before
+    begun = {c: a for c, a in claimed.items() if picture.used(node, c) + a > before.get(c, 0)}
+    return _level(node, begun, picture)
 
 
 def _level(node: Node, amounts: Amounts, picture: Snapshot) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from makeway.engine.claims import can_be_met
 from makeway.engine.decisions import (
     Admit,
     Deactivate,
@@ -14,6 +15,7 @@ from makeway.engine.decisions import (
     HeadResult,
     HeldForPreemptor,
     Preempt,
+    PreemptionPaused,
     Reason,
     Reserve,
     Shortfall,
@@ -21,6 +23,7 @@ from makeway.engine.decisions import (
     Victim,
     Wait,
     WaitingForVictims,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.head import Head
@@ -43,6 +46,7 @@ class Consequences:
         self.state = state
         self.now = now
         self.decisions: list[Decision] = []
+        self.places_changed = False  # somebody was admitted, or has a claim from now on
         self.needs_cycle = False  # something has changed, so the next cycle may answer differently
         self.began_at = began_at  # the revision of the tree that the cycle has seen
         self.scan_wrapped = (
@@ -59,12 +63,15 @@ class Consequences:
             case HeadResult.PENDING_PREEMPTION:
                 self._await_victims(head, tuple(taken))
             case HeadResult.SKIPPED:
+                head.queue.tree.was_put_off = self.state.config.gates.hold_for_preemptor
                 self._remember_scan(head, self.state.config.gates.keep_scan_progress)
                 self._step_back(head)
+                self._free_places_behind(head)
             case HeadResult.NO_FIT | HeadResult.NO_CANDIDATES:
                 self._remember_scan(head, True)
-                self._give_up_claim(head)
+                self._give_up_hopeless_claim(head)
                 self._park(head)
+                self._free_places_behind(head)
 
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""
@@ -107,7 +114,11 @@ class Consequences:
         assignment = nomination.assignment()
         checks = queue.checks_for(assignment)
         waited_s = self.now - entry.order_time
-        self.needs_cycle = True
+        self.needs_cycle = self.places_changed = True
+        queue.tree.is_confirming = False  # it was not the last round
+        is_lending = self.state.config.fair_sharing or nomination.borrow_level > 0
+        if is_lending and self.state.config.gates.hold_for_preemptor:
+            queue.tree.was_put_off = True  # others may have victims now, in this queue
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
@@ -136,30 +147,34 @@ class Consequences:
 
     def _preempt(self, head: Head) -> None:
         victims, contested = [], sorted(head.nomination.contested)
+        preemptor = head.entry.workload.key
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
-                self.state.evict(entry, EvictionReason.PREEMPTED, self.now)
+                self.state.evict(entry, EvictionReason.PREEMPTED, self.now, preemptor)
                 self.needs_cycle = True
             cells = tuple(cell for cell in contested if cell in entry.usage)
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
         self.decisions.append(
             Preempt(
-                preemptor=head.entry.workload.key,
+                preemptor=preemptor,
                 queue=head.queue.spec.name,
                 victims=tuple(victims),
                 reasons=head.reasons,
             )
         )
+        if any(victim.is_new for victim in victims):
+            head.queue.tree.is_confirming = False  # it was not the last round
+            self.state.count_preemption(head.entry, self.now)
         self._await_victims(head, tuple(victim.workload for victim in victims))
 
     def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:
         """The head is a preemptor now: it has first call on what its victims free."""
         entry = head.entry
         if entry.status.claim is None:
-            self.needs_cycle = True
+            self.needs_cycle = self.places_changed = True
         entry.search.scan = None
-        self.state.claim(entry, Claim(head.nomination.assignment()))
+        self.state.claim(entry, Claim(head.nomination.assignment(), head.held_before))
         entry.search.claimed_usage = dict(head.nomination.usage)
         if self.state.config.gates.hold_for_preemptor and lets_others_pass(head.queue):
             head.queue.pending.park_alone(entry)
@@ -168,10 +183,28 @@ class Consequences:
         self._wait(entry, head.queue, reasons, is_preemptor=True)
 
     def _give_up_claim(self, head: Head) -> None:
-        """Not even with its victims gone would it fit: the place is not kept for it any more."""
+        """The place is not kept for it any more."""
         if head.entry.status.claim is not None and self.state.config.gates.hold_for_preemptor:
             self.needs_cycle = True
             self.state.claim(head.entry, None)
+
+    def _give_up_hopeless_claim(self, head: Head) -> None:
+        """Not even with everybody gone who makes way would it have its place, or it may not."""
+        may_borrow = not any(isinstance(reason, WaitsForOwner) for reason in head.reasons)
+        if head.entry.status.claim is None or (
+            may_borrow and can_be_met(self.state, head.queue, head.entry)
+        ):
+            return
+        self._give_up_claim(head)
+
+    def _free_places_behind(self, head: Head) -> None:
+        """Whoever stands behind a head that nobody passes can't use a place, so none is kept."""
+        if not self.state.config.gates.hold_for_preemptor or lets_others_pass(head.queue):
+            return
+        for entry in list(head.queue.tree.preemptors.values()):
+            if entry.queue == head.queue.spec.name and entry is not head.entry:
+                self.needs_cycle = True
+                self.state.claim(entry, None)
 
     def _remember_scan(self, head: Head, keeps: bool) -> None:
         entry, search = head.entry, head.entry.search
@@ -188,11 +221,17 @@ class Consequences:
             head.has_flavors_left = True
             search.scan = scan if is_kept else None
         if before is None:
-            search.began_at = self.began_at
+            search.began_at, search.was_put_off = self.began_at, False
+        if head.result is HeadResult.SKIPPED:
+            search.was_put_off = True
         if head.has_flavors_left:
             self.needs_cycle = True  # the next search begins elsewhere
         elif before is not None and search.began_at != head.queue.tree.revision:
             self.needs_cycle = True  # the first flavors were tried before a change
+            head.has_flavors_left = self.state.config.gates.hold_for_preemptor
+        elif before is not None and search.was_put_off and self._is_worth_another(head):
+            self.needs_cycle = True  # it was not told what the first flavors have to offer
+            head.has_flavors_left = self.state.config.gates.hold_for_preemptor
         elif before is not None:
             self.scan_wrapped = True  # all flavors were tried; the next search is like the first
 
@@ -214,9 +253,12 @@ class Consequences:
         return told == before
 
     def _step_back(self, head: Head) -> None:
-        """It lost to others of this cycle and stays the head; or it waits for a preemptor."""
+        """It lost to others of this cycle and stays the head; or it waits for somebody."""
         reason, waiting = head.reasons[0], head.queue.tree.preemptors
         is_held = isinstance(reason, HeldForPreemptor) and reason.preemptor in waiting
+        if isinstance(reason, WaitsForOwner):
+            self._give_up_claim(head)
+            is_held = head.shares_fate
         if is_held and lets_others_pass(head.queue):
             if head.shares_fate and not head.has_flavors_left:
                 head.queue.pending.park_shape(head.entry)
@@ -226,8 +268,14 @@ class Consequences:
         self._wait(head.entry, head.queue, head.reasons)
 
     def _park(self, head: Head) -> None:
+        paused = next((r for r in head.reasons if isinstance(r, PreemptionPaused)), None)
+        if paused is not None:
+            self.state.pause_preemption(head.entry, paused.until)
         if lets_others_pass(head.queue) and not head.has_flavors_left:
-            head.queue.pending.park_shape(head.entry)
+            if paused is None:
+                head.queue.pending.park_shape(head.entry)
+            else:
+                head.queue.pending.park_alone(head.entry)  # others of its shape don't pause
             self.needs_cycle = True
         self._wait(head.entry, head.queue, head.reasons)
 

@@ -9,8 +9,15 @@ are decided upon one by one, on the picture that the earlier ones have changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from makeway.engine.claims import BlockingPreemptor, find_blocking, remember_claims
+from makeway.engine.claims import (
+    BlockingPreemptor,
+    beside_claims,
+    find_blocking,
+    remember_claims,
+    unmet,
+)
 from makeway.engine.consequences import Consequences, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
@@ -21,17 +28,40 @@ from makeway.engine.decisions import (
     LostToOthers,
     NamespaceNotAdmitted,
     VictimsTaken,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Entry
 from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import FlavorResource, Policy, WorkloadKey
-from makeway.engine.nominate import Nominator
+from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
+from makeway.engine.nominate import Found, Nominator
+from makeway.engine.owners import Owners
+from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Tree
+from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
+
+
+def may_rest(state: ClusterState, tree: Tree) -> bool:
+    """Whether nothing is left to do in a tree; if not, it is made ready for what is.
+
+    If somebody was put off by others of its cycle, or may have victims by what was decided after
+    it was parked, all are tried once more from their first flavor. Only a round of that in which
+    nothing is decided is the last. And nobody keeps a claim when nobody is left who makes way.
+    """
+    if tree.was_put_off and not tree.is_confirming:
+        tree.was_put_off, tree.is_confirming = False, True
+        tree.scans_valid_from = state.cycle + 1
+        state.wake_tree(tree.queues[0])
+        return False
+    tree.was_put_off = tree.is_confirming = False
+    if not state.config.gates.hold_for_preemptor or not tree.preemptors or tree.has_leaving():
+        return True
+    for entry in list(tree.preemptors.values()):
+        state.claim(entry, None)
+    return False
 
 
 class TreeCycle:
@@ -43,7 +73,7 @@ class TreeCycle:
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
-        self.settled: set[WorkloadKey] = set()  # heads whose place is charged in both pictures
+        self.settled: dict[WorkloadKey, Entry] = {}  # heads whose place is charged in both
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
@@ -51,6 +81,7 @@ class TreeCycle:
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
+        self.owners = Owners(state, tree, self.settled)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
@@ -60,11 +91,33 @@ class TreeCycle:
             for head in self.in_order(heads):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
+        refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
+        if self.consequences.places_changed and self.tree.preemptors:
+            self.retry_unmet_claims()
+        self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
-        if not self.tree.needs_cycle and not self.consequences.scan_wrapped:
+        if (
+            not self.tree.needs_cycle
+            and may_rest(self.state, self.tree)
+            and not self.consequences.scan_wrapped
+        ):
             self.tree.seen = self.tree.revision
+
+    def retry_unmet_claims(self) -> None:
+        """A preemptor whose place is lost looks for another now, not when its victims are gone."""
+        for entry in unmet(self.state, self.tree):
+            queue = self.state.queue_of(entry)
+            if queue.pending.is_parked_alone(entry):
+                queue.pending.discard(entry)
+                queue.pending.add(entry, self.state.order_of(entry))
+
+    def refusals(self) -> dict[Refusal, int]:
+        """Who was refused for the sake of owners, and how much those leave for them."""
+        before, as_it_was = self.tree.refusals, Owners(self.state, self.tree)
+        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals()}
+        return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
 
@@ -75,9 +128,8 @@ class TreeCycle:
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
         """Turn away who can't be admitted whatever the quota."""
-        workload, selector = entry.workload, queue.spec.namespaces
-        labels = self.state.namespaces.get(workload.namespace)
-        if selector is None or labels is None or not selector.admits(labels):
+        workload = entry.workload
+        if not self.state.admits_namespace_of(entry, queue):
             queue.pending.hold(entry)
             reason = NamespaceNotAdmitted(workload.namespace)
             self.consequences.turn_away(entry, queue, reason)
@@ -102,7 +154,8 @@ class TreeCycle:
     # --- nominate ---
 
     def nominate(self, entry: Entry, queue: QueueState) -> Head:
-        return Head(entry, queue, Nominator(self.state, entry, queue, self.present).nominate())
+        nominator = Nominator(self.state, entry, queue, self.present, owners=self.owners)
+        return Head(entry, queue, nominator.nominate())
 
     # --- order ---
 
@@ -131,15 +184,23 @@ class TreeCycle:
             head.skip(VictimsTaken())
         elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
-        elif (blocking := self._blocking(head)) is not None:
+        elif (refused := self._refused_for(head)) is not None:
+            head.skip(refused)
+            head.shares_fate = not self.settled
+        elif (blocking := self._blocking(head)) is None or self._find_beside(head):
+            self._settle(head)
+        else:
             head.skip(HeldForPreemptor(blocking.preemptor))
             head.shares_fate = blocking.applies_to_shape
-        else:
-            self._take(head.victims)
-            self._charge(head.queue, head.nomination.usage)
-            self.settled.add(head.entry.workload.key)
-            if head.result is not HeadResult.ADMITTED:
-                self.promised.append(head)
+
+    def _settle(self, head: Head) -> None:
+        if head.result is not HeadResult.ADMITTED:
+            head.held_before = self._held_before(head)
+        self._take(head.victims)
+        self._charge(head.queue, head.nomination.usage)
+        self.settled[head.entry.workload.key] = head.entry
+        if head.result is not HeadResult.ADMITTED:
+            self.promised.append(head)
 
     def _judge(self, head: Head) -> None:
         """How does the head stand, now that others have taken their victims?"""
@@ -166,18 +227,43 @@ class TreeCycle:
         """
         if not self.state.config.gates.reassign_on_overlap:
             return False
-        nominator = Nominator(self.state, head.entry, head.queue, self.cleared, self.taken)
-        with self.cleared.trial():
-            for queue, kept in self.reserved:
-                self.cleared.release(queue.node, kept)
+        nominator = Nominator(
+            self.state, head.entry, head.queue, self.cleared, self.taken, self.owners
+        )
+        with self._without_reserved(self.cleared):
             head.take(nominator.nominate(only=head.nomination.flavors))
         return head.nomination.mode is Mode.FIT
 
     def _fits_beside_others(self, head: Head) -> bool:
-        """With everybody's victims gone and all that was given away charged?"""
-        with self.cleared.trial():
+        """With everybody's victims gone and all that was given away charged?
+
+        Who has cleared its place does not lose it to a head that merely waits: least of all to
+        one that had to make way for it.
+        """
+        has_claim = head.entry.status.claim is not None
+        with self._without_reserved(self.cleared) if has_claim else self.cleared.trial():
             release_all(head.victims, self.cleared)
             return self.cleared.fits(head.queue.node, head.nomination.usage)
+
+    def _refused_for(self, head: Head) -> WaitsForOwner | None:
+        """For whom the head may not begin to borrow, now that others have been decided upon."""
+        with self._without_reserved(self.cleared):
+            release_all(head.victims, self.cleared)
+            return self.owners.refuse(
+                head.entry,
+                head.queue,
+                head.nomination.usage,
+                self.cleared,
+                head.victims,
+                self.taken,
+            )
+
+    def _held_before(self, head: Head) -> Amounts:
+        with self.cleared.trial():
+            release_all(head.victims, self.cleared)
+            return self.owners.held_before(
+                head.entry, head.queue, self.cleared, head.victims, self.taken
+            )
 
     def _fits_already(self, head: Head) -> bool:
         """Who is admitted at once must not count on victims: they have not let go yet.
@@ -187,7 +273,8 @@ class TreeCycle:
         counts_on_victims = not self.state.config.gates.hold_for_preemptor
         if head.result is not HeadResult.ADMITTED or not self.taken or counts_on_victims:
             return True
-        with self.present.trial():
+        has_claim = head.entry.status.claim is not None
+        with self._without_reserved(self.present) if has_claim else self.present.trial():
             for other in self.promised:
                 self.present.release(other.queue.node, other.nomination.usage)
             return self.present.fits(head.queue.node, head.nomination.usage)
@@ -231,7 +318,37 @@ class TreeCycle:
         if not self.state.config.gates.hold_for_preemptor or not self.tree.preemptors:
             return None
         remember_claims(self.state, self.tree)
-        with self.cleared.trial():
-            for queue, kept in self.reserved:  # it lasts no longer than this cycle
-                self.cleared.release(queue.node, kept)
+        with self._without_reserved(self.cleared):
             return find_blocking(self.state, head, self.cleared, self.settled, self.taken)
+
+    def _find_beside(self, head: Head) -> bool:
+        """Search again beside what is kept for others: victims of its own, or another flavor.
+
+        Else several who take back what is theirs would wait for each other's victims, one by one.
+        """
+        with (
+            self._without_reserved(self.cleared),
+            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
+        ):
+            gone = {**leaving, **self.taken}
+            nominator = Nominator(
+                self.state, head.entry, head.queue, self.cleared, gone, self.owners
+            )
+            found = nominator.nominate(only=None, is_resumed=False)
+        if not found.victims:
+            return False
+        before = Found(head.nomination, head.victims)
+        head.take(found)
+        head.mode, head.result = HeadMode.PREEMPT, HeadResult.PREEMPTING
+        if self._fits_beside_others(head) and self._refused_for(head) is None:
+            return True
+        head.take(before)
+        return False
+
+    @contextmanager
+    def _without_reserved(self, picture: Snapshot) -> Iterator[None]:
+        """What is kept for heads without victims lasts no longer than this cycle."""
+        with picture.trial():
+            for queue, kept in self.reserved:
+                picture.release(queue.node, kept)
+            yield

@@ -15,6 +15,7 @@ from makeway.engine.model import (
     FlavorResource,
     FlavorTrial,
     PodSetName,
+    Preemptions,
     QueueName,
     ResourceName,
     Trigger,
@@ -104,6 +105,21 @@ class HeldForPreemptor(NamedTuple):
     preemptor: WorkloadKey
 
 
+class WaitsForOwner(NamedTuple):
+    """It would begin to borrow what another waits for who borrows less far, or not at all."""
+
+    cell: FlavorResource
+    owner: WorkloadKey
+    queue: QueueName  # of the owner
+
+
+class PreemptionPaused(NamedTuple):
+    """It has made others give way again and again, and never ran for long: not so soon again."""
+
+    preemptions: Preemptions
+    until: float
+
+
 class NamespaceNotAdmitted(NamedTuple):
     namespace: str
 
@@ -123,6 +139,8 @@ Reason = (
     | VictimsTaken
     | WaitingForVictims
     | HeldForPreemptor
+    | WaitsForOwner
+    | PreemptionPaused
     | NamespaceNotAdmitted
     | Defective
 )

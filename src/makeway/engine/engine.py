@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from makeway.engine.cycle import TreeCycle
+from makeway.engine.cycle import TreeCycle, may_rest
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
 from makeway.engine.handlers import handle
 from makeway.engine.model import Changes, Config, QueueName, WorkloadKey
+from makeway.engine.owners import wake_refused
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.engine.view import View
@@ -29,10 +30,15 @@ class Engine:
         Cost: heads times flavors, in the trees where something has happened since the last cycle.
         """
         state = self.state
+        state.now = now
         state.build_trees()
+        state.has_run = True
         decisions = tend(state, now)
         trees, state.unsettled = state.unsettled, {}
-        busy = [tree for tree in trees.values() if tree.has_heads()]
+        for tree in trees.values():
+            if tree.refusals:
+                wake_refused(state, tree)
+        busy = [t for t in trees.values() if t.has_heads() or not may_rest(state, t)]
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []
         if busy:

@@ -16,6 +16,7 @@ from makeway.engine.model import (
     phase_of,
 )
 
+Demand = tuple[tuple[Amounts, ...], ...]  # per resource group, the choices of flavors there are
 QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
 
 
@@ -67,11 +68,13 @@ class Search:
         "ready_pod_sets",
         "scan",
         "told",
+        "was_put_off",
     )
 
     def __init__(self) -> None:
         self.scan: Scan | None = None
         self.began_at = -1  # the revision of its tree at which the search for flavors began
+        self.was_put_off = False  # by others of its cycle, since the search began
         self.attempts = (0, 0)  # a revision of its tree, and how often it was tried since
         self.told: tuple[object, ...] | None = None  # the reasons given last for its waiting
         self.claimed_usage: Amounts | None = None  # of its claim, as found when it was made

@@ -210,6 +210,7 @@ class _Contest:
         self.tree = tree
         self.snapshot = snapshot
         self.rules = rules
+        self.fits = Fit(need, snapshot)
         self.path = {node.index for node in need.queue.node.ancestors()}
         self.victims: list[Chosen] = []
         self._shares: dict[int, NodeShare] = {}  # of nodes where nothing was taken since
@@ -287,7 +288,7 @@ class _Contest:
         self.victims.append(Chosen(entry, queue, rule))
         with snapshot.trial():
             snapshot.release(node, self.need.amounts)
-            return snapshot.fits(node, self.need.amounts)
+            return self.fits(self.victims)
 
     def _is_within_nominal(self) -> bool:
         return is_within_quota(self.need.queue.node, self.need.contested, self.snapshot.usage)

@@ -20,6 +20,7 @@ from makeway.engine.decisions import (
     Preemptability,
     Reason,
     Shortfall,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Scan
 from makeway.engine.matching import matches_known_keys, untolerated_taint
@@ -101,6 +102,8 @@ class FlavorQuestion(NamedTuple):
     exhausted: Collection[FlavorName] = ()
     scan: Scan | None = None  # go on from here; None: from the first flavor
     only: Mapping[PodSetName, Mapping[ResourceName, FlavorName]] | None = None
+    is_lenient: bool = False  # as in Kueue: free to borrow may outweigh another resource's victims
+    owner_before: Callable[[FlavorResource, int], WaitsForOwner | None] | None = None
 
 
 class Choice(NamedTuple):
@@ -295,6 +298,9 @@ def _offer_of(
         if overall.mode is Mode.NO_FIT:
             return {}, overall
         choices[resource] = Choice(flavor, offer)
+    hardest = min((choice.offer.mode for choice in choices.values()), default=Mode.FIT)
+    if overall.mode is Mode.FIT and not question.is_lenient:
+        overall = Offer(hardest, overall.borrow_level)
     return choices, overall
 
 
@@ -314,13 +320,19 @@ def _offer_of_cell(
         return Offer(Mode.NO_FIT, 0)
     level, may_reclaim = borrow_level(node, cell, needed, question.snapshot.usage)
     free = question.snapshot.available(node, cell)
+    refused = None
     if needed <= free:
-        return Offer(Mode.FIT, level)
+        if level and question.owner_before is not None:
+            refused = question.owner_before(cell, needed)
+        if refused is None:
+            return Offer(Mode.FIT, level)
     if not (needed <= node.nominal(cell) or may_reclaim or question.may_preempt_and_borrow):
         offer, outlook = Offer(Mode.NO_FIT, level), Preemptability.FORBIDDEN
     else:
         offer = question.try_victims(cell, needed)
         has_victims = offer.mode is not Mode.NO_VICTIMS
         outlook = Preemptability.POSSIBLE if has_victims else Preemptability.NO_VICTIMS
-    reasons.append(Shortfall(pod_set.name, cell, needed - free, outlook))
+        if refused is not None and not has_victims:
+            offer = Offer(Mode.NO_FIT, level)  # so nothing is kept for it in this cycle
+    reasons.append(refused or Shortfall(pod_set.name, cell, needed - free, outlook))
     return offer

@@ -46,6 +46,7 @@ def on_flavor_removed(state: ClusterState, event: ev.FlavorRemoved) -> None:
 
 
 def _flavor_touched(state: ClusterState, name: FlavorName) -> None:
+    state.flavors_edited += 1
     for queue in state.queues.values():
         if any(quotas.flavor == name for group in queue.spec.groups for quotas in group.flavors):
             state.reassess(queue)
@@ -70,11 +71,17 @@ def _check_touched(state: ClusterState, name: CheckName) -> None:
 
 
 def on_cohort(state: ClusterState, event: ev.CohortChanged) -> None:
+    before = state.cohorts.get(event.cohort.name)
+    if before != event.cohort:
+        state.forget_preemptions(event.cohort.name)
     state.cohorts[event.cohort.name] = event.cohort
+    if before != event.cohort:
+        state.forget_preemptions(event.cohort.name)
     state.trees_are_stale = True
 
 
 def on_cohort_removed(state: ClusterState, event: ev.CohortRemoved) -> None:
+    state.forget_preemptions(event.name)
     state.cohorts.pop(event.name, None)
     state.trees_are_stale = True
 
@@ -84,6 +91,7 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
     queue = state.queues.get(spec.name)
     if queue is None:
         state.trees_are_stale = True
+        state.forget_preemptions(spec.cohort)
         queue = state.queues[spec.name] = QueueState(spec)
         for entry in state.orphans.pop(spec.name, {}).values():
             state.charge_holder(queue, entry)
@@ -93,6 +101,7 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
     if before == spec:
         return
     state.trees_are_stale = True
+    state.forget_preemptions(before.cohort, spec.cohort, spec.name)
     queue.configure(spec)
     waiting = state.waiting_for(spec.name)
     if before.fungibility.fallbacks != spec.fungibility.fallbacks:
@@ -118,6 +127,7 @@ def on_queue_removed(state: ClusterState, event: ev.QueueRemoved) -> None:
     if queue is None:
         return
     state.trees_are_stale = True
+    state.forget_preemptions(queue.spec.cohort)
     state.leave_lines(state.waiting_for(event.name))
     del state.queues[event.name]
     state.orphans[event.name] = {order.entry.workload.key: order.entry for order in queue.holders}
@@ -173,6 +183,9 @@ def _namespace_touched(state: ClusterState, name: str) -> None:
 
 def on_seen(state: ClusterState, event: ev.WorkloadSeen) -> None:
     workload, status = event.workload, event.status
+    known = state.entries.get(workload.key)
+    if known is not None and (known.workload, known.status) == (workload, status):
+        return  # nothing new
     on_removed(state, ev.WorkloadRemoved(workload.key))
     is_wanted_again = (  # by hand, while nobody looked
         workload.active
@@ -189,6 +202,8 @@ def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
         state.add(workload, WorkloadStatus())
         return
     before, status = entry.workload, entry.status
+    if workload != before:
+        status = status._replace(preemptions=None)
     if workload.active and not before.active and entry.phase is not Phase.FINISHED:
         status = _wanted_again(status)
     if workload.local_queue != before.local_queue:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from makeway.engine.decisions import HeadMode, HeadOutcome, HeadResult, Reason
-from makeway.engine.entry import Entry
+from makeway.engine.entry import NOTHING, Entry
+from makeway.engine.model import Amounts
 from makeway.engine.nominate import Found
 from makeway.engine.tree import QueueState
 
@@ -14,6 +15,7 @@ class Head:
     __slots__ = (
         "entry",
         "has_flavors_left",
+        "held_before",
         "mode",
         "nomination",
         "queue",
@@ -30,6 +32,7 @@ class Head:
         self.mode = HeadMode.NO_FIT
         self.result = HeadResult.NO_FIT
         self.has_flavors_left = False  # its search for flavors stopped early
+        self.held_before: Amounts = NOTHING  # by its queue, before victims are taken for it
         self.shares_fate = False  # whoever is of its shape would be held back as well
         self.take(found)
         self.rank = (

@@ -275,6 +275,7 @@ class EvictionReason(Enum):
 class Eviction(NamedTuple):
     reason: EvictionReason
     at: float
+    preemptor: WorkloadKey | None = None  # for whom it had to make way; None: not known, or nobody
 
 
 class CheckState(Enum):
@@ -296,7 +297,15 @@ class FlavorTrial(NamedTuple):
 class Claim(NamedTuple):
     """What a preemptor has first call on: the place that its victims clear."""
 
-    assignment: Assignment | None = None  # None after a restart: which place was not written down
+    assignment: Assignment | None = None  # None: a place that was written down as a mere fact
+    held_before: Mapping[FlavorResource, int] = {}  # by its queue, when the place was cleared
+
+
+class Preemptions(NamedTuple):
+    """How often a workload has made others give way since it last ran for long."""
+
+    times: int  # at least one
+    last_at: float
 
 
 class WorkloadStatus(NamedTuple):
@@ -317,6 +326,7 @@ class WorkloadStatus(NamedTuple):
     history: tuple[FlavorTrial, ...] = ()
     claim: Claim | None = None  # set for a preemptor while its victims make way
     reclaimable: Mapping[PodSetName, int] = {}
+    preemptions: Preemptions | None = None  # None: none since it last ran for long
 
 
 class StatusChange(NamedTuple):
@@ -371,6 +381,8 @@ class ShareRule(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
     hold_for_preemptor: bool = True
+    owners_first: bool = True
+    preemption_backoff: bool = True
     partial_admission: bool = True
     equal_shapes_together: bool = True  # SchedulingEquivalenceHashing
     keep_scan_progress: bool = True  # FlavorFungibilityPreserveScanProgress
@@ -408,4 +420,8 @@ class Config:
     after_pods_ready_timeout: RequeueTime = RequeueTime.EVICTION
     pods_ready: PodsReadyPolicy | None = None  # None: waitForPodsReady is off
     backoff: Backoff = Backoff()
+    preemption_backoff: Backoff = Backoff(base_s=1.0)  # between two issues of victims
+    # At the longest such pause nobody is woken when it is over, but by the next change of its tree:
+    # a simulation need not play a circle for ever.
+    pauses_until_change: bool = False
     gates: Gates = Gates()

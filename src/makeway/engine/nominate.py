@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from makeway.engine.decisions import PreemptionPaused, WaitsForOwner
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
 from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
 from makeway.engine.model import (
+    Amounts,
     FlavorName,
     FlavorResource,
     Fungibility,
@@ -23,6 +25,7 @@ from makeway.engine.model import (
     Search,
     WorkloadKey,
 )
+from makeway.engine.owners import Owners
 from makeway.engine.partial import search_counts
 from makeway.engine.quota import borrow_level
 from makeway.engine.snapshot import Snapshot
@@ -47,13 +50,16 @@ class Nominator:
         entry: Entry,
         queue: QueueState,
         snapshot: Snapshot,
-        gone: Collection[WorkloadKey] = (),  # victims that are not in the picture any more
+        taken: Mapping[WorkloadKey, Chosen] | None = None,  # by others; not in the picture any more
+        owners: Owners | None = None,  # None: asked for the first time
     ) -> None:
         self.state = state
         self.entry = entry
         self.queue = queue
         self.snapshot = snapshot
-        self.gone = gone
+        self.taken = {} if taken is None else taken
+        self.owners = owners or Owners(state, queue.tree)
+        self._in_the_way: set[WaitsForOwner | PreemptionPaused] = set()  # of victims there would be
 
     def nominate(self, only: Flavors | None = None, is_resumed: bool = True) -> Found:
         """Flavors and the victims they need; with fewer pods if that is allowed.
@@ -72,6 +78,8 @@ class Nominator:
             partial = self._nominate_fewer(question)
             if partial is not None:
                 return partial
+            told = set(nomination.reasons)
+            nomination.reasons[:0] = sorted(self._in_the_way - told, key=repr)
         return Found(nomination, victims)
 
     def _nominate_fewer(self, question: FlavorQuestion) -> Found | None:
@@ -105,6 +113,17 @@ class Nominator:
             exhausted=exhausted_for(history, queue) if history else (),
             scan=self._usable_scan() if is_resumed else None,
             only=only,
+            is_lenient=not config.gates.hold_for_preemptor,
+            owner_before=self._owner_before,
+        )
+
+    def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:
+        """For whom this much of a cell, which is free, is left alone."""
+        return self._refused_for({cell: amount}, ())
+
+    def _refused_for(self, amounts: Amounts, victims: Collection[Chosen]) -> WaitsForOwner | None:
+        return self.owners.refuse(
+            self.entry, self.queue, amounts, self.snapshot, victims, self.taken
         )
 
     def _find_cleared_place(self) -> Found | None:
@@ -139,7 +158,7 @@ class Nominator:
         scan = self.entry.search.scan
         if scan is None or scan.shape != self.entry.shape:
             return None
-        if scan.groups != self.queue.spec.groups:
+        if scan.groups != self.queue.spec.groups or scan.cycle < self.queue.tree.scans_valid_from:
             return None
         if scan.generation == self.queue.generation:
             return scan
@@ -167,19 +186,45 @@ class Nominator:
     def _find(
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
+        """The victims that make room for these amounts; none while it pauses between two issues."""
         if is_hopeless(self.entry, self.queue):
             return ()
+
+        def is_refused(victims: Collection[Chosen]) -> bool:
+            refused = self._refused_for(amounts, victims)
+            if refused is not None:
+                self._in_the_way.add(refused)
+            return refused is not None
+
+        owners_first = self.state.config.gates.owners_first
         need = Need(
             preemptor=self.entry,
             queue=self.queue,
             amounts=amounts,
             contested=tuple(contested),
-            gone=self.gone,
+            gone=self.taken,
+            is_refused=is_refused if owners_first else None,
         )
         config, tree = self.state.config, self.queue.tree
         if config.fair_sharing:
-            return find_fair_victims(need, tree, self.snapshot, config.share_rules)
-        return find_victims(need, tree, self.snapshot)
+            victims = find_fair_victims(need, tree, self.snapshot, config.share_rules)
+        else:
+            victims = find_victims(need, tree, self.snapshot)
+        paused = paused_preemption(self.state, self.entry)
+        if paused is not None and any(v.entry.phase is not Phase.EVICTING for v in victims):
+            self._in_the_way.add(paused)
+            return ()
+        return victims
+
+
+def paused_preemption(state: ClusterState, entry: Entry) -> PreemptionPaused | None:
+    """Until when it may take no new victims; None: it may at once."""
+    preemptions, config = entry.status.preemptions, state.config
+    if preemptions is None or not config.gates.preemption_backoff:
+        return None
+    pause_s = config.preemption_backoff.delay_s(preemptions.times)
+    until = min(preemptions.last_at, state.now) + pause_s  # were the clock set back, no longer
+    return PreemptionPaused(preemptions, until) if until > state.now else None
 
 
 def preference_of(fungibility: Fungibility, is_implicit: bool) -> Preference:

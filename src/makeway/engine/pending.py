@@ -9,8 +9,9 @@ member by now, or none, is dropped when it comes to the top.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from makeway.engine.decisions import Reason
 from makeway.engine.entry import Entry, QueueOrder, Shape
@@ -49,6 +50,8 @@ class PendingQueue:
         self._serial = 0
         self._aside: dict[WorkloadKey, Entry] = {}  # parked one by one, until the next waking
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
+        self.counts_time = False  # who is older may preempt more
+        self.version = 0  # grows whenever somebody comes, goes, or is held back
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -61,23 +64,33 @@ class PendingQueue:
         key = entry.workload.key
         return self._aside.get(key) is entry or self._held.get(key) is entry
 
+    def is_parked_alone(self, entry: Entry) -> bool:
+        return self._aside.get(entry.workload.key) is entry
+
     # --- coming and going ---
 
     def add(self, entry: Entry, order: QueueOrder) -> None:
-        """Line up; a newcomer whose class is parked is parked with it."""
+        """Line up; a newcomer whose class is parked is parked with it.
+
+        Unless it comes before all of them and time counts: then it may preempt more than they.
+        """
         assert entry not in self, f"{entry.workload.key} is waiting already"
         shape_class = self._classes.get(entry.shape)
         if shape_class is None:
             self._serial += 1
             shape_class = self._classes[entry.shape] = ShapeClass(entry.shape, self._serial)
+        self.version += 1
         item = (order, entry)
         entry.place = item
         shape_class.size += 1
         heappush(shape_class.members, item)
         if shape_class.members[0] is item:
+            if self.counts_time:
+                shape_class.epoch_parked = -1
             self._enter(shape_class)
 
     def discard(self, entry: Entry) -> None:
+        self.version += 1
         if self.pinned is entry:
             self.pinned = None
         if entry.place is None:
@@ -95,6 +108,7 @@ class PendingQueue:
 
     def discard_all(self, entries: Iterable[Entry]) -> None:
         """Discard many; each class is put in its place once, not once for each of its members."""
+        self.version += 1
         touched: dict[int, ShapeClass] = {}
         for entry in entries:
             if entry.place is None or entry is self.pinned:
@@ -132,6 +146,26 @@ class PendingQueue:
                     return best[1]
             heappop(active)
         return None
+
+    def by_shape(self) -> Iterator[tuple[Entry, int]]:
+        """One of each shape in line, parked or not, and how many there are; none who is held."""
+        for entry in self._aside.values():  # preemptors are among them
+            yield entry, 1
+        for shape_class in self._classes.values():
+            yield shape_class.best()[1], shape_class.size
+
+    def alike(self, entry: Entry) -> Iterable[Entry]:
+        """Those in line of the same shape, or itself if it is parked alone."""
+        return (entry,) if entry.place is None else self._classes[entry.shape]
+
+    def first_but(self, others: Container[WorkloadKey]) -> Entry | None:
+        """Who would be the head without these. Cost: the line, if the head is one of them."""
+        head = self.head()
+        if head is None or head.workload.key not in others:
+            return head
+        line = (item for c in self._classes.values() if not self.is_parked(c) for item in c.members)
+        waiting = (i for i in line if i[1].place is i and i[1].workload.key not in others)
+        return min(waiting, key=itemgetter(0), default=(None, None))[1]
 
     # --- parking and waking ---
 

@@ -80,12 +80,15 @@ class Node:
         self.height = 1 + max((child.height for child in self.children), default=-1)
 
 
-def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
-    """How much more `node` can take now; negative when the tree is over-admitted."""
+def available(node: Node, cell: FlavorResource, usage: Usage, top: Node | None = None) -> int:
+    """How much more `node` can take now; negative when the tree is over-admitted.
+
+    With `top`, a node above it: how much of the quota of that subtree alone.
+    """
     used = usage[node.index].get(cell, 0)
-    if node.parent is None:
+    if node.parent is None or node is top:
         return node.subtree.get(cell, 0) - used
-    above = available(node.parent, cell, usage)
+    above = available(node.parent, cell, usage, top)
     kept = node.kept.get(cell, 0)
     limit = node.borrowing_limit.get(cell)
     if limit is not None:

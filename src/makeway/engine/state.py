@@ -21,7 +21,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from makeway.engine.clocks import Clocks
-from makeway.engine.cohorts import TreeMembers, is_in_cycle, members_of_trees
+from makeway.engine.cohorts import TreeMembers, is_in_cycle, members_of_trees, root_of
 from makeway.engine.entry import NOTHING, Entry, QueueOrder, Shape, UndoPoint
 from makeway.engine.fallback import exhausted_for, with_assigned
 from makeway.engine.lifecycle import can_be_forgotten, check_step
@@ -45,6 +45,7 @@ from makeway.engine.model import (
     Phase,
     PodSet,
     PodSetAssignment,
+    Preemptions,
     QueueName,
     RequeueTime,
     StatusChange,
@@ -56,6 +57,8 @@ from makeway.engine.model import (
     phase_of,
 )
 from makeway.engine.tree import QueueState, Tree
+
+RAN_LONG_S = 300.0  # who ran for so long is no part of a circle that goes round fast
 
 # What a status says of a workload that holds no quota, or none any more.
 WITHOUT_QUOTA: dict[str, Any] = {
@@ -72,6 +75,7 @@ class ClusterState:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
         self.flavors: dict[FlavorName, Flavor] = {}
+        self.flavors_edited = 0  # how often
         self.cohorts: dict[CohortName, Cohort] = {}
         self.queues: dict[QueueName, QueueState] = {}
         self.local_queues: dict[LocalQueueKey, LocalQueue] = {}
@@ -85,7 +89,10 @@ class ClusterState:
         self._recount: set[QueueName] = set()  # queues charged while the trees were stale
         self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
         self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
+        self.preempting: dict[WorkloadKey, Entry] = {}  # who has preempted since it last ran long
         self.clocks = Clocks()
+        self.now = 0.0  # of the last cycle
+        self.has_run = False  # there was a cycle
         self.cycle = 0
         self.serial = 0
         self.revision = 0  # grows when who waits or holds quota may have changed
@@ -102,6 +109,7 @@ class ClusterState:
         entry.search.pods_seen = not holds
         self.entries[workload.key] = entry
         self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
+        self._index_preemptions(entry)
         self.reshape(entry)
         self._put_in(entry)
         if holds:
@@ -113,6 +121,7 @@ class ClusterState:
         del self.entries[key]
         del self.by_local_queue[entry.workload.local_queue][key]
         self.attention.pop(key, None)
+        self.preempting.pop(key, None)
         self._take_out(entry)
         self._note_change(key, entry.status, None)
 
@@ -128,22 +137,25 @@ class ClusterState:
         phase = phase_of(workload.active, status)
         if phase is not entry.phase:
             check_step(entry.phase, phase)
+        if ran_long(before, status):
+            status = status._replace(preemptions=None)
         is_claim_alone = (
-            status.claim is not before.claim
-            and workload is entry.workload
-            and status._replace(claim=before.claim) == before
+            workload is entry.workload
+            and status._replace(claim=before.claim, preemptions=before.preemptions) == before
         )
         if before.assignment is not None and status.assignment is not None:
             self._move_holder(entry, workload, status, phase)
         elif is_claim_alone:
             entry.status = status
-            self._claim_or_waive(entry)
+            if status.claim is not before.claim:
+                self._claim_or_waive(entry)
         else:
             if status.claim is not None and (phase is not Phase.PENDING or self._has_claim(entry)):
                 status = status._replace(claim=None)
             self._take_out(entry)
             self._write(entry, workload, status, phase)
             self._put_in(entry)
+        self._index_preemptions(entry)
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
@@ -161,6 +173,8 @@ class ClusterState:
         undo, entry.undo = entry.undo, None
         if undo is None or not can_be_forgotten(entry.phase, undo.phase()):
             return
+        if entry.status.eviction is not None and undo.status.eviction is None:
+            self._uncount_preemption(entry.status.eviction)
         status = undo.status._replace(
             checks=entry.status.checks, reclaimable=entry.status.reclaimable
         )
@@ -175,6 +189,12 @@ class ClusterState:
         """What has become of statuses since this was asked last."""
         changes, self._changes = self._changes, {}
         return changes
+
+    def _index_preemptions(self, entry: Entry) -> None:
+        if entry.status.preemptions is not None:
+            self.preempting[entry.workload.key] = entry
+        elif self.preempting:
+            self.preempting.pop(entry.workload.key, None)
 
     def _note_change(
         self, key: WorkloadKey, before: WorkloadStatus | None, after: WorkloadStatus | None
@@ -229,12 +249,65 @@ class ClusterState:
         )
         self.decide(entry, status)
 
-    def evict(self, entry: Entry, reason: EvictionReason, now: float) -> None:
+    def evict(
+        self,
+        entry: Entry,
+        reason: EvictionReason,
+        now: float,
+        preemptor: WorkloadKey | None = None,
+    ) -> None:
         """The workload has to stop; it is charged until its pods are gone."""
-        self.decide(entry, entry.status._replace(eviction=Eviction(reason, now)))
+        self.decide(entry, entry.status._replace(eviction=Eviction(reason, now, preemptor)))
 
     def claim(self, entry: Entry, claim: Claim | None) -> None:
         self.move(entry, entry.status._replace(claim=claim))
+
+    def count_preemption(self, entry: Entry, now: float) -> None:
+        """It makes others give way once more, since it last ran for long."""
+        before = entry.status.preemptions
+        preemptions = Preemptions(1 if before is None else before.times + 1, now)
+        self.move(entry, entry.status._replace(preemptions=preemptions))
+
+    def _uncount_preemption(self, eviction: Eviction) -> None:
+        """The eviction never happened, so its preemptor may try again at once."""
+        entry = None if eviction.preemptor is None else self.entries.get(eviction.preemptor)
+        counted = None if entry is None else entry.status.preemptions
+        if entry is not None and counted is not None and counted.last_at == eviction.at:
+            before = Preemptions(counted.times - 1, 0.0) if counted.times > 1 else None
+            self.move(entry, entry.status._replace(preemptions=before))
+
+    def forget_preemptions(self, *edited: CohortName | QueueName | None) -> None:
+        """Quota or policy is another now: who went round in a circle may not do so any more.
+
+        It concerns the trees of these cohorts, and these queues. Before the first cycle nothing is
+        edited: we are only being told.
+        """
+        if not self.has_run or not self.preempting:
+            return
+        roots = {root_of(CohortName(name), self.cohorts) for name in edited if name is not None}
+        for entry in list(self.preempting.values()):
+            queue = self.queues.get(entry.queue) if entry.queue is not None else None
+            if queue is None:
+                continue
+            cohort = queue.spec.cohort
+            if queue.spec.name in edited or (cohort and root_of(cohort, self.cohorts) in roots):
+                self.move(entry, entry.status._replace(preemptions=None))
+
+    def pause_preemption(self, entry: Entry, until: float) -> None:
+        """It is tried again when its pause is over, whatever happens before."""
+        preemptions, backoff = entry.status.preemptions, self.config.preemption_backoff
+        assert preemptions is not None, f"{entry.workload.key} has preempted nobody"
+        is_longest = backoff.delay_s(preemptions.times) >= backoff.max_s
+        if not (is_longest and self.config.pauses_until_change):
+            self.clocks.set(entry, until)
+
+    def end_pause(self, entry: Entry) -> None:
+        """It may take victims again: so it is looked at once more."""
+        queue = self.queue_of(entry)
+        if queue.pending.is_parked_alone(entry):
+            queue.pending.discard(entry)
+            queue.pending.add(entry, self.order_of(entry))
+        self.touch(queue.tree)
 
     def backed_off(self, status: WorkloadStatus, now: float) -> WorkloadStatus | None:
         """With a requeue counted and the pause before it set; None when the limit is reached."""
@@ -341,6 +414,10 @@ class ClusterState:
             self.queues[name].pending.discard_all(members)
             self.touch(self.queues[name].tree)
 
+    def admits_namespace_of(self, entry: Entry, queue: QueueState) -> bool:
+        labels, selector = self.namespaces.get(entry.workload.namespace), queue.spec.namespaces
+        return selector is not None and labels is not None and selector.admits(labels)
+
     def waiting_for(self, name: QueueName) -> list[Entry]:
         """Pending workloads whose local queue points at this queue."""
         return [
@@ -368,7 +445,8 @@ class ClusterState:
         queue = self.queues.get(local_queue.queue) if local_queue is not None else None
         history = entry.status.history
         exhausted = exhausted_for(history, queue) if queue is not None and history else ()
-        key = (entry.workload.priority, self.pod_sets_of(entry), exhausted)
+        is_sound = entry.workload.defect is None
+        key = (entry.workload.priority, self.pod_sets_of(entry), exhausted, is_sound)
         return self._shapes.setdefault(key, Shape(is_shared=True))
 
     # --- claims of preemptors ---
@@ -521,6 +599,7 @@ class ClusterState:
         self.touch(queues[0].tree)
 
     def wake_tree(self, queue: QueueState) -> None:
+        queue.tree.refusals.clear()
         self.wake(*queue.tree.queues)
 
     def wake_all(self) -> None:
@@ -610,6 +689,17 @@ class ClusterState:
             if not self.checks[check.name]:
                 return Inactive.CHECK_INACTIVE
         return None
+
+
+def ran_long(before: WorkloadStatus, after: WorkloadStatus) -> bool:
+    """Whether it is stopped only now that it has been admitted for a good while."""
+    return (
+        after.preemptions is not None
+        and after.eviction is not None
+        and before.eviction is None
+        and before.admitted_at is not None
+        and after.eviction.at - before.admitted_at >= RAN_LONG_S
+    )
 
 
 def with_active(workload: Workload, is_active: bool) -> Workload:

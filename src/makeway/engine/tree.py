@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from copy import copy
 from math import inf
 from operator import attrgetter
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from makeway.engine.entry import Entry, VictimOrder
+from makeway.engine.entry import Demand, Entry, Shape, VictimOrder
 from makeway.engine.model import (
     Amounts,
     Assignment,
@@ -16,7 +18,9 @@ from makeway.engine.model import (
     FlavorResource,
     Inactive,
     Phase,
+    Policy,
     Queue,
+    QueueName,
     Quota,
     ResourceGroup,
     ResourceName,
@@ -36,6 +40,15 @@ def quotas_of(queue: Queue) -> dict[FlavorResource, Quota]:
     }
 
 
+class Refusal(NamedTuple):
+    """Where somebody was refused, for the sake of owners, to begin to borrow."""
+
+    queue: QueueName
+    cell: FlavorResource
+    top: int  # index of the node whose quota was to be borrowed
+    victims: tuple[WorkloadKey, ...]  # even without these
+
+
 class QueueState:
     """A queue, who waits in it, and who holds its quota."""
 
@@ -45,6 +58,7 @@ class QueueState:
         self._created: dict[int, list[float]] = {}  # of the holders, by victim priority, sorted
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
+        self.claims_known: tuple[object, Any] | None = None  # of owners.py: as of when, and what
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort
@@ -55,8 +69,12 @@ class QueueState:
         for group in spec.groups:
             for resource in group.resources:
                 self.group_of.setdefault(resource, group)
+        policies = (spec.preemption.within_queue, spec.preemption.reclaim)
+        self.pending.counts_time = Policy.LOWER_OR_NEWER_EQUAL in policies
         self.node = self._new_node()
         self.generation += 1
+        # What those of a shape ask for, and as of which edit of flavors.
+        self.demands: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
 
     def _new_node(self) -> Node:
         return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
@@ -142,8 +160,12 @@ class Tree:
         self.queues = queues
         self.specs = specs  # what it was built from
         self.preemptors: dict[WorkloadKey, Entry] = {}  # those in line who have a claim
+        self.refusals: dict[Refusal, int] = {}  # each with what was left for borrowers
         self.revision = 0  # grows with every change of anything in it
         self.seen = -1  # the revision at which a cycle found nothing left to do
+        self.was_put_off = False  # somebody was, by others of its cycle, since all were last woken
+        self.is_confirming = False  # all are tried once more, before the tree is at rest
+        self.scans_valid_from = 0  # cycle; where earlier searches stopped is forgotten
         self.needs_cycle = True  # another cycle may decide something without waiting for an event
         self.lowest_priority_known: float | None = None  # None: holders have changed since
         self.nodes: list[Node] = []
@@ -195,6 +217,10 @@ class Tree:
 
     def has_heads(self) -> bool:
         return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
+
+    def has_leaving(self) -> bool:
+        """Whether somebody is on the way out who still holds quota."""
+        return any(q.holders and not q.holders[0].is_staying for q in self.queues)
 
     def charge(self, queue: QueueState, amounts: Amounts) -> None:
         """Charge for good; negative amounts are released."""

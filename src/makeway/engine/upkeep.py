@@ -72,7 +72,11 @@ class Upkeep:
 
     def _see_to_backoff(self, entry: Entry) -> None:
         requeue_at, queue = entry.status.requeue_at, entry.queue
-        if requeue_at is None or queue is None:
+        if queue is None:
+            return
+        if requeue_at is None:
+            if entry.status.preemptions is not None:
+                self.state.end_pause(entry)
             return
         if requeue_at > self.now:
             self.state.clocks.set(entry, requeue_at)

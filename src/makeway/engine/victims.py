@@ -7,7 +7,7 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import NamedTuple
@@ -28,6 +28,7 @@ class Need(NamedTuple):
     amounts: Amounts
     contested: Collection[FlavorResource]
     gone: Collection[WorkloadKey] = ()  # taken already by others; not in the picture any more
+    is_refused: Callable[[Collection[Chosen]], bool] | None = None  # borrowing, with these victims
 
 
 class Chosen(NamedTuple):
@@ -118,18 +119,21 @@ def is_hopeless(preemptor: Entry, queue: QueueState) -> bool:
 
 
 class Fit:
-    """Does the need fit into the picture, with or without leave to borrow?"""
+    """Does the need fit into the picture, which its victims have left, and may it have it?"""
 
     def __init__(self, need: Need, snapshot: Snapshot, may_borrow: bool = True) -> None:
         self.queue = need.queue
         self._amounts = need.amounts
         self._snapshot = snapshot
         self._may_borrow = may_borrow
+        self.is_refused = need.is_refused if may_borrow else None
 
-    def __call__(self) -> bool:
-        if self._may_borrow:
-            return self._snapshot.fits(self.queue.node, self._amounts)
-        return self._snapshot.fits_without_borrowing(self.queue.node, self._amounts)
+    def __call__(self, victims: Collection[Chosen]) -> bool:
+        if not self._may_borrow:
+            return self._snapshot.fits_without_borrowing(self.queue.node, self._amounts)
+        return self._snapshot.fits(self.queue.node, self._amounts) and not (
+            self.is_refused is not None and self.is_refused(victims)
+        )
 
     def slack(self) -> dict[FlavorResource, int]:
         """How much more could be charged to the preemptor's own queue with the need still fitting.
@@ -150,24 +154,23 @@ def spare_the_unneeded(victims: list[Chosen], snapshot: Snapshot, fits: Fit) -> 
     """Put victims back, last chosen first, while the preemptor still fits.
 
     The last one is not tried: without it the preemptor did not fit. For the preemptor's own queue
-    a subtraction tells; for other queues it takes a trial.
+    a subtraction tells, unless owners have to be asked; for other queues it takes a trial.
     """
-    needed = [victims[-1]]
+    needed = {victim.entry.workload.key: victim for victim in victims}
     slack = fits.slack()
     for victim in reversed(victims[:-1]):
-        usage = victim.entry.usage
+        key, usage = victim.entry.workload.key, victim.entry.usage
         is_own = victim.queue is fits.queue
         if is_own and any(usage.get(cell, 0) > left for cell, left in slack.items()):
-            needed.append(victim)
             continue
         snapshot.charge(victim.queue.node, usage)
-        if is_own or fits():
+        del needed[key]
+        if (is_own and fits.is_refused is None) or fits(needed.values()):
             slack = fits.slack()
         else:
             snapshot.release(victim.queue.node, usage)
-            needed.append(victim)
-    needed.reverse()
-    return tuple(needed)
+            needed[key] = victim
+    return tuple(victim for victim in victims if victim.entry.workload.key in needed)
 
 
 def release_all(victims: Iterable[Chosen], snapshot: Snapshot) -> None:
@@ -391,7 +394,7 @@ def _choose(
             entry = candidate.order.entry
             snapshot.release(source.queue.node, entry.usage)
             victims.append(Chosen(entry, source.queue, rule))
-            if missing.is_covered_by(entry.usage) and fits():
+            if missing.is_covered_by(entry.usage) and fits(victims):
                 return spare_the_unneeded(victims, snapshot, fits)
     return ()
 

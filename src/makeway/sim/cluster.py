@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.batch import Namespace, PriorityClass
@@ -34,7 +34,13 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
-from makeway.sim.settings import Simulation, SimulationSpec, read_settings
+from makeway.sim.settings import (
+    GATES_HINT,
+    Simulation,
+    SimulationSpec,
+    read_settings,
+    unknown_gates,
+)
 from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
 from makeway.translate.queues import changed, cohort_of, config_of, local_queue_of, queue_of
@@ -53,7 +59,7 @@ class SimulatedCluster:
     """What the files say. Everything else about the world is in `settings`."""
 
     source: str
-    config: Config = field(default_factory=Config)
+    configuration: Configuration = field(default_factory=Configuration)
     settings: SimulationSpec = field(default_factory=SimulationSpec)
     queues: dict[QueueName, Queue] = field(default_factory=dict)
     cohorts: dict[CohortName, EngineCohort] = field(default_factory=dict)
@@ -63,6 +69,24 @@ class SimulatedCluster:
     namespaces: set[str] = field(default_factory=set)
     events: list[ev.Event] = field(default_factory=list)  # that tell all this to an engine
     notes: list[str] = field(default_factory=list)  # what stands there and has no effect here
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        """The feature gates that are mentioned somewhere."""
+        return {**self.configuration.feature_gates, **self.settings.feature_gates}
+
+    @property
+    def config(self) -> Config:
+        return config_of(replace(self.configuration, feature_gates=self.gates))
+
+    def with_gates(self, gates: Mapping[str, bool]) -> SimulatedCluster:
+        """The same cluster with some gates turned on or off."""
+        if unknown := unknown_gates(gates):
+            raise SimulationError(f"{unknown[0]}: is not a known gate; {GATES_HINT}")
+        settings = replace(self.settings, feature_gates={**self.settings.feature_gates, **gates})
+        words = ", ".join(f"{name}={str(is_on).lower()}" for name, is_on in gates.items())
+        source = f"{self.source} with {words}" if gates else self.source
+        return replace(self, source=source, settings=settings)
 
     def cells(self) -> tuple[FlavorResource, ...]:
         """Every flavor-resource that there is quota of, in the order of the file."""
@@ -252,7 +276,7 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             if view.global_default:
                 cluster.priority_default = view.value
         case Configuration():
-            cluster.config = config_of(view)
+            cluster.configuration = view
         case _:
             kind, name = manifest.document.get("kind"), view.metadata.name
             cluster.notes.append(

@@ -57,6 +57,9 @@ def _totals(first: Result, second: Result) -> Iterable[Figure]:
     yield Figure("preemptions", first.preemptions, second.preemptions, _whole)
     evictions = [len(result.record.evictions) for result in (first, second)]
     yield Figure("evictions", evictions[0], evictions[1], _whole)
+    circles = [sum(c.times for c in result.record.circles) for result in (first, second)]
+    if any(circles):
+        yield Figure("circles of displacement", circles[0], circles[1], _whole)
     hours = 3600 * (1000 if first.main_resource == "cpu" else 1)
     yield Figure(
         f"work lost ({first.main_resource}-hours)",

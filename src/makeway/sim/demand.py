@@ -72,6 +72,11 @@ class Demand:
             pod_sets=self._pod_sets_of(job),
         )
 
+    def shape_of(self, run: JobRun) -> tuple[object, ...]:
+        """Equal for jobs that ask for the same in the same queue."""
+        job = run.job
+        return (self._queue_of[job.queue], job.amounts, job.pods, job.pods_min)
+
     def pod_requests(self, run: JobRun) -> dict[ResourceName, int]:
         """What one pod of a job asks for."""
         return dict(self._pod_sets_of(run.job)[0].requests)

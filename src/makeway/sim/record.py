@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from makeway.engine.decisions import Decision, Reason
-from makeway.engine.explain import Explanation
+from makeway.engine.decisions import Decision
+from makeway.engine.explain import Explanation, Obstacle
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, WorkloadKey
+from makeway.sim.circles import Circles
 from makeway.sim.trace_jobs import TraceJob
 
 
@@ -74,7 +75,7 @@ class Incident(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A line of a job's story; the last one explains where it stands if it has not ended."""
+    """A line of a job's story; the last one explains where it stands, unless it ran to its end."""
 
     at: float
     what: Decision | Incident | Explanation
@@ -118,7 +119,7 @@ class JobRun:
     done_s: float = 0.0  # progress that an eviction does not take
     lost_s: float = 0.0  # progress taken by evictions
     evictions: int = 0
-    reasons: tuple[Reason, ...] = ()  # the reasons given last for waiting
+    reasons: tuple[Obstacle, ...] = ()  # the reasons given last for waiting
     story: list[Moment] | None = None  # None: nobody asked for the story
 
     def tell(self, at: float, what: Decision | Incident | Explanation) -> None:
@@ -144,6 +145,7 @@ class SimulationRecord:
         self.running: dict[QueueName, Steps] = {}
         self.evictions: list[RecordedEviction] = []
         self.counts: dict[str, int] = {}  # requeues, fallbacks, failures, answers of checks ...
+        self.circles = Circles()
         self.stockouts: list[tuple[float, float, str]] = []  # from, to, flavor
         # Stays on machines, a line each: of which job, from, to, how the stay ended, did pods run.
         self.stay_job = array("L")

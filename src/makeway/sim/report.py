@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import Any
 
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource, QueueName
+from makeway.sim.circles import Circle
 from makeway.sim.cluster import nominal_of
 from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
@@ -33,7 +35,11 @@ def as_data(result: Result) -> dict[str, Any]:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "trace": _trace(result),
-        "configuration": {"source": result.cluster.source, "notes": result.cluster.notes},
+        "configuration": {
+            "source": result.cluster.source,
+            "notes": result.cluster.notes,
+            "gates": result.cluster.gates,
+        },
         "seed": result.seed,
         "isComplete": result.is_complete,
         "endSeconds": _round(result.end),
@@ -80,6 +86,7 @@ def as_data(result: Result) -> dict[str, Any]:
         },
         "longestWaits": [_long_wait(result, run) for run in result.longest_waits()],
         "neverFits": _never_fits(result),
+        "circles": [_circle(circle) for circle in islice(result.record.circles, LONGEST_SHOWN)],
         "stockouts": [
             {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
             for start, end, flavor in result.record.stockouts
@@ -291,6 +298,26 @@ def _never_fits(result: Result) -> list[dict[str, Any]]:
     ]
 
 
+def _circle(circle: Circle) -> dict[str, Any]:
+    return {
+        "tree": circle.tree,
+        "sinceSeconds": _round(circle.since),
+        "lastSeconds": _round(circle.last_at),
+        "times": circle.times,
+        "keptFromPreempting": list(circle.kept),
+        "displacements": [
+            {
+                "preemptor": displaced.preemptor,
+                "queue": displaced.queue,
+                "victim": displaced.victim,
+                "victimQueue": displaced.victim_queue,
+                "rule": displaced.rule.value,
+            }
+            for displaced in circle.displacements
+        ],
+    }
+
+
 def _moment(moment: Moment) -> dict[str, Any]:
     what = moment.what
     match what:
@@ -405,6 +432,16 @@ def _queue_table(result: Result) -> Table:
         )
     columns = ("queue", "owns", "used", "borrowed", "lent", "share", "preempts", "preempted")
     return Table(f"queues ({result.main_resource})", (*columns, "evicted"), tuple(rows))
+
+
+def circle_lines(circle: Circle) -> list[str]:
+    """Who displaces whom, and under which rule, on a line for each preemptor."""
+    lines = []
+    groups = groupby(circle.displacements, lambda d: (d.preemptor, d.queue, d.rule))
+    for (preemptor, queue, rule), displaced in groups:
+        victims = ", ".join(f"{d.victim} ({d.victim_queue})" for d in displaced)
+        lines.append(f"{preemptor} ({queue}) displaces {victims}: {rule.value}")
+    return lines
 
 
 def _units(result: Result, amount: float) -> str:

@@ -94,6 +94,11 @@ class Result:
         return self.outcomes[JobOutcome.FINISHED]
 
     @property
+    def waits_for_ever(self) -> int:
+        """Jobs that wait while nothing more will happen, as those of a queue that is stopped."""
+        return self.outcomes[JobOutcome.WAITING] if self.is_complete else 0
+
+    @property
     def oddities(self) -> tuple[Oddity, ...]:
         return (*self.trace.oddities, *self.demand.oddities)
 

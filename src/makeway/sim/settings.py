@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeVar
 
 from makeway.api.codec import decode_unconverted
-from makeway.api.errors import FieldError
+from makeway.api.errors import ABSENT, FieldError, one_of
+from makeway.api.gates import GATES
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.schema import Amount, Document, Duration, Int32, Quantity
 
@@ -107,6 +108,7 @@ class SimulationSpec:
     cancellations: tuple[Cancellations, ...] = ()
     nodes: tuple[NodePool, ...] = ()
     pod_size_max: Mapping[str, Amount] = field(default_factory=dict)  # a bigger job has more pods
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)  # before those of Configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ class Simulation:
 
 
 NO_DELAY = Startup()
+GATES_HINT = f"write {one_of(tuple(sorted(GATES)))}"
 READY_AT_ONCE = Check()
 
 
@@ -136,6 +139,8 @@ def read_settings(document: Document) -> tuple[SimulationSpec, tuple[FieldError,
 
 def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     """What is wrong with settings that are right in form."""
+    for gate in unknown_gates(spec.feature_gates):
+        yield FieldError(f"spec.featureGates.{gate}", ABSENT, "is not a known gate", GATES_HINT)
     for i, stockout in enumerate(spec.stockouts):
         yield from _wrong_times(f"spec.stockouts[{i}]", stockout, "from", stockout.start)
         if stockout.lasts <= 0:
@@ -164,6 +169,10 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
             yield FieldError(
                 path, float(cancelled.share), "is no share", "write 0.05 for one in 20"
             )
+
+
+def unknown_gates(gates: Iterable[str]) -> list[str]:
+    return [gate for gate in gates if gate not in GATES]
 
 
 def _wrong_times(

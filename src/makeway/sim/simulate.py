@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from makeway.sim.cluster import SimulatedCluster, read_cluster
@@ -10,7 +10,7 @@ from makeway.sim.layouts import parse_mapping
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
-from makeway.sim.world import Watch, World
+from makeway.sim.world import Notice, Watch, World
 
 FileNames = str | Path | Sequence[str | Path]
 
@@ -26,6 +26,8 @@ def simulate(
     jobs: int | None = None,
     explain: Iterable[str] = (),
     watch: Watch | None = None,
+    notice: Notice | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> Result:
     """Play a trace through the engine and return what came of it.
 
@@ -33,6 +35,8 @@ def simulate(
     ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
     seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
+    `watch` is asked now and then whether to go on, `notice` is told of circles of displacement.
+    `gates` turns feature gates on or off, as in `{"OwnersFirst": False}`.
     Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
@@ -42,8 +46,10 @@ def simulate(
     if not isinstance(queues, SimulatedCluster):
         files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
         queues = read_cluster(files, () if files else trace.manifests)
+    if gates:
+        queues = queues.with_gates(gates)
     world = World(queues, trace, seed, explain, queue)
-    is_complete = world.run(until, watch)
+    is_complete = world.run(until, watch, notice)
     world.explain_open()
     return Result(
         cluster=queues,

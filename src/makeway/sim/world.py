@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
@@ -25,11 +26,15 @@ from makeway.engine.decisions import (
     Wait,
 )
 from makeway.engine.engine import Engine
-from makeway.engine.model import CheckName, CheckState, EvictionReason, WorkloadKey
+from makeway.engine.explain import Explanation
+from makeway.engine.model import CheckName, CheckState, EvictionReason, QueueName, WorkloadKey
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
+from makeway.sim.circle_watch import CircleWatch
+from makeway.sim.circles import Circle, Round
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.demand import Demand
+from makeway.sim.fitting import EmptyCluster
 from makeway.sim.outages import NodeFailed, OutageEvent, Outages, StockoutBegan, StockoutEnded
 from makeway.sim.record import (
     Incident,
@@ -42,7 +47,6 @@ from makeway.sim.record import (
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
 from makeway.sim.trace_jobs import Trace
-from makeway.translate.categories import can_never_run
 
 if TYPE_CHECKING:
     from makeway.sim.machines import Machines
@@ -60,6 +64,7 @@ class Progress(NamedTuple):
 
 
 Watch = Callable[[Progress], bool]  # returns whether to go on
+Notice = Callable[[Circle], None]  # is told of each circle, the first time that it is seen
 
 
 class Planned(NamedTuple):
@@ -85,7 +90,7 @@ class World:
     ) -> None:
         self.cluster, self.settings = cluster, cluster.settings
         self.random = SeededRandom(seed)
-        self.engine = Engine(cluster.config)
+        self.engine = Engine(replace(cluster.config, pauses_until_change=True))
         self.record = SimulationRecord()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
@@ -98,23 +103,33 @@ class World:
         self.waiting_for_machines: dict[int, JobRun] = {}  # jobs admitted in a stockout
         self.running: dict[int, JobRun] = {}  # jobs whose pods run
         self.machines = machines_for(cluster)
+        self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
+        self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
+        self._notice: Notice | None = None
         self._checks = {check.name: check for check in self.settings.checks}
         for event in cluster.events:  # after the demand, which may have added local queues
             self.engine.apply(event)
+        self.empty_cluster = EmptyCluster(cluster)
         for name in cluster.queues:
             self.record.add_queue(name, cluster.cells())
 
     # --- from moment to moment ---
 
-    def run(self, until: float | None = None, watch: Watch | None = None) -> bool:
+    def run(
+        self,
+        until: float | None = None,
+        watch: Watch | None = None,
+        notice: Notice | None = None,
+    ) -> bool:
         """Go on until nothing can happen any more; False if it was stopped before that."""
+        self._notice = notice
         while (now := self._next_moment()) is not None:
             if until is not None and now > until:
                 self.now = until
                 return False
             self.now = now
             self._apply_due()
-            self._next_cycle_at = self._decide()
+            self._decide()
             if self.machines is not None:
                 self._place(self.machines)
             if not self._may_go_on(watch):
@@ -152,6 +167,8 @@ class World:
 
     def explain_open(self) -> None:
         """End the stories of jobs that have not ended with where they stand, and why."""
+        for run in [*self.kept.values()]:
+            self._let_back(run)
         for run in self.runs.values():
             if run.story is not None:
                 run.tell(self.now, self.engine.explain(run.key))
@@ -167,12 +184,24 @@ class World:
         ended = len(self.record.runs) - len(self.runs)
         return Progress(self.now, last, ended, len(runs), self.record.steps)
 
-    def _decide(self) -> float | None:
+    def _tell(self, event: ev.Event) -> None:
+        """Tell the engine what has happened: it is asked at this very moment what follows.
+
+        So it is when a decision is carried out, too. What the cycle said about the time of the
+        next one was said before that.
+        """
+        self.engine.apply(event)
+        self._next_cycle_at = self.now
+
+    def _decide(self) -> None:
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
+        self._next_cycle_at = cycle.next_at
+        closed = self.circles.note(self.now, cycle.decisions)
         for decision in cycle.decisions:
             self._carry_out(decision)
-        return cycle.next_at
+        for round_ in closed:
+            self._break_circle(round_)
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Preempt):
@@ -190,12 +219,6 @@ class World:
                     self._ask_check(run, check)
             case Wait():
                 run.reasons = decision.reasons
-                # A cycle may have looked at some flavors only; ask about all of them.
-                if can_never_run(decision.reasons) and can_never_run(
-                    self.engine.explain(run.key).obstacles
-                ):
-                    self.record.count("jobs that can never fit")
-                    self._leave(run, JobOutcome.NEVER_FITS)
             case Evict():
                 self._evict(run, decision)
             case Deactivate():
@@ -207,8 +230,10 @@ class World:
                     self._leave(run, JobOutcome.DEACTIVATED)
             case Requeue():
                 self.record.count("requeues after a back-off")
+                self._change_from_outside(run.queue)
             case StartOver():
                 self.record.count("rounds over all flavors")
+                self._change_from_outside(run.queue)
             case _:
                 assert_never(decision)
 
@@ -227,6 +252,38 @@ class World:
             for failure in decision.flavors:
                 self.record.count(f"fallbacks from {failure.flavor}")
         self._stop(run, decision.reason.value, StayEnding.EVICTED)
+        self._change_from_outside(run.queue)
+
+    # --- circles ---
+
+    def _break_circle(self, closed: Round) -> None:
+        """See to it that the clock goes on: a circle may take no time.
+
+        The engine lets longer and longer pauses lie between two rounds. Without that gate, whoever
+        begins a round again is taken out of its line until a change from outside.
+        """
+        run = self.runs[closed.preemptor]
+        is_kept = not self.cluster.config.gates.preemption_backoff
+        circle = self.record.circles.add(closed, self.now, is_kept=is_kept)
+        self.record.count("circles of displacement")
+        if is_kept:
+            run.tell(self.now, Incident("kept from preempting", "it would begin a round again"))
+            self.kept[run.key] = run
+            self._tell(ev.WorkloadEdited(replace(self.demand.workload(run), active=False)))
+        if circle.times == 1 and self._notice is not None:
+            self._notice(circle)
+
+    def _change_from_outside(self, queue: QueueName) -> None:
+        """Something has happened in a tree that no decision has brought about."""
+        self.circles.change_from_outside(queue)
+        root_of = self.cluster.root_of
+        for run in [run for run in self.kept.values() if root_of(run.queue) == root_of(queue)]:
+            self._let_back(run)
+
+    def _let_back(self, run: JobRun) -> None:
+        del self.kept[run.key]
+        run.tell(self.now, Incident("may preempt again"))
+        self._tell(ev.WorkloadEdited(self.demand.workload(run)))
 
     # --- a job's way ---
 
@@ -236,10 +293,23 @@ class World:
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
         run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
-        self.engine.apply(ev.WorkloadSeen(self.demand.workload(run)))
+        workload = self.demand.workload(run)
+        never = self.empty_cluster.why_never(workload, self.demand.shape_of(run))
+        if never is not None:
+            self._turn_away(run, never)
+            return
+        self._tell(ev.WorkloadSeen(workload))
+        self._change_from_outside(run.queue)
         gives_up_at = self._gives_up_at(run)
         if gives_up_at is not None:
             self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
+
+    def _turn_away(self, run: JobRun, never: Explanation) -> None:
+        """The job can never fit. The engine would let it wait for ever, and others behind it."""
+        self.record.count("jobs that can never fit")
+        run.reasons = never.obstacles
+        run.tell(self.now, never)
+        self._leave(run, JobOutcome.NEVER_FITS)
 
     def _gives_up_at(self, run: JobRun) -> float | None:
         if run.job.cancel_s is not None:
@@ -256,6 +326,7 @@ class World:
         run.flavors = decision.assignment.flavors()
         run.held_from = self.now
         run.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
+        self.circles.place(run)
         self.record.add_held(self.now, run, 1)
         self.record.add_waiting(self.now, run, -1)
 
@@ -273,7 +344,8 @@ class World:
         def say(run: JobRun) -> None:
             self.record.count(f"admission check {check} said {state.value}")
             run.tell(self.now, Incident(f"check {check} says {state.value}"))
-            self.engine.apply(answer)
+            self._tell(answer)
+            self._change_from_outside(run.queue)
 
         delay_s = self.random.delay_s(setting, *name, "latency")
         self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
@@ -309,14 +381,14 @@ class World:
         self.record.add_running(self.now, run, 1)
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
-        self.engine.apply(ev.PodsChanged(run.key, True, self.now))
+        self._tell(ev.PodsChanged(run.key, True, self.now))
         left_s = (run.job.run_s - run.done_s) / speed_of(run)
         self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
 
     def _finish(self, run: JobRun) -> None:
         self._end_stay(run, StayEnding.FINISHED)
         run.done_s = run.job.run_s
-        self.engine.apply(ev.WorkloadFinished(run.key))
+        self._tell(ev.WorkloadFinished(run.key))
         run.tell(self.now, Incident("finished"))
         self._leave(run, JobOutcome.FINISHED)
 
@@ -337,6 +409,7 @@ class World:
         self._lose_progress(run)
         self._end_stay(run, ending)
         run.held_from = self.now
+        self.circles.place(run, is_leaving=True)
         if self.machines is not None:
             self.machines.leave(run.key)
         gone = Planned(self._pods_gone, run, run.attempt)
@@ -344,7 +417,7 @@ class World:
 
     def _pods_gone(self, run: JobRun) -> None:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
-        self.engine.apply(ev.PodsGone(run.key))
+        self._tell(ev.PodsGone(run.key))
         run.tell(self.now, Incident("pods gone"))
         if run.outcome is JobOutcome.DEACTIVATED:
             self._leave(run, JobOutcome.DEACTIVATED)
@@ -383,7 +456,9 @@ class World:
         run.outcome, run.ended_at = outcome, self.now
         run.attempt += 1
         del self.runs[run.key]
-        self.engine.apply(ev.WorkloadRemoved(run.key))
+        self.kept.pop(run.key, None)
+        self._tell(ev.WorkloadRemoved(run.key))
+        self._change_from_outside(run.queue)
 
     def _release(self, run: JobRun) -> None:
         if self.machines is not None:
@@ -392,6 +467,7 @@ class World:
             self.record.add_held(self.now, run, -1)
             run.usage = None
             run.flavors = ()
+            self.circles.place(run)
 
     # --- machines ---
 
@@ -402,6 +478,7 @@ class World:
             case StockoutEnded():
                 waiting, self.waiting_for_machines = self.waiting_for_machines, {}
                 for run in waiting.values():
+                    self._change_from_outside(run.queue)
                     self._start_pods(run)
             case NodeFailed():
                 self._fail_node(change.failure, change.draws)
@@ -440,7 +517,7 @@ class World:
         """A whole job is preempted for the sake of another one's place on nodes."""
         detail, reason = f"{preemptor.key} needs its nodes", EvictionReason.PREEMPTED_IN_PLACEMENT
         run.tell(self.now, Incident("preempted in placement", detail))
-        self.engine.apply(ev.Evicted(run.key, reason, self.now))
+        self._tell(ev.Evicted(run.key, reason, self.now))
         self._stop(run, reason.value, StayEnding.PREEMPTED, preemptor.index)
 
     def _fail_node(self, failure: Failure, draws: Random) -> None:
@@ -465,7 +542,8 @@ class World:
         self._end_stay(run, StayEnding.FAILED)
         run.held_from = self.now
         run.tell(self.now, Incident("pods failed", why))
-        self.engine.apply(ev.PodsChanged(run.key, False, self.now))
+        self._tell(ev.PodsChanged(run.key, False, self.now))
+        self._change_from_outside(run.queue)
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)

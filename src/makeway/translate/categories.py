@@ -41,6 +41,8 @@ def category_of(obstacle: exp.Obstacle) -> Category:
             return Category.PREEMPTION
         case dec.Shortfall() | dec.LostToOthers() | dec.VictimsTaken() | dec.HeldForPreemptor():
             return Category.QUOTA
+        case dec.WaitsForOwner() | dec.PreemptionPaused():
+            return Category.QUOTA
         case dec.ExceedsCapacity():
             return Category.CAPACITY
         case dec.FlavorMismatch():

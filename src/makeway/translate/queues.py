@@ -174,6 +174,8 @@ def config_of(view: Configuration) -> model.Config:
         backoff=backoff,
         gates=model.Gates(
             hold_for_preemptor=view.gate("HoldForPreemptor"),
+            owners_first=view.gate("OwnersFirst"),
+            preemption_backoff=view.gate("PreemptionBackoff"),
             partial_admission=view.gate("PartialAdmission"),
             equal_shapes_together=view.gate("SchedulingEquivalenceHashing"),
             keep_scan_progress=view.gate("FlavorFungibilityPreserveScanProgress"),

@@ -290,6 +290,17 @@ def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
             return Line(f"Pending the preemption of {len(victims)} workload(s): ", *named(victims))
         case dec.HeldForPreemptor(preemptor):
             return Line("The place is held for ", workload(preemptor), ", for whom others make way")
+        case dec.WaitsForOwner(cell, owner, queue):
+            what = f"borrowing {cell.resource} of flavor {cell.flavor} would take what "
+            whose = (workload(owner), " waits for in ClusterQueue ", Ref("ClusterQueue", queue))
+            return Line(f"Owners first: {what}", *whose)
+        case dec.PreemptionPaused(preemptions, until):
+            times = f"{preemptions.times} time{'s' if preemptions.times > 1 else ''}"
+            pause = format_span(until - preemptions.last_at)
+            return Line(
+                f"It has preempted others {times} without running for long: "
+                f"it preempts again {pause} after the last time"
+            )
         case dec.NamespaceNotAdmitted(namespace):
             return Line(f"Workload namespace ({namespace}) doesn't match ClusterQueue selector")
         case dec.Defective(problem) if problem == PODS_GONE:

@@ -543,6 +543,14 @@ function longest(run, panel) {
   panel.append(table(["job", "queue", "priority", "wait", "fate", "evictions", "last reason"], rows));
 }
 
+function circles(run, panel) {
+  const rows = run.report.circles.flatMap((circle) => circle.displacements.map((d, i) => [
+    ...(i ? ["", "", ""] : [circle.tree, moment(run, circle.sinceSeconds), circle.times]),
+    `${d.preemptor} (${d.queue})`, `${d.victim} (${d.victimQueue})`, d.rule,
+    i ? "" : circle.keptFromPreempting.join(", ")]));
+  panel.append(table(["in", "since", "times", "preemptor", "displaces", "rule", "kept from preempting"], rows));
+}
+
 header();
 differences();
 panels("Utilisation", "Line: quota held. Area: with pods running. Dashed: borrowed by somebody, and so lent. Shaded: stockouts.", utilisation);
@@ -564,4 +572,7 @@ panels("Queues", "On average over time; share: what it had over what it owns, wh
 panels("What happened", "", (run, panel) => panel.append(table(["", "count"],
   [...Object.entries(run.report.evictions).map(([k, v]) => [`evicted: ${k}`, v]), ...Object.entries(run.report.counts)])));
 panels("Longest waits", "With the reason given last.", longest);
+if (RUNS.some((run) => run.report.circles.length)) {
+  panels("Circles", "Jobs that displace each other until the same ones run as before. They pause longer and longer between two rounds, or one of them is kept from preempting until something else happens.", circles);
+}
 document.body.dataset.drawn = "yes";

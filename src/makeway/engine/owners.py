@@ -1,0 +1,505 @@
+"""Owners first (gate OwnersFirst): nobody begins to borrow what a nearer one waits for.
+
+Quota that its owner does not use is lent. The moment its owner has work for it, nobody else may
+*begin* to borrow it: without this rule the owner of a cohort without preemption starves behind
+borrowers that are small enough for whatever becomes free, and with preemption people take turns for
+ever. Queues a and b own 8 each. An important workload of b clears the place of smaller ones of its
+own queue and starts by borrowing 1, which a waits for; a takes it back; the small ones return; the
+important one clears their place again.
+
+*Owner.* A waiting workload is an owner at a node, its queue or a cohort above it, if with some
+choice of flavors everything it asks for fits into the quota of that node. It is asked of all its
+resources together: of two workloads that each lack one thing, each would keep the other waiting.
+Who waits in back-off, in a stopped queue, or behind the head of a StrictFIFO queue is none.
+
+*Claim.* At a node the owners claim together what they ask for, but no more than is free there.
+
+*Refusal.* A head that would begin to borrow is charged as if it ran. There must be a subtree above
+it that covers all it holds then, and still has room for what is claimed beside the way from its
+queue up to there. So borrowers take what owners don't need, and borrowing inside one's own cohort
+never waits for an uncle. A queue that exchanges one workload for another, and holds no more than
+before, begins nothing.
+
+*On which picture?* On the one that the act leaves behind: everybody on the way out by preemption is
+gone and waits again. Judged on the present picture more circles arise than end, for an owner that
+lacks nothing yet, and is merely not the head, would not be counted. For the same reason a preemptor
+remembers what its queue held before: when it takes the place, it is judged as when it cleared it.
+
+Nobody waits in a ring: an owner at its own queue needs nobody's leave, and leave is refused only
+for the sake of somebody who is nearer to the quota.
+
+Cost: nothing for whoever stays inside its queue's quota. A queue's claims are kept until its line
+or its usage changes; they take a look at each shape in its line, until all that is free is claimed.
+A refused shape is parked, and tried again when more is left for borrowers than when it was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice, product
+from typing import NamedTuple
+
+from makeway.engine.decisions import WaitsForOwner
+from makeway.engine.entry import NOTHING, Demand, Entry
+from makeway.engine.fallback import exhausted_for
+from makeway.engine.flavors import mismatch_of
+from makeway.engine.model import (
+    PODS,
+    Amounts,
+    EvictionReason,
+    FlavorResource,
+    Phase,
+    PodSet,
+    QueueName,
+    ResourceGroup,
+    ResourceName,
+    StopPolicy,
+    Strategy,
+    WorkloadKey,
+)
+from makeway.engine.quota import Node, Usage, available, exceeds_subtree
+from makeway.engine.snapshot import Snapshot
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState, Refusal, Tree
+from makeway.engine.victims import Chosen
+
+CHOICES_MAX = 64  # of flavors for several pod sets; beyond that an owner may be overlooked
+
+
+class Claimed(NamedTuple):
+    amount: int
+    owner: Entry  # one of those who claim it
+
+
+Claims = dict[FlavorResource, Claimed]
+
+
+class Leaving(NamedTuple):
+    """Somebody on the way out by preemption, who will wait again."""
+
+    entry: Entry
+    queue: QueueState
+
+
+class Owners:
+    """The owners in one tree. To be made outside of any trial: the claims are those of that moment.
+
+    Cost: a look at each queue, and at the shapes in the lines of those where something has changed.
+    """
+
+    def __init__(
+        self, state: ClusterState, tree: Tree, settled: Mapping[WorkloadKey, Entry] | None = None
+    ) -> None:
+        self._state = state
+        self._tree = tree
+        self._settled = {} if settled is None else settled  # charged already, still in line
+        self._leaving: list[Leaving] | None = None
+        self._claims: dict[int, Claims] = {}  # by node, where there are any
+        self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
+        self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
+        if tree.root.children and state.config.gates.owners_first:
+            self._note_claims()
+
+    def _note_claims(self) -> None:
+        for node in self._tree.nodes:
+            queue = self._tree.queue_at[node.index]
+            if queue is not None:
+                claims = self._claims_of(queue)
+            elif node.parent is not None:
+                claims = self._claims_at(node, self._tree.usage, ())
+            else:
+                continue
+            if claims and node.parent is not None:
+                self._claims[node.index] = claims
+                self._claiming.setdefault(node.parent.index, []).append(node)
+
+    def refuse(
+        self,
+        entry: Entry,
+        queue: QueueState,
+        amounts: Amounts,
+        picture: Snapshot,
+        victims: Collection[Chosen] = (),
+        taken: Mapping[WorkloadKey, Chosen] | None = None,
+    ) -> WaitsForOwner | None:
+        """The owner for whose sake this workload may not have these amounts; None: it may.
+
+        In the picture its own victims are gone, and those that others have taken in this cycle.
+        """
+        if queue.node.parent is None or not self._state.config.gates.owners_first:
+            return None
+        if not any(_begun(queue.node, amounts, NOTHING, picture)):
+            return None  # it does not even borrow
+        with self._left_behind(picture, victims, taken or {}) as returning:
+            before = held_before(entry, queue, victims, picture)
+            for cell in list(_begun(queue.node, amounts, before, picture)):
+                reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
+                if reason is not None:
+                    keys = tuple(victim.entry.workload.key for victim in victims)
+                    self._note_refusal(queue, cell, keys)
+                    return reason
+        return None
+
+    def held_before(
+        self,
+        entry: Entry,
+        queue: QueueState,
+        picture: Snapshot,
+        victims: Collection[Chosen],
+        taken: Mapping[WorkloadKey, Chosen],
+    ) -> dict[FlavorResource, int]:
+        """What its queue holds before it takes these victims, who are gone in the picture."""
+        with self._left_behind(picture, victims, taken):
+            return held_before(entry, queue, victims, picture)
+
+    @contextmanager
+    def _left_behind(
+        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Chosen]
+    ) -> Iterator[list[Leaving]]:
+        """With everybody gone who is on the way out by preemption; yields who they are."""
+        gone = {**taken, **{victim.entry.workload.key: victim for victim in victims}}
+        returning = [Leaving(one.entry, one.queue) for one in gone.values()]
+        with picture.trial():
+            for one in self.leaving():
+                if one.entry.workload.key not in gone:
+                    picture.release(one.queue.node, one.entry.usage)
+                    returning.append(one)
+            yield returning
+
+    def _note_refusal(
+        self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> None:
+        """Once for each search, which takes more and more victims."""
+        for top in queue.node.ancestors():
+            at = (queue.spec.name, cell, top.index)
+            self._refused[at] = Refusal(*at, victims)
+
+    def _refuse_cell(
+        self,
+        queue: QueueState,
+        cell: FlavorResource,
+        amount: int,
+        picture: Snapshot,
+        returning: list[Leaving],
+    ) -> WaitsForOwner | None:
+        owner: Entry | None = None
+        with picture.trial():
+            picture.charge(queue.node, {cell: amount})
+            top = queue.node
+            changed = self._changed_nodes(returning)
+            while top.parent is not None:
+                below, top = top, top.parent
+                used = picture.used(top, cell)
+                for node, claimed in self._beside(below, cell, picture, returning, changed):
+                    picture.charge(node, {cell: claimed.amount})
+                    if owner is None and picture.used(top, cell) > used:
+                        owner = claimed.owner  # not one whose claim its queue covers and keeps
+                if not exceeds_subtree(top, cell, 0, picture.usage):
+                    return None
+        if owner is None:
+            return None
+        assert owner.queue is not None, f"{owner.workload.key} is in no queue"
+        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def refusals(self) -> Collection[Refusal]:
+        """Whom and where it has refused, each with the most victims that were tried."""
+        return self._refused.values()
+
+    def left(self, refusal: Refusal) -> int:
+        """How much owners leave for the queue that was refused."""
+        picture, cell, top = self._tree.snapshot, refusal.cell, self._tree.nodes[refusal.top]
+        queue = self._tree.queue_named[refusal.queue]
+        victims = [self._state.entries[key] for key in refusal.victims]
+        gone = self.leaving() + [
+            Leaving(entry, self._state.queue_of(entry))
+            for entry in victims
+            if entry.phase is not Phase.EVICTING
+        ]
+        with picture.trial():
+            for one in gone:
+                picture.release(one.queue.node, one.entry.usage)
+            node, changed = queue.node, self._changed_nodes(gone)
+            while node is not top:
+                assert node.parent is not None, f"{queue.spec.name} is not below {top.name}"
+                for beside, claimed in self._beside(node, cell, picture, gone, changed):
+                    picture.charge(beside, {cell: claimed.amount})
+                node = node.parent
+            return top.subtree.get(cell, 0) - picture.used(top, cell)
+
+    def leaving(self) -> list[Leaving]:
+        """Who is on the way out by preemption."""
+        if self._leaving is None:
+            self._leaving = list(self._find_leaving())
+        return self._leaving
+
+    def _find_leaving(self) -> Iterator[Leaving]:
+        for queue in self._tree.queues:
+            for order in queue.holders:
+                if order.is_staying:
+                    break  # from here on nobody is being evicted
+                eviction = order.entry.status.eviction
+                if eviction is not None and eviction.reason is EvictionReason.PREEMPTED:
+                    yield Leaving(order.entry, queue)
+
+    # --- what is claimed beside the way up ---
+
+    def _beside(
+        self,
+        node: Node,
+        cell: FlavorResource,
+        picture: Snapshot,
+        returning: list[Leaving],
+        changed: set[int],
+    ) -> Iterator[tuple[Node, Claimed]]:
+        """What is claimed at the other children of its cohort."""
+        assert node.parent is not None
+        for other in self._who_may_claim(node.parent, changed):
+            if other is node:
+                continue
+            if other.index in changed:
+                claims = self._claims_at(other, picture.usage, returning)
+            else:
+                claims = self._claims[other.index]
+            if cell in claims:
+                yield other, claims[cell]
+
+    def _changed_nodes(self, returning: list[Leaving]) -> set[int]:
+        """Nodes where the picture is not as it is outside cycles."""
+        queues = [one.queue for one in returning]
+        queues += [self._state.queue_of(entry) for entry in self._settled.values()]
+        changed: set[int] = set()
+        for queue in queues:
+            node: Node | None = queue.node
+            while node is not None and node.index not in changed:
+                changed.add(node.index)
+                node = node.parent
+        return changed
+
+    def _who_may_claim(self, cohort: Node, changed: set[int]) -> list[Node]:
+        known = self._claiming.get(cohort.index, [])
+        if not changed:
+            return known
+        there = {child.index for child in known}
+        return known + [
+            child
+            for child in cohort.children
+            if child.index in changed and child.index not in there
+        ]
+
+    def _claims_of(self, queue: QueueState) -> Claims:
+        """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
+        if queue.claims_known is None or queue.claims_known[0] != key:
+            usage = self._tree.usage
+            queue.claims_known = (key, self._claims_at(queue.node, usage, ()))
+        claims: Claims = queue.claims_known[1]
+        return claims
+
+    def _claims_at(self, node: Node, usage: Usage, returning: Collection[Leaving]) -> Claims:
+        """What the owners at a node ask for, but no more than is free there."""
+        used = usage[node.index]
+        free = {
+            cell: room
+            for cell, quota in node.subtree.items()
+            if (room := quota - used.get(cell, 0)) > 0
+        }
+        claims: Claims = {}
+        if not free:
+            return claims
+        unclaimed = set(free)
+        for queue in _queues_below(node, self._tree):
+            for entry, demand, count in self._waiting_in(queue, returning):
+                for cell, amount in _claimed_by(demand, queue.node, node, usage).items():
+                    if cell not in free:
+                        continue  # it would take what a queue below keeps for itself
+                    known = claims.get(cell)
+                    total = amount * count + (known.amount if known is not None else 0)
+                    owner = known.owner if known is not None else entry
+                    claims[cell] = Claimed(min(total, free[cell]), owner)
+                    if total >= free[cell]:
+                        unclaimed.discard(cell)
+                if not unclaimed:
+                    return claims
+        return claims
+
+    # --- who waits ---
+
+    def _waiting_in(
+        self, queue: QueueState, returning: Collection[Leaving]
+    ) -> Iterator[tuple[Entry, Demand, int]]:
+        """Who may be an owner here: one of each shape, what it asks for, and how many there are."""
+        if queue.inactive is not None:
+            return
+        back = [one.entry for one in returning if one.queue is queue and self._comes_back(one)]
+        if queue.spec.strategy is Strategy.STRICT_FIFO:
+            first = self._first_in_line(queue, back)
+            if first is not None:
+                yield first, self._demand_of(first, queue), 1
+            return
+        settled = [e for e in self._settled.values() if e.queue == queue.spec.name]
+        for entry, count in queue.pending.by_shape():
+            count -= sum(1 for other in settled if other.shape is entry.shape)
+            if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
+                count = min(count, self._admissible_like(entry, queue))
+            if count > 0 and entry.workload.defect is None:
+                yield entry, self._demand_of(entry, queue), count
+        for entry in back:
+            yield entry, self._demand_of(entry, queue), 1
+
+    def _first_in_line(self, queue: QueueState, back: list[Entry]) -> Entry | None:
+        line = queue.pending.first_but(self._settled)
+        if line is not None and line.workload.defect is not None:
+            line = None
+        everybody = [*back, line] if line is not None else back
+        return min(everybody, key=self._state.order_of, default=None)
+
+    def _comes_back(self, one: Leaving) -> bool:
+        entry = one.entry
+        local_queue = self._state.local_queues.get(entry.workload.local_queue)
+        return (
+            entry.workload.active
+            and local_queue is not None
+            and local_queue.stop_policy is StopPolicy.NONE
+            and local_queue.queue == one.queue.spec.name
+        )
+
+    def _admissible_like(self, entry: Entry, queue: QueueState) -> int:
+        alike = queue.pending.alike(entry)
+        return sum(1 for other in alike if self._state.admits_namespace_of(other, queue))
+
+    def _demand_of(self, entry: Entry, queue: QueueState) -> Demand:
+        known = queue.demands.get(entry.shape)
+        if known is None or known[0] != self._state.flavors_edited:
+            demand = demand_of(self._state, entry, queue)
+            known = queue.demands[entry.shape] = (self._state.flavors_edited, demand)
+        return known[1]
+
+
+def wake_refused(state: ClusterState, tree: Tree) -> None:
+    """Whoever was refused is tried again when owners leave more than they did then."""
+    owners = Owners(state, tree)
+    grown = [refusal for refusal, left in tree.refusals.items() if owners.left(refusal) > left]
+    for refusal in grown:
+        del tree.refusals[refusal]
+        queue = tree.queue_named[refusal.queue]
+        for entry in queue.pending.wake():
+            queue.pending.add(entry, state.order_of(entry))
+
+
+# --- what a workload asks for ---
+
+
+def demand_of(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
+    """Per resource group every choice of flavors with what it would take; () if one has none."""
+    pod_sets = [_smallest(state, ps) for ps in state.pod_sets_of(entry)]
+    wanted = {
+        resource for ps in pod_sets for resource, amount in ps.requests if amount and ps.count
+    }
+    if not wanted <= queue.group_of.keys():
+        return ()
+    history = entry.status.history
+    exhausted = exhausted_for(history, queue) if history else ()
+    choices = []
+    for group in queue.spec.groups:
+        of_group = tuple(_choices(state, group, pod_sets, exhausted))
+        if not of_group:
+            return ()
+        if of_group[0]:
+            choices.append(of_group)
+    return tuple(choices)
+
+
+def _smallest(state: ClusterState, pod_set: PodSet) -> PodSet:
+    if pod_set.min_count is None or not state.config.gates.partial_admission:
+        return pod_set
+    return replace(pod_set, count=min(pod_set.count, pod_set.min_count))
+
+
+def _choices(
+    state: ClusterState,
+    group: ResourceGroup,
+    pod_sets: Iterable[PodSet],
+    exhausted: Collection[str],
+) -> Iterator[dict[FlavorResource, int]]:
+    asking = [(ps, needs) for ps in pod_sets if (needs := _needs(ps, group))]
+    flavors = [
+        [
+            quotas.flavor
+            for quotas in group.flavors
+            if quotas.flavor not in exhausted
+            and (known := state.flavors.get(quotas.flavor)) is not None
+            and mismatch_of(known, ps) is None
+        ]
+        for ps, _ in asking
+    ]
+    for chosen in islice(product(*flavors), CHOICES_MAX):
+        total: dict[FlavorResource, int] = {}
+        for flavor, (_, needs) in zip(chosen, asking, strict=True):
+            for resource, amount in needs.items():
+                cell = FlavorResource(flavor, resource)
+                total[cell] = total.get(cell, 0) + amount
+        yield total
+
+
+def _needs(pod_set: PodSet, group: ResourceGroup) -> dict[ResourceName, int]:
+    needs = {r: amount * pod_set.count for r, amount in pod_set.requests if r in group.resources}
+    if PODS in group.resources:
+        needs[PODS] = pod_set.count
+    return {resource: amount for resource, amount in needs.items() if amount}
+
+
+def _claimed_by(demand: Demand, queue: Node, node: Node, usage: Usage) -> dict[FlavorResource, int]:
+    """What a workload claims at a node where it is an owner; nothing where it is none."""
+    claimed: dict[FlavorResource, int] = {}
+    for choices in demand:
+        fitting = [
+            choice
+            for choice in choices
+            if all(amount <= available(queue, cell, usage, node) for cell, amount in choice.items())
+        ]
+        if not fitting:
+            return {}
+        for choice in fitting:
+            for cell, amount in choice.items():
+                claimed[cell] = max(claimed.get(cell, 0), amount)
+    return claimed
+
+
+# --- small questions ---
+
+
+def held_before(
+    entry: Entry, queue: QueueState, victims: Collection[Chosen], left_behind: Snapshot
+) -> dict[FlavorResource, int]:
+    """What its queue held before it took these victims, and those that it took before.
+
+    In the picture they are gone, and so is everybody who is on the way out for others.
+    """
+    claim = entry.status.claim
+    held = {} if claim is None else dict(claim.held_before)
+    own = [victim.entry for victim in victims if victim.queue is queue]
+    new = [victim for victim in own if victim.phase is not Phase.EVICTING]
+    for cell in {cell for victim in new for cell in victim.usage}:
+        there = sum(victim.usage.get(cell, 0) for victim in new)
+        held[cell] = max(held.get(cell, 0), left_behind.used(queue.node, cell) + there)
+    return held
+
+
+def _begun(
+    node: Node, amounts: Amounts, before: Amounts, left_behind: Snapshot
+) -> Iterator[FlavorResource]:
+    """The cells in which the queue would begin to borrow, or borrow more than before."""
+    for cell, amount in amounts.items():
+        after = left_behind.used(node, cell) + amount
+        if amount and after > node.nominal(cell) and after > before.get(cell, 0):
+            yield cell
+
+
+def _queues_below(node: Node, tree: Tree) -> Iterator[QueueState]:
+    queue = tree.queue_at[node.index]
+    if queue is not None:
+        yield queue
+    for child in node.children:
+        yield from _queues_below(child, tree)

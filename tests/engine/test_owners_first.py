@@ -1,0 +1,237 @@
+"""Nobody begins to borrow what somebody waits for who would borrow less far up.
+
+Queues a and b own 4 each. Where a workload has to wait though there is room for it, another that
+can never fit is the head of its queue in that cycle.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from makeway.engine.decisions import WaitsForOwner
+from makeway.engine.model import Phase, Strategy
+from tests.harness.engine import (
+    ANY,
+    BEST_EFFORT,
+    LOWER,
+    RECLAIM,
+    STRICT,
+    Amount,
+    Scenario,
+    admit,
+    cohort,
+    preempt,
+    queue,
+    quota,
+)
+
+NOTHING: list[object] = []
+
+
+def two_queues(
+    *, a: Amount = 4, b: Amount = 4, strategy: Strategy = BEST_EFFORT, reclaims: bool = False
+) -> Scenario:
+    policy = {"reclaim": ANY} if reclaims else {}
+    return Scenario(
+        queue("a", gpu=a, strategy=strategy, **policy),  # type: ignore[arg-type]
+        queue("b", gpu=b, within=LOWER),
+        cohort="lab",
+    )
+
+
+def owners(lab: Scenario, name: str) -> list[str]:
+    """For whom it is told to wait."""
+    reasons = [reason for reason in lab.why(name) if isinstance(reason, WaitsForOwner)]
+    return [reason.owner.removeprefix("default/") for reason in reasons]
+
+
+# --- who is an owner ---
+
+
+def test_a_borrower_waits_for_a_parked_owner() -> None:
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    assert lab.cycles() == NOTHING
+
+    lab.pending("b3", on="b", gpu=2)
+
+    assert lab.cycles() == NOTHING
+    assert owners(lab, "b3") == ["a1"]
+
+
+def test_an_owner_gets_what_becomes_free_bit_by_bit() -> None:
+    lab = two_queues()
+    for name in ("b1", "b2"):
+        lab.running(name, on="b", gpu=2)
+    lab.running("b-long", on="b", gpu=4)
+    lab.pending("a1", on="a", gpu=4)
+    lab.later().pending("b3", on="b", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.finish("b1")
+    assert lab.cycles() == NOTHING  # 2 are free: a1 needs 4, b3 would have to borrow
+
+    lab.finish("b2")
+    assert lab.cycles() == [admit("a1")]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "size", "gets_it"),
+    [
+        pytest.param(1, 3, True, id="a1 needs 1, b2 takes 3 of 4"),
+        pytest.param(1, 4, False, id="a1 needs 1, b2 wants 4 of 4"),
+        pytest.param(3, 2, False, id="three need 1 each, b2 wants 2 of 4"),
+        pytest.param(3, 1, True, id="three need 1 each, b2 takes 1 of 4"),
+    ],
+)
+def test_borrowers_may_take_what_owners_do_not_need(waiting: int, size: int, gets_it: bool) -> None:
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=9, priority=10)
+    for number in range(waiting):
+        lab.pending(f"a{number + 1}", on="a", gpu=1)
+    lab.pending("b2", on="b", gpu=size)
+
+    assert lab.cycle() == ([admit("b2")] if gets_it else NOTHING)
+
+    lab.cycles()
+    assert all(lab.phase(f"a{number + 1}") is Phase.ADMITTED for number in range(waiting))
+    assert (lab.phase("b2") is Phase.ADMITTED) is gets_it
+
+
+def test_who_is_refused_is_admitted_once_the_owner_has_gone() -> None:
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b3", on="b", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.remove("a1")
+
+    assert lab.cycles() == [admit("b3")]
+
+
+def test_an_equal_exchange_inside_the_queue_is_free() -> None:
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=4, priority=10)
+    lab.later().running("low", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=4)
+    lab.later().pending("high", on="b", gpu=2, priority=10)
+
+    assert lab.settle() == [preempt("high", victims=["low"]), admit("high")]
+    assert lab.used("b") == 6
+
+
+def test_an_exchange_for_something_larger_is_not() -> None:
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=4, priority=10)
+    lab.later().running("low", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=4)
+    lab.later().pending("high", on="b", gpu=3, priority=10)
+
+    assert lab.settle() == NOTHING
+    assert owners(lab, "high") == ["a1"]
+
+
+def test_who_does_not_fit_into_the_own_quota_beside_those_who_run_is_no_owner() -> None:
+    lab = two_queues()
+    lab.running("a0", on="a", gpu=3)
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("a1", on="a", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.pending("b2", on="b", gpu=1)
+
+    assert lab.cycles() == [admit("b2")]
+
+
+def test_a_strict_owner_that_can_reclaim_lets_others_borrow_until_it_is_ready() -> None:
+    """It runs 1 of its 2, and its next needs 2: the free 1 is of no use to it yet."""
+    lab = Scenario(
+        queue("owner", gpu=2, strategy=STRICT, reclaim=ANY), queue("guest", gpu=0), cohort="lab"
+    )
+    lab.running("o1", on="owner", gpu=1)
+    lab.pending("o2", on="owner", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.pending("g1", on="guest", gpu=1)
+    assert lab.cycles() == [admit("g1")]
+
+    lab.finish("o1")
+    said = lab.settle()
+    assert said == [preempt("o2", victims=["g1"], why=RECLAIM), admit("o2")]
+
+
+def test_what_a_queue_does_not_lend_is_kept_from_nobody() -> None:
+    lab = Scenario(
+        queue("a", gpu=quota(4, lend=0)), queue("b", gpu=4), queue("c", gpu=4), cohort="lab"
+    )
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=13, priority=10)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b2", on="b", gpu=4)  # all that c lends
+
+    assert lab.cycle() == [admit("b2")]
+    assert lab.cycles() == [admit("a1")]
+
+
+def test_behind_a_strict_head_nobody_is_an_owner() -> None:
+    lab = two_queues(strategy=STRICT)
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=9, priority=10)
+    lab.pending("a1", on="a", gpu=1)
+    lab.pending("b2", on="b", gpu=4)
+
+    assert lab.cycles() == [admit("b2")]
+
+
+# --- trees ---
+
+
+def two_levels() -> Scenario:
+    return Scenario(
+        cohort("x", parent="lab"),
+        cohort("y", parent="lab"),
+        queue("a", gpu=2, cohort="x"),
+        queue("b", gpu=2, cohort="x"),
+        queue("c", gpu=2, cohort="y"),
+    )
+
+
+def test_who_borrows_from_a_sibling_comes_before_who_borrows_from_an_uncle() -> None:
+    lab = two_levels()
+    lab.running("a0", on="a", gpu=2)
+    lab.running("c0", on="c", gpu=2)
+    lab.pending("too-big", on="a", gpu=7, priority=10)
+    lab.pending("a1", on="a", gpu=2)  # fits into x, with what b does not use
+    lab.pending("c1", on="c", gpu=2)  # would have to borrow from x
+
+    assert lab.cycle() == NOTHING
+    assert owners(lab, "c1") == ["a1"]
+    assert lab.cycles() == [admit("a1")]
+
+
+def test_borrowing_inside_a_cohort_never_waits_for_an_uncle() -> None:
+    lab = two_levels()
+    lab.running("b0", on="b", gpu=2)
+    lab.pending("too-big", on="c", gpu=7, priority=10)
+    lab.pending("c1", on="c", gpu=2)
+    lab.pending("b1", on="b", gpu=2)  # of what a does not use
+
+    assert lab.cycle() == [admit("b1")]
+    assert lab.cycles() == [admit("c1")]
+
+
+def test_who_was_refused_for_an_owner_goes_further_up_once_the_owner_runs() -> None:
+    """While a1 waits, b1 would take its place in x; beside a1, it borrows from the cohort above."""
+    lab = Scenario(
+        cohort("lab", gpu=4),
+        cohort("x", parent="lab"),
+        queue("a", gpu=3, cohort="x"),
+        queue("b", gpu=0, cohort="x"),
+    )
+    lab.pending("a1", on="a", gpu=1)
+    lab.pending("b1", on="b", gpu=3)
+
+    assert lab.cycles() == [admit("a1"), admit("b1")]

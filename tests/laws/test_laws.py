@@ -1,0 +1,54 @@
+"""The laws over time on some of the worlds that `make laws` plays all of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.laws.examining import examine, examine_asking
+from tests.laws.figures import Figures, told
+from tests.laws.gates import KEEPERS
+from tests.laws.judging import JudgedPlayer
+from tests.laws.played_out import SETS, Part, parts_of, play_out
+from tests.laws.playing import Law
+from tests.laws.random_worlds import STORIES
+from tests.laws.story import arrival
+
+EVERY = 40  # parts of the worlds that are played out
+
+
+def check(figures: Figures) -> None:
+    failures = [told(failure, failure.story) for failure in figures.failures]
+    assert not failures, "\n".join([*figures.lines(), *failures[:2]])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_small_worlds_keep_the_laws(name: str) -> None:
+    figures = Figures()
+    for part in parts_of(name)[::EVERY]:
+        figures.merge(play_out((), part))
+    assert figures.stories > 100
+    check(figures)
+
+
+@pytest.mark.parametrize(("size", "count"), [("small", 400), ("large", 12)])
+def test_invented_worlds_keep_the_laws(size: str, count: int) -> None:
+    figures = Figures()
+    for seed in range(count):
+        story = STORIES[size](seed)
+        last = len(story.steps) - 1
+        figures.add(f"seed {seed}", story, examine(JudgedPlayer(story), last.__eq__))
+    assert sum(figures.issues.values()) > count // 4, "hardly anybody preempts"
+    check(figures)
+
+
+@pytest.mark.parametrize(("size", "count"), [("small", 40), ("large", 4)])
+def test_asking_changes_nothing(size: str, count: int) -> None:
+    for seed in range(count):
+        assert examine_asking(STORIES[size](seed)) is None
+
+
+def test_without_the_gates_small_worlds_go_in_circles() -> None:
+    """Or the checker would prove nothing."""
+    beginning = (arrival(1, "a", 3, 10), arrival(2, "b", 3, 10))
+    figures = play_out(KEEPERS, Part("X1", 3, beginning))
+    assert figures.found[Law.CIRCLE, True] > 5
