@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from makeway.api.kinds import JOBS
+from makeway.api.kinds import JOBS, PODS
 from makeway.client import Client
-from makeway.embedded import CannotServe, Settings, client_in_process, serve
+from makeway.embedded import CannotServe, Settings, client_in_process, examine, serve
 from makeway.server.identity import identity_in
 from tests.harness.process import Up, job, running, wait_until
 
@@ -26,31 +28,36 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
         "order": lambda pod: (pod / "order.json").write_bytes(b"[]"),
         "whole": lambda pod: None,
     }
-
-    async def submit(client: Client) -> None:
-        for name in wounds:
-            await client.create(JOBS, job(name, f"sleep 60; : {name}", cpu="10m"))
-        await client.close()
-
-    asyncio.run(submit(up.client()))
-    wait_until(lambda: up.makeway("get", "pods").count("Running") == len(wounds))
+    for name in wounds:
+        asyncio.run(submitted(up.client(), job(name, f"sleep 60; : {name}", cpu="10m")))
+    wait_until(lambda: Counter(phases(up)) == {"Running": 4})
     up.kill()
     for name, wound in wounds.items():
         wound(pod_folder(up, name))
     (up.folder / "pods" / "stray").write_text("hello")
     up.start()
     try:
-        wait_until(lambda: up.makeway("get", "pods").count("DamagedFiles") == 3)
-        listed = up.makeway("get", "pods")
-        assert [line.split()[0][:5] for line in listed.splitlines() if "Running" in line] == [
-            "whole"
-        ]
-        assert "is damaged" in up.makeway("get", "pods", "-o", "yaml")
-        assert up.makeway("get", "jobs").count("Running") == 1
+        wait_until(lambda: Counter(phases(up)) == {"Failed": 3, "Running": 1})
+        for pod in pods(up):
+            is_whole = pod["metadata"]["name"].startswith("whole")
+            assert ("is damaged" in pod["status"].get("message", "")) is not is_whole
         up.makeway("delete", "jobs", *wounds)
         wait_until(lambda: len(list((up.folder / "pods").iterdir())) == 1)
     finally:
         up.stop()
+
+
+def pods(up: Up) -> list[dict[str, Any]]:
+    async def listed(client: Client) -> list[dict[str, Any]]:
+        found = (await client.list(PODS)).items
+        await client.close()
+        return found
+
+    return asyncio.run(listed(up.client()))
+
+
+def phases(up: Up) -> list[str]:
+    return [pod["status"]["phase"] for pod in pods(up)]
 
 
 def pod_folder(up: Up, job_name: str) -> Path:
@@ -103,20 +110,25 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
 
 
 def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
     with running(tmp_path / "data") as up:
         asyncio.run(created(up.client(), "one"))
-        up.makeway("backup", str(tmp_path / "copy"))
+        up.makeway("backup", str(copy))
         asyncio.run(created(up.client(), "two"))
-        assert "another makeway" in up.makeway("check", "--data-dir", str(up.folder), code=2)
-        up.makeway("backup", str(tmp_path / "copy"), code=2)  # never over another one
-        assert up.makeway("check", "--data-dir", str(tmp_path / "copy")) == "0 errors\n"
-    (tmp_path / "copy" / "pki" / "server.key").write_text("no")
-    assert "does not fit" in up.makeway("check", "--data-dir", str(tmp_path / "copy"), code=1)
-    shutil.copy(up.folder / "pki" / "server.key", tmp_path / "copy" / "pki" / "server.key")
-    with running(tmp_path / "copy") as again:
-        listed = again.makeway("get", "jobs")
-    assert "one" in listed
-    assert "two" not in listed
+        up.makeway("backup", str(copy), code=2)  # never over another one
+        with pytest.raises(CannotServe, match="another makeway"):
+            examine(up.folder)
+    assert examine(copy) == []
+    (copy / "pki" / "server.key").write_text("no")
+    assert "does not fit" in up.makeway("check", "--data-dir", str(copy), code=1)
+    shutil.copy(up.folder / "pki" / "server.key", copy / "pki" / "server.key")
+
+    async def jobs() -> list[str]:
+        async with serve(copy, Settings(port=0)) as again:
+            found = (await client_in_process(again.app).list(JOBS)).items
+            return [one["metadata"]["name"] for one in found]
+
+    assert asyncio.run(jobs()) == ["one"]
 
 
 async def created(client: Client, name: str) -> None:
@@ -129,7 +141,7 @@ def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
     with running(tmp_path / "data") as up:
         script = "env -i setsid sleep 6789 & sleep 0.3; kill -9 $PPID"
         asyncio.run(submitted(up.client(), job("escape", script, cpu="10m")))
-        wait_until(lambda: "ContainerStatusUnknown" in up.makeway("get", "pods", "-o", "yaml"))
+        wait_until(lambda: phases(up) == ["Failed"])
         wait_until(lambda: b"6789" not in commands())
 
     assert "escaped=" in up.folder.with_suffix(".log").read_text()

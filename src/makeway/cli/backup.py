@@ -17,6 +17,7 @@ exit codes:
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 
 from makeway.api.errors import in_words
@@ -33,27 +34,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from makeway.embedded import CannotServe, copy_data, copy_identity
-
     folder: Path = arguments.data_dir or default_folder()
-    to: Path = arguments.to.resolve()
+    try:
+        to: Path = arguments.to.resolve()
+        to.mkdir(mode=0o700)
+    except (OSError, ValueError) as error:  # a name with a null byte
+        why = in_words(error) if isinstance(error, OSError) else str(error)
+        raise UsageError(f"can't make {str(arguments.to)!r}: {why}") from None
+    is_copied = False
+    try:
+        code = _copy(arguments, folder, to)
+        is_copied = code == 0
+    except OSError as error:
+        raise UsageError(f"can't copy {folder} to {to}: {in_words(error)}") from None
+    finally:
+        if not is_copied:  # half a backup is none
+            shutil.rmtree(to, ignore_errors=True)
+    if is_copied:
+        print(f"{folder} is copied to {to}; what jobs printed and wrote is not")
+    return code
+
+
+def _copy(arguments: argparse.Namespace, folder: Path, to: Path) -> int:
+    from makeway.embedded import CannotServe, copy_data, copy_identity
 
     async def ask(client: Client, namespace: str) -> int:
         await client.backup(str(to / "makeway.db"))
         return 0
 
+    copy_identity(folder, to)
+    if holder_of(folder) is not None:
+        return connect.converse(arguments, ask)
     try:
-        to.mkdir(mode=0o700)
-        copy_identity(folder, to)
-        if holder_of(folder) is not None:
-            code = connect.converse(arguments, ask)
-        else:
-            copy_data(folder, to)
-            code = 0
+        copy_data(folder, to)
     except CannotServe as error:
         raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f"can't copy {folder} to {to}: {in_words(error)}") from None
-    if code == 0:
-        print(f"{folder} is copied to {to}; what jobs printed and wrote is not")
-    return code
+    return 0

@@ -164,14 +164,13 @@ def _decoded(name: str, content: bytes, unread: list[str]) -> Iterator[tuple[str
 # --- the command ---
 
 
+FILES_HELP = "a YAML or JSON file, a folder of them, or - for standard input"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        help="a YAML or JSON file, a folder of them, or - for standard input",
-    )
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("files", metavar="FILE", nargs="*", default=[], help=FILES_HELP)
+    what.add_argument(
         "--data-dir",
         type=Path,
         metavar="DIR",
@@ -180,11 +179,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, ("text", "json"))
 
 
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help=FILES_HELP)
+    add_output(parser, ("text", "json"))
+
+
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.data_dir is not None and not arguments.files:
+    if arguments.data_dir is not None:
         return examined(arguments.data_dir)
-    if not arguments.files or arguments.data_dir is not None:
-        raise UsageError("name the files to check, or a data folder with --data-dir")
     return 1 if checked(arguments).errors else 0
 
 
@@ -196,6 +198,9 @@ def examined(folder: Path) -> int:
         found = examine(folder)
     except CannotServe as error:
         raise UsageError(f"{error}; check a `makeway backup` of it instead") from None
+    except (OSError, ValueError) as error:
+        why = in_words(error) if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{str(folder)!r} can't be examined: {why}") from None
     for text in found:
         print_safely(f"error: {text}")
     print(counted(len(found), "error"))
