@@ -118,7 +118,9 @@ class LocalHost:
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
         self._is_reaper = is_reaper
         self._adopted: set[int] = set()  # processes that got away from a supervisor
+        self._others: set[int] = set()  # children from before, which are no business of ours
         if is_reaper:
+            self._others = set(children_of(os.getpid()))
             adopt_orphans()
         self._again: dict[str, None] = {}  # couldn't be looked at, or nobody could be told
         self._on_change: OnChange | None = None
@@ -245,7 +247,7 @@ class LocalHost:
 
     def _end_adopted(self) -> None:
         """End what a supervisor left behind when it was killed, and what that leaves in turn."""
-        own = set(self._children.values())
+        own = self._others.union(self._children.values())
         for pid in children_of(os.getpid()):
             if pid not in own:
                 if pid not in self._adopted:
