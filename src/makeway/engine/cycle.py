@@ -206,7 +206,7 @@ class TreeCycle:
             head.shares_fate = blocking.applies_to_shape
 
     def _settle(self, head: Head) -> None:
-        if head.result is not HeadResult.ADMITTED:
+        if head.victims and head.queue.node.parent is not None:
             head.held_before = self._held_before(head)
         self._take(head.victims)
         self._charge(head.queue, head.nomination.usage)
@@ -340,13 +340,17 @@ class TreeCycle:
         """
         with (
             self._without_reserved(self.cleared),
-            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
+            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as (
+                gone,
+                given,
+            ),
+            self.owners.having_settled(given),
         ):
-            gone = {**leaving, **self.taken}
+            gone.update(self.taken)
             nominator = Nominator(
                 self.state, head.entry, head.queue, self.cleared, gone, self.owners
             )
-            found = nominator.nominate(only=None, is_resumed=False)
+            found = nominator.nominate(is_resumed=False)
         if not found.victims:
             return False
         before = Found(head.nomination, head.victims)
