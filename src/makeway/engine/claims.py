@@ -250,8 +250,9 @@ def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) ->
     return not is_preemptor or _precedence(preemptor) < _precedence(entry)
 
 
-def _precedence(entry: Entry) -> tuple[int, float, int]:
-    return -entry.workload.priority, entry.order_time, entry.serial
+def _precedence(entry: Entry) -> tuple[int, float, str, int]:
+    workload = entry.workload
+    return -workload.priority, entry.order_time, workload.uid, entry.serial
 
 
 def _was_preempted(entry: Entry) -> bool:

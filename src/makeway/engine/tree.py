@@ -160,6 +160,7 @@ class Tree:
         self.queues = queues
         self.specs = specs  # what it was built from
         self.preemptors: dict[WorkloadKey, Entry] = {}  # those in line who have a claim
+        self.claims_checked = -1  # the revision at which it was last looked who lost its place
         self.refusals: dict[Refusal, int] = {}  # each with what was left for borrowers
         self.revision = 0  # grows with every change of anything in it
         self.seen = -1  # the revision at which a cycle found nothing left to do
