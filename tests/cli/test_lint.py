@@ -275,6 +275,7 @@ THROUGH_BOTH_QUEUES = lab_of((OWN_NEWER, ANY), (ANY,))
         pytest.param(SMALLEST, [NO_OWNERS_FIRST], "take from each other; a workload", id="small"),
         pytest.param(SMALLEST_FAIR, [NO_OWNERS_FIRST, FAIRLY], "by their shares", id="small, fair"),
         pytest.param(SMALLEST_FAIR, [FAIRLY], "under fair sharing ClusterQueues", id="fair"),
+        pytest.param(SMALLEST, [], "takes the place of somebody else who borrows", id="borrowing"),
         pytest.param(THROUGH_FLAVORS, [], "a and b also while borrowing (borrow", id="C1"),
         pytest.param(CLEARED_FOR_ANOTHER, [FAIRLY], "may go to another of its queue", id="F1"),
         pytest.param(THROUGH_BOTH_QUEUES, [FAIRLY], "may go to another of its queue", id="F2"),
@@ -296,7 +297,7 @@ def test_every_known_circle_is_named_with_its_queues(
     assert line.endswith("write LowerPriority here and in b")
 
 
-@pytest.mark.parametrize("documents", [EVERYDAY, SMALLEST, SMALLEST_FAIR])
+@pytest.mark.parametrize("documents", [EVERYDAY, SMALLEST_FAIR])
 def test_owners_first_ends_most_of_them(
     documents: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,11 +7,12 @@ And each queue of a circle is taken from by another of them: in its own queue al
 safe. So circles need queues that take from each other, at least one of them from anybody.
 
 Of these owners first leaves two sorts. Under fair sharing a place that a workload clears by its
-share may be taken by another of its queue, who borrows more and is taken back. Where queues take
-while they borrow (`borrowWithinCohort`), it goes round through several flavors. Without owners
-first every sort is left, and under fair sharing one queue that takes from another is enough, even
-from lower priorities alone: it may clear more than it can keep. In thousands of small cohorts of
-each sort, played at random, no others were found.
+share may be taken by another of its queue, who borrows more and is taken back. And where queues
+take while they borrow (`borrowWithinCohort`), whoever is taken back from may take the place of
+another who borrows, most easily in another flavor. Without owners first every sort is left, and
+under fair sharing one queue that takes from another is enough, even from lower priorities alone: it
+may clear more than it can keep. In thousands of small cohorts of each sort, played at random, no
+others were found.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _circles(
             yield _without_owners_first(tree, group, is_fair)
         elif is_fair:
             yield _by_shares(tree, group)
-        elif any(map(_takes_while_borrowing, group)) and _has_flavors_in_common(group):
-            yield _through_flavors(tree, group)
+        elif any(map(_takes_while_borrowing, group)):
+            yield _while_borrowing(tree, group)
 
 
 def _takers_and_victims(queues: list[KnownQueue]) -> list[KnownQueue]:
@@ -161,17 +162,6 @@ def _takes_while_borrowing(queue: KnownQueue) -> bool:
     return queue.spec.preemption.borrow_while_reclaiming
 
 
-def _has_flavors_in_common(queues: list[KnownQueue]) -> bool:
-    """Whether several of them have two flavors or more of one resource."""
-    by_resource: dict[str, set[str]] = {}
-    for queue in queues:
-        for cell in queue.quotas:
-            shared = sum(cell in other.quotas for other in queues) > 1
-            if shared:
-                by_resource.setdefault(cell.resource, set()).add(cell.flavor)
-    return any(len(flavors) > 1 for flavors in by_resource.values())
-
-
 # --- words ---
 
 
@@ -196,11 +186,11 @@ def _by_shares(tree: str, queues: list[KnownQueue]) -> _Circle:
     return _Circle(tree, queues, how, _cure(queues))
 
 
-def _through_flavors(tree: str, queues: list[KnownQueue]) -> _Circle:
+def _while_borrowing(tree: str, queues: list[KnownQueue]) -> _Circle:
     borrowing = [queue for queue in queues if _takes_while_borrowing(queue)]
     how = (
         f"{_who(queues, tree)} take from each other, {_names(borrowing)} also while borrowing "
-        "(borrowWithinCohort): who is displaced in one flavor displaces somebody in the next"
+        "(borrowWithinCohort): who is taken back from takes the place of somebody else who borrows"
     )
     cure = f"write borrowWithinCohort.policy Never, or {_cure(queues)}"
     return _Circle(tree, queues, how, cure)
