@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-kube test-crashes coverage check format docs conformance \
+.PHONY: help demo test test-fast test-kube test-crashes test-chaos coverage check format docs conformance \
 	simulate-faults laws bench bench-load bench-many bench-kube constraints clean
 
 help: ## this list
@@ -32,6 +32,9 @@ test-kube: $(STAMP) ## the tests that need a real Kubernetes control plane
 
 test-crashes: $(STAMP) ## kill -9 of makeway up while hundreds of jobs run; JOBS=300 ROUNDS=20 SEED=1
 	@$(BIN)/python -m tests.embedded.test_crashes $(or $(JOBS),300) $(or $(ROUNDS),20) $(or $(SEED),1)
+
+test-chaos: $(STAMP) ## full disks, no descriptors, hostile clients against makeway up; ROUNDS=20 SEED=1
+	@$(BIN)/python -m tests.embedded.test_chaos $(or $(ROUNDS),20) $(or $(SEED),1)
 
 coverage: $(STAMP) ## which lines of src no test runs: a table, and pages in build/coverage
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)

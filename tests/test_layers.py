@@ -38,17 +38,24 @@ ROOMS = {
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
     "server": room(
-        *("selectors", "api", "logs", "store"), libraries=("aiohttp", "cryptography", "orjson")
+        *("selectors", "api", "disk", "logs", "store", "watchdog"),
+        libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
-    "plane": room("api", "backoff", "client", "logs", libraries=("orjson",)),
+    "plane": room("api", "backoff", "client", "logs", "watchdog", libraries=("orjson",)),
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
-    "runner": room("api", "backoff", "client", "logs", "plane"),
+    "runner": room("api", "backoff", "client", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "translate"),
     "logs": room(),
-    "embedded": room("api", "store", "server", "client", "plane", "controller", "runner"),
+    "watchdog": room("backoff", "logs"),
+    "clocks": room(),
+    "disk": room(),
+    "embedded": room(
+        *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
+        *("runner", "watchdog"),
+    ),
     "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),

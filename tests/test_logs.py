@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from makeway import logs
-from makeway.logs import Fields
+from makeway.logs import Fields, Limit, TextLines
 
 log = logging.getLogger("makeway.test")
 HEAD = ("ts", "level", "logger")
@@ -121,3 +124,44 @@ def test_what_is_below_the_level_is_left_out(text: io.StringIO) -> None:
     log.debug(Fields(workload="lab/a", decision="wait"))
 
     assert text.getvalue() == ""
+
+
+def test_one_place_warns_so_often_and_says_later_how_much_was_kept_back() -> None:
+    clock = [100.0]
+    limit = Limit(lambda: clock[0])
+
+    def warned(level: int = logging.WARNING, line: int = 7) -> logging.LogRecord | None:
+        record = logging.LogRecord("x", level, "/a.py", line, "text", None, None)
+        return record if limit.filter(record) else None
+
+    assert sum(warned() is not None for _ in range(100)) == 30
+    assert warned(line=8) is not None  # another place has its own
+    assert all(warned(logging.INFO) for _ in range(100))  # what we decide is told whole
+    clock[0] += 10
+    record = warned()
+    assert record is not None
+    assert "kept_back=70" in TextLines().format(record)
+
+
+def test_a_log_that_is_long_is_put_aside_and_old_ones_go(tmp_path: Path) -> None:
+    path = tmp_path / "makeway.log"
+    script = (
+        "import logging, os, sys\n"
+        "from makeway import logs\n"
+        "from pathlib import Path\n"
+        "logs.FILE_MAX_BYTES, logs.FILES_KEPT = 2000, 2\n"
+        f"logs.set_up('info', 'text', path=Path({str(path)!r}))\n"
+        "for n in range(200): logging.info('line %d', n)\n"
+        "os.write(2, b'last words\\n')\n"
+    )
+    with path.open("ab") as file:
+        subprocess.run([sys.executable, "-c", script], stdout=file, stderr=file, check=True)
+
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        *("makeway.log", "makeway.log.1", "makeway.log.2")
+    ]
+    assert all(one.stat().st_size <= 2000 for one in tmp_path.iterdir())
+    assert path.read_text().splitlines()[-2:] == [
+        *(line for line in path.read_text().splitlines() if "line 199" in line),
+        "last words",
+    ]

@@ -317,6 +317,10 @@ _WORKLOAD: dict[str, Schema] = {
     "status.admissionChecks": at_most(64),
     "status.conditions": at_most(32),
     "status.conditions[].type": {"maxLength": 316},
+    "status.preemption.claim.podSetAssignments": at_most(8),
+    "status.preemption.claim.podSetAssignments[].name": {**POD_SET_NAME, "default": "main"},
+    "status.preemption.claim.heldBefore": at_most(256),
+    "status.preemption.count": {"minimum": 1},
     "status.reclaimablePods": at_most(8),
     "status.reclaimablePods[].name": POD_SET_NAME,
 }

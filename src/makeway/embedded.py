@@ -6,18 +6,21 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import logging
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import FLAVORS, NODES, QUEUES
+from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.transport import Call, InProcessTransport
+from makeway.clocks import SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
@@ -28,23 +31,30 @@ from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.visibility import Visibility
+from makeway.disk import Disk
+from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
-from makeway.runner.local import LocalHost
+from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.server.app import App
-from makeway.server.identity import identity_in, write_private
+from makeway.server.identity import DamagedIdentity, identity_in, write_private
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.store import Store, StoreError
+from makeway.watchdog import Pulse, keep_up
+
+log = logging.getLogger("makeway.embedded")
 
 HOST = "127.0.0.1"
+RESERVE_EVERY_S = 30.0
+SCHEDULING_PATIENCE_S = 30.0  # a turn with very many objects takes its time
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
 
@@ -58,6 +68,7 @@ class Settings:
     is_insecure: bool = False  # plain http
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
+    is_reaper: bool = False  # this process has no children but those that run pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +76,25 @@ class Running:
     app: App
     address: str
     kubeconfig: Path
-    ended: asyncio.Task[None]  # is done only if the controller has failed
 
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
     with _locked(folder), _left_alone_when_old():
-        identity = identity_in(folder / "pki")
         try:
+            identity = identity_in(folder / "pki")
+            tls = None if settings.is_insecure else identity.tls()
             store = Store(folder / "makeway.db")
-        except StoreError as error:
+        except (StoreError, DamagedIdentity) as error:
             raise CannotServe(str(error)) from None
+        mark = Mark(folder / "revision")
+        if loss := mark.loss(store):
+            log.error(Fields(database="has lost writes", why=loss))
         gc.collect()
         logs = FileLogs(folder / "logs", time.time)
-        app = App(store, token=identity.token, clock=time.time, logs=logs)
-        tls = None if settings.is_insecure else identity.tls()
+        disk = Disk(folder)
+        app = App(store, token=identity.token, clock=time.time, logs=logs, disk=disk)
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
         )
@@ -90,46 +104,189 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
-            async with _controlled(app, folder, settings) as ended:
-                yield Running(app=app, address=address, kubeconfig=kubeconfig, ended=ended)
+            with app.watchdog.watching():
+                async with _reserved(app, disk, mark), _controlled(app, folder, settings):
+                    yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
             await listener.stop()
             await app.stop()
+            mark.write(store)
             store.close()
 
 
 @contextlib.asynccontextmanager
-async def _controlled(
-    app: App, folder: Path, settings: Settings
-) -> AsyncIterator[asyncio.Task[None]]:
+async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
-    client, picture = client_in_process(app, manager="makeway-controller"), Picture()
+    client = client_in_process(app, manager="makeway-controller")
     try:
         nodes = nodes_from(settings.nodes or (machine(time.time()),), time.time())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    host = LocalHost(folder, Cgroups.detect())
-    plane = Plane(picture, settings.configuration, host, nodes)
-    loop = Loop(client, picture, plane.parts, clock=time.time)
-    metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
-    plane.admission.observer = metrics
-    metrics.loops["controller"] = loop
-
-    def on_change(uid: str) -> None:
-        plane.pods.noticed(uid)
-        loop.wake()
-
-    host.watch(on_change)
-    app.insight = Insight(plane, picture, loop, metrics)
-    working = asyncio.get_running_loop().create_task(loop.run())
+    host = LocalHost(folder, Cgroups.detect(), is_reaper=settings.is_reaper)
+    control = Control(app, client, host, settings.configuration, nodes)
+    app.watchdog.add(host.pulse, control.pulse)
+    control.begin()
+    host.watch(control.noticed)
+    work = keep_up(control.run, control.pulse)
+    working = asyncio.get_running_loop().create_task(work)
     try:
-        yield working
+        yield
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         host.close()
+
+
+class Mark:
+    """How far the database is, noted outside of it.
+
+    SQLite opens a file whose log was lost or cut without a word, and shows what is left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def loss(self, store: Store) -> str:
+        """What to say if the database knows less than it once did; empty if it doesn't."""
+        try:
+            noted = int(self._path.read_text())
+        except (FileNotFoundError, ValueError):
+            return ""
+        if store.revision >= noted:
+            return ""
+        return (
+            f"the database is at revision {store.revision} and was at {noted}: makeway.db-wal was "
+            "lost or cut; restore the folder from a backup, or go on with what is left (pods that "
+            "it doesn't know are ended)"
+        )
+
+    def write(self, store: Store) -> None:
+        with contextlib.suppress(OSError):  # a full disk; the mark is behind, which does no harm
+            write_private(self._path, f"{store.revision}\n".encode())
+
+
+@contextlib.asynccontextmanager
+async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
+    """While the context lasts the database holds room back, and takes it anew after it was used.
+
+    As often, it is noted elsewhere how far the database is.
+    """
+    pulse = Pulse("keeping a reserve", RESERVE_EVERY_S)
+    app.watchdog.add(pulse)
+
+    async def keep() -> None:
+        while True:
+            pulse.turn()
+            if not disk.shortage():
+                await app.committer.reserve(disk.reserve_bytes)
+            mark.write(app.store)
+            pulse.rest(RESERVE_EVERY_S)
+            await asyncio.sleep(RESERVE_EVERY_S)
+
+    keeping = asyncio.get_running_loop().create_task(keep_up(keep, pulse))
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+# Copies
+
+
+def copy_identity(folder: Path, to: Path) -> None:
+    """Who the server is, and how it was told to decide; what jobs leave behind is not copied."""
+    shutil.copytree(folder / "pki", to / "pki")
+    if (folder / "config.yaml").exists():
+        shutil.copy2(folder / "config.yaml", to / "config.yaml")
+
+
+def copy_data(folder: Path, to: Path) -> None:
+    """The database of a folder that nobody serves."""
+    with _locked(folder):
+        try:
+            store = Store(folder / "makeway.db")
+            store.backup(to / "makeway.db")
+        except StoreError as error:
+            raise CannotServe(str(error)) from None
+        store.close()
+
+
+def examine(folder: Path) -> list[str]:
+    """What is wrong with a data folder, as sentences; CannotServe if it is in use."""
+    if not (folder / "makeway.db").exists():
+        return [f"{folder / 'makeway.db'} is missing; {folder} is no data folder of makeway"]
+    found: list[str] = []
+    with _locked(folder):
+        try:
+            if (folder / "pki").exists():
+                identity_in(folder / "pki").tls()
+        except DamagedIdentity as error:
+            found.append(str(error))
+        try:
+            store = Store(folder / "makeway.db")
+        except StoreError as error:
+            return [*found, str(error)]
+        found += filter(None, [Mark(folder / "revision").loss(store)])
+        known = {record.key for record in store.scan(PODS.full_name)}
+        store.close()
+        pods, damages = pods_in(folder)
+        if len(pods) > len(known):
+            found.append(f"{len(pods)} pods have folders, and the database knows {len(known)}")
+        return [*found, *damages]
+
+
+class Control:
+    """The control plane of the machine, term by term.
+
+    A term begins with nothing but the server's objects and the host's pods, as after a restart of
+    the process; so one that has failed is followed by another.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        client: Client,
+        host: Host,
+        configuration: Configuration,
+        nodes: Sequence[Document],
+    ) -> None:
+        self._app, self._client, self._host = app, client, host
+        self._configuration, self._nodes = configuration, nodes
+        self._clock = SteadyClock()
+        self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
+        self._term: tuple[Plane, Loop] | None = None
+
+    def begin(self) -> None:
+        """Make ready for a term; what was known of the one before is forgotten."""
+        picture = Picture()
+        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        # A clock that was set ends the term, and the next one works with the new time.
+        loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
+        metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
+        plane.admission.observer = metrics
+        metrics.loops["controller"] = loop
+        self._term = plane, loop
+        self._app.insight = Insight(plane, picture, loop, metrics)
+
+    async def run(self) -> None:
+        """One term, until it fails."""
+        if self._term is None:
+            self.begin()
+        assert self._term is not None
+        try:
+            await self._term[1].run()
+        finally:
+            self._term = None
+
+    def noticed(self, uid: str) -> None:
+        """The host has news; between two terms nobody has to hear them, all pods are looked at."""
+        if self._term is not None:
+            plane, loop = self._term
+            plane.pods.noticed(uid)
+            loop.wake()
 
 
 class Plane:

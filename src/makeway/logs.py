@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
-from collections.abc import Mapping
-from time import gmtime, strftime
+from collections.abc import Callable, Mapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from time import gmtime, monotonic, strftime
 from typing import TextIO
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
+
+FILE_MAX_BYTES, FILES_KEPT = 10 * 1024 * 1024, 4  # besides the one that is written to
+PLACE_MAX, PLACE_S = 30, 10.0  # warnings from one line of code, and in which time
 
 Value = str | int | float | bool | None
 
@@ -39,13 +45,58 @@ def _line(fields: Mapping[str, Value]) -> str:
     return " ".join([f"{name}={_text(value)}" for name, value in fields.items()])
 
 
-def set_up(level: str, format: str, stream: TextIO | None = None) -> None:
-    """Log everything from this level on to `stream`; None: standard error."""
+def set_up(level: str, format: str, stream: TextIO | None = None, path: Path | None = None) -> None:
+    """Log everything from this level on to a file or to `stream`; None: standard error."""
     assert level in LEVELS, level
     assert format in FORMATS, format
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler: logging.Handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    if path is not None:
+        handler = RotatedFile(path, maxBytes=FILE_MAX_BYTES, backupCount=FILES_KEPT)
     handler.setFormatter(JsonLines() if format == "json" else TextLines())
+    handler.addFilter(Limit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class RotatedFile(RotatingFileHandler):
+    """A log that is put aside when it is long; standard output and error follow, if they go there.
+
+    Whoever ends with an error that nobody has caught says so on standard error.
+    """
+
+    def _open(self) -> TextIO:  # type: ignore[override]
+        descriptor = os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+    def doRollover(self) -> None:
+        before = os.stat(self.baseFilename)
+        super().doRollover()
+        assert self.stream is not None
+        for number in (1, 2):
+            if os.path.samestat(os.fstat(number), before):
+                os.dup2(self.stream.fileno(), number)
+
+
+class Limit(logging.Filter):
+    """Lets one line of code warn so often in a while, and says afterwards how much it kept back.
+
+    What others cause, they can cause a thousand times a second.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._places: dict[tuple[str, int], tuple[float, int]] = {}  # since when, how often
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        place, now = (record.pathname, record.lineno), self._clock()
+        since, count = self._places.get(place, (now, 0))
+        if now - since >= PLACE_S:
+            record.kept_back = max(0, count - PLACE_MAX)
+            since, count = now, 0
+        self._places[place] = since, count + 1
+        return count < PLACE_MAX
 
 
 class TextLines(logging.Formatter):
@@ -73,6 +124,8 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
     fields: dict[str, Value] = {"message": record.getMessage()}
     if isinstance(message, Fields):
         fields = dict(message.values)
+    if kept_back := getattr(record, "kept_back", 0):
+        fields["kept_back"] = kept_back
     if record.exc_info:
         fields["traceback"] = formatter.formatException(record.exc_info)
     if record.stack_info:

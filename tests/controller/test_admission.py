@@ -312,6 +312,41 @@ def test_an_eviction_from_outside_is_obeyed_and_gets_its_back_off() -> None:
     assert plane.condition_of("train", "QuotaReserved")[0] == "True"  # until its pods are gone
 
 
+def test_the_back_off_that_another_of_us_has_set_is_obeyed() -> None:
+    """Two lead at once: the other evicts, and we hear of it before we know that we lead no more."""
+    plane = QueuePlane()
+    plane.submit("train", 2, owned=True)
+    plane.settle()
+    plane.is_late = True
+    plane.tell("train", requeueState={"count": 1, "requeueAt": "1970-01-01T00:20:00Z"})
+    plane.add_condition("train", "Evicted", "True", "PodsReadyTimeout")
+    plane.hear()
+    plane.is_late = False
+    plane.settle()
+
+    plane.let_go("train")
+    plane.settle(1_199.0)
+    assert plane.admitted() == set()
+    assert plane.status("train")["requeueState"]["count"] == 1
+    plane.settle(1_200.0)
+
+    assert plane.admitted() == {"train"}
+
+
+def test_a_preemptor_that_lost_its_claim_is_none_in_the_objects_either() -> None:
+    plane = QueuePlane()
+    plane.submit("borrower", 6, owned=True)
+    plane.settle()
+    plane.submit("owner", 4, queue="b")
+    plane.settle()
+    assert plane.condition_of("owner", "Preemptor")[0] == "True"
+
+    plane.edit(LOCAL_QUEUES, Key("lab", "b"), {"spec": {"stopPolicy": "Hold"}})
+    plane.settle()
+
+    assert plane.condition_of("owner", "Preemptor")[0] == "False"
+
+
 def test_a_queue_that_is_not_there_is_told_and_the_word_is_taken_back_when_it_comes() -> None:
     plane = QueuePlane(cohortName="")
     plane.submit("big", 4, queue="later")

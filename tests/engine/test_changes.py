@@ -41,6 +41,7 @@ from tests.harness.engine import (
     preempt,
     queue,
     quota,
+    requeue,
     reserve,
     rule,
 )
@@ -756,6 +757,24 @@ def test_a_restart_leaves_open_checks_open() -> None:
     assert lab.phase("train") is Phase.RESERVED
     lab.answer("train", "prov", CheckState.READY)
     assert lab.cycles() == [admit("train")]
+
+
+def test_what_a_check_said_of_the_last_reservation_does_not_count_for_the_next() -> None:
+    """The objects show the answer until there is another reservation."""
+    lab = Scenario(queue("q", gpu=4, checks=["prov"]))
+    lab.check_is("prov")
+    lab.pending("train", on="q", gpu=4)
+    lab.cycle()
+    lab.answer("train", "prov", CheckState.RETRY, retry_after=20)
+    lab.cycle(now=1000)
+    as_shown = lab.entry("train").status
+    lab.let_go("train")
+    lab.apply(ev.WorkloadSeen(lab.entry("train").workload, as_shown._replace(assignment=None)))
+
+    assert lab.cycle(now=1019) == NOTHING
+    assert lab.cycle(now=1020) == [requeue("train"), reserve("train", checks=["prov"])]
+    assert lab.cycles() == NOTHING
+    assert lab.phase("train") is Phase.RESERVED
 
 
 def test_a_clock_set_back_gives_a_start_no_more_than_its_whole_time() -> None:

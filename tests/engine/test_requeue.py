@@ -16,6 +16,7 @@ from makeway.engine.decisions import (
 from makeway.engine.model import (
     Backoff,
     CheckState,
+    Claim,
     Config,
     EvictionReason,
     FlavorName,
@@ -35,6 +36,7 @@ from tests.harness.engine import (
     HOLD,
     HOLD_AND_DRAIN,
     LOWER,
+    MAY_STOP,
     MINUTE,
     NEWER_EQUAL,
     RECLAIM,
@@ -527,6 +529,48 @@ def test_nor_does_the_head_of_a_strict_queue_wait_for_a_preemptor_behind_it() ->
     assert lab.cycle() == [admit("head")]
 
 
+def three_rules_of_preemption(*, owners_first: bool) -> Scenario:
+    """`small` reclaims from `low`, `big` takes its place and borrows, `low` has its fair share."""
+    gates = Gates(owners_first=owners_first, preemption_backoff=False)
+    lab = Scenario(
+        queue("a", gpu=5, within=NEWER_EQUAL, reclaim=LOWER),
+        queue("b", gpu=5, reclaim=ANY),
+        cohort="lab",
+        config=Config(fair_sharing=True, gates=gates),
+    )
+    lab.running("urgent", on="a", gpu=3, priority=9)
+    lab.running("steady", on="b", gpu=2, priority=1)
+    lab.running("low", on="b", gpu=4, priority=-1)
+    lab.pending("small", on="a", gpu=2)
+    lab.pending("big", on="a", gpu=4, priority=1)
+    return lab
+
+
+def let_all_go(lab: Scenario) -> list[str]:
+    leaving = [n for n in ("urgent", "low", "small", "big") if lab.phase(n) is Phase.EVICTING]
+    lab.later().let_go(*leaving)
+    return leaving
+
+
+def test_three_rules_of_preemption_in_a_row_make_no_circle() -> None:
+    """While `small` waits inside its queue's own quota, `low` may not borrow that again."""
+    lab = three_rules_of_preemption(owners_first=True)
+
+    assert lab.cycles() == [preempt("small", victims=["low"], why=RECLAIM)]
+    assert let_all_go(lab) == ["low"]
+    assert lab.cycles()[-1] == admit("big")  # the more important of its queue
+    assert let_all_go(lab) == []
+    assert lab.cycles() == NOTHING
+    assert isinstance(lab.why("low")[0], WaitsForOwner)
+
+
+def test_but_they_do_where_borrowers_may_pass_owners() -> None:
+    lab = three_rules_of_preemption(owners_first=False)
+    for _ in range(12):
+        lab.cycles()
+        assert let_all_go(lab)
+
+
 def test_no_new_victims_while_those_on_their_way_suffice() -> None:
     lab = Scenario(queue("q", gpu=8, within=LOWER))
     lab.running("a", on="q", gpu=4)
@@ -538,6 +582,22 @@ def test_no_new_victims_while_those_on_their_way_suffice() -> None:
 
     assert lab.later(60).cycles() == NOTHING
     assert lab.phase("a") is Phase.ADMITTED
+
+
+def test_the_place_of_one_who_leaves_anyway_is_kept_as_well() -> None:
+    """`big` needs no victims: `gone` is on its way out, though not for its sake."""
+    lab = Scenario(queue("q", gpu=2, within=LOWER))
+    lab.running("gone", on="q", gpu=1, priority=1)
+    lab.edit("gone", active=False)
+    assert lab.cycle() == [evict("gone", EvictionReason.DEACTIVATED)]
+    lab.pending("big", on="q", gpu=2, priority=2)
+    lab.pending("small", on="q", gpu=1)
+
+    assert lab.cycles() == NOTHING
+    assert isinstance(lab.why("big")[0], WaitingForVictims)
+    assert lab.why("small") == (held_for("big"),)
+    lab.let_go("gone")
+    assert lab.cycles() == [admit("big")]
 
 
 def waiting_preemptor(strategy: Strategy = BEST_EFFORT) -> Scenario:
@@ -610,6 +670,37 @@ def test_the_place_is_kept_over_a_restart() -> None:
     assert lab.cycles() == NOTHING
     lab.let_go("b")
     assert lab.cycles() == [admit("big")]
+
+
+def test_a_place_that_was_written_down_as_a_mere_fact_is_found_out_anew() -> None:
+    lab = waiting_preemptor()
+    big = lab.entry("big")
+    lab.apply(ev.WorkloadSeen(big.workload, big.status._replace(claim=Claim())))
+
+    assert lab.cycles() == NOTHING
+    lab.let_go("b")
+    assert lab.cycles() == [admit("big")]
+
+
+def test_a_restart_chooses_the_same_flavor_and_no_further_victim() -> None:
+    """`big` clears its place on spot; then reserved, where it would look first, changes hands."""
+    lab = Scenario(
+        queue("q", gpu={"reserved": 4, "spot": 4}, within=LOWER, when_can_preempt=MAY_STOP)
+    )
+    lab.running("urgent", on="q", flavor="reserved", gpu=4, priority=9)
+    lab.running("low", on="q", flavor="spot", gpu=4)
+    lab.later().pending("big", on="q", gpu=4, priority=5)
+    assert lab.cycle() == [preempt("big", victims=["low"])]
+    lab.later().finish("urgent")
+    lab.pending("quick", on="q", gpu=4)
+    assert lab.cycles() == [admit("quick", "reserved")]
+
+    lab.restart()
+    assert lab.cycles() == NOTHING
+    lab.let_go("low")
+
+    assert lab.cycles() == [admit("big", "spot")]
+    assert lab.phase("quick") is Phase.ADMITTED
 
 
 def test_the_place_is_kept_though_its_namespace_is_labelled_anew() -> None:

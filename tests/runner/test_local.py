@@ -1,5 +1,6 @@
 """Pods run under supervisors that outlive us: what ran is known, and nothing runs twice."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from makeway.runner import local
 from makeway.runner.host import Mount, ProbeSettings, Program, Running, RunOrder, Waiting
+from makeway.server.logs import FileLogs
+from makeway.server.messages import Request
 from tests.runner.harness import UID, Machine, end_of, is_alive, machine_in, order, shell, wait_for
 
 
@@ -378,6 +382,7 @@ def test_an_end_that_cannot_be_noted_is_noted_later(machine: Machine) -> None:
     pod = machine.folder / "pods" / UID
     obstacle = pod / f"state.json.{machine.supervisor()}.new"
     obstacle.mkdir()
+    (pod / "state.json.spare").unlink()
     (pod / "scratch" / "go").touch()
     wait_for((machine.folder / "logs" / UID / "main.ended").exists)
     assert not machine.state().is_over
@@ -385,3 +390,102 @@ def test_an_end_that_cannot_be_noted_is_noted_later(machine: Machine) -> None:
     obstacle.rmdir()
 
     assert end_of(machine.over()).exit_code == 5
+
+
+def test_an_end_for_which_there_is_no_room_is_noted_in_the_spare(machine: Machine) -> None:
+    machine.host.start(order(shell("until [ -e go ]; do sleep 0.02; done; exit 5")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    pod = machine.folder / "pods" / UID
+    obstacle = pod / f"state.json.{machine.supervisor()}.new"
+    obstacle.mkdir()
+    (pod / "scratch" / "go").touch()
+
+    assert end_of(machine.over()).exit_code == 5
+    assert not (pod / "state.json.spare").exists()
+
+
+# A machine that refuses
+
+
+def test_a_container_whose_log_cannot_be_opened_waits_until_it_can(machine: Machine) -> None:
+    held = machine.folder / "go"
+    script = f"while [ ! -e {held} ]; do sleep 0.02; done; [ -e {held}.twice ] && exit 0; exit 1"
+    machine.host.start(order(shell(script), restart_policy="OnFailure"))
+    machine.supervisor()
+    logs, away = machine.folder / "logs" / UID, machine.folder / "logs-away"
+    logs.rename(away)
+    held.touch()
+
+    def refused() -> bool:
+        now = machine.container().now
+        return isinstance(now, Waiting) and now.reason == "MachineRefused"
+
+    wait_for(refused)
+    (machine.folder / "go.twice").touch()
+    away.rename(logs)
+
+    assert end_of(machine.over()).exit_code == 0
+
+
+def test_of_very_much_output_the_head_and_the_tail_are_kept_and_the_gap_is_told(
+    machine: Machine,
+) -> None:
+    """72 MB of lines: 16 MiB of them are kept from the start and 48 MiB from the end."""
+    machine.run(order(shell("seq -f '%015.0f' 1 4500000")))
+
+    path = machine.folder / "logs" / UID / "main.log"
+    assert path.stat().st_size == 72_000_000
+    assert path.stat().st_blocks * 512 < 68 * 1024 * 1024
+    pod = {"metadata": {"uid": UID, "name": "p"}, "spec": {"containers": [{"name": "main"}]}}
+
+    def read(**query: str) -> bytes:
+        async def story() -> bytes:
+            request = Request(method="GET", path="", query=query, headers={})
+            pieces = await FileLogs(machine.folder / "logs").read(pod, request)
+            assert not isinstance(pieces, bytes)
+            return b"".join([piece async for piece in pieces])
+
+        return asyncio.run(story())
+
+    text = read()
+    lines = text.splitlines()
+    assert lines[0] == b"%015d" % 1
+    assert lines[-1] == b"%015d" % 4_500_000
+    assert b"\0" not in text
+    told = [line for line in lines if line.startswith(b"[makeway:")]
+    assert len(told) == 1
+    assert told[0].endswith(b"bytes were printed here and not kept]")
+    left_out = int(told[0].split()[1])
+    assert len(text) == 72_000_000 - left_out + len(told[0]) + 2
+    assert read(tailLines="2").splitlines() == lines[-2:]
+
+
+# Ends are ends
+
+
+def test_a_stopped_supervisor_is_woken_up_when_its_pod_is_overdue(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "OVERDUE_S", 0.2)
+    machine.host.start(order(shell("sleep 60")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    os.kill(machine.supervisor(), signal.SIGSTOP)
+
+    machine.host.stop(UID, 0.1)
+
+    assert end_of(machine.over()).signal == signal.SIGTERM
+
+
+def test_a_supervisor_that_is_stopped_again_and_again_is_killed_at_last(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "OVERDUE_S", 0.2)
+    machine.host.start(order(shell("sleep 60")))
+    supervisor = machine.supervisor()
+    os.kill(supervisor, signal.SIGSTOP)
+    monkeypatch.setattr(signal, "SIGCONT", signal.SIGWINCH)  # does not wake anybody
+
+    machine.host.stop(UID, 0.1)
+
+    assert machine.over().reason == "ContainerStatusUnknown"
+    wait_for(lambda: not is_alive(supervisor))

@@ -352,3 +352,30 @@ def test_many_idle_watches(server: Up, count: int) -> None:
             writer.transport.abort()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["../../../../escaped", "a/b", "..", "", "UPPER"])
+def test_a_volume_whose_name_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    async def story(server: Server) -> None:
+        made = job()
+        made["spec"]["template"]["spec"]["volumes"] = [{"name": name, "emptyDir": {}}]
+        answer = await server.json("POST", JOBS, made, code=422)
+        assert "spec.template.spec.volumes[0].name" in answer["message"]
+
+    play(tmp_path, story)
+
+
+def test_a_number_in_yaml_that_json_has_no_room_for_is_the_clients_mistake(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        text = (
+            b"apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\n"
+            b"spec: {parallelism: 100000000000000000000000000}\n"
+        )
+        for method, url, content_type in (
+            ("PATCH", f"{JOBS}/train?fieldManager=x", "application/apply-patch+yaml"),
+            ("POST", JOBS, "application/yaml"),
+        ):
+            answer = await server.json(method, url, text, content_type=content_type, code=400)
+            assert "64-bit" in answer["message"]
+
+    play(tmp_path, story)

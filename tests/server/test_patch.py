@@ -292,3 +292,25 @@ def test_a_small_protobuf_body() -> None:
         "kind": "Namespace",
         "metadata": {"name": "team-a"},
     }
+
+
+def test_a_strategic_merge_of_twenty_thousand_entries_looks_at_each_once() -> None:
+    class Counted(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    def entries(start: int) -> list[dict[str, str]]:
+        return [
+            {"name": Counted(f"V{n}"), "value": str(start)} for n in range(start, start + 20_000)
+        ]
+
+    shape = shape_of("io.k8s.api.core.v1.Container")
+    merged = strategic_patch({"env": entries(0)}, {"env": entries(10_000)}, shape)
+
+    assert len(merged["env"]) == 30_000
+    assert Counted.compared < 500_000  # and not the product, 400 million

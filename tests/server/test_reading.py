@@ -1,6 +1,7 @@
 """Get, list, tables, watch and discovery."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -365,7 +366,7 @@ def test_every_kind_has_a_schema_with_its_name(tmp_path: Path) -> None:
             }
             for url, methods in document["paths"].items():
                 assert url.startswith(f"/{path}/")
-                for operation in methods.values():
+                for operation in (methods[verb] for verb in methods if verb != "parameters"):
                     assert operation["x-kubernetes-group-version-kind"]["kind"] in kinds
         response = await server.send("GET", "/openapi/v2")
         assert (response.code, response.body) == (200, b"")
@@ -408,5 +409,35 @@ def test_without_the_token_nothing_is_shown(tmp_path: Path, token: str) -> None:
         for url in (JOBS, "/api", "/openapi/v3", "/nope"):
             answer = await server.json("GET", url, token=token, code=401)
             assert answer["reason"] == "Unauthorized"
+
+    play(tmp_path, story)
+
+
+def test_an_exact_list_is_of_that_revision_or_refused(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        async def exact(revision: int, code: int) -> Any:
+            url = f"{JOBS}?resourceVersionMatch=Exact&resourceVersion={revision}"
+            return await server.json("GET", url, code=code)
+
+        await server.json("POST", JOBS, job("one"))
+        then = server.store.revision
+        await server.json("POST", QUEUES, cluster_queue("q"))
+        assert (await exact(then, 200))["metadata"]["resourceVersion"] == str(then)
+        await server.json("POST", JOBS, job("two"))
+        assert (await exact(then, 410))["reason"] == "Expired"
+        await exact(1, 410)
+        await exact(0, 422)
+        assert len((await exact(server.store.revision, 200))["items"]) == 2
+
+    play(tmp_path, story)
+
+
+def test_openapi_declares_what_stands_in_the_paths(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        for index in (await server.json("GET", "/openapi/v3"))["paths"]:
+            document = await server.json("GET", f"/openapi/v3/{index}")
+            for path, item in document["paths"].items():
+                declared = {one["name"] for one in item.get("parameters", ())}
+                assert declared == set(re.findall(r"{(\w+)}", path)), path
 
     play(tmp_path, story)

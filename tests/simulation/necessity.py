@@ -2,7 +2,8 @@
 
 Plain arithmetic once more. Between a decision and its write others may have let go, and others who
 were admitted before may be written after; so a violation is reported only if the victim could have
-stayed at every moment of the time that excuses, before and after.
+stayed at every moment of the time that excuses, before and after. And somebody may be admitted and
+deleted before that is written: then no object ever shows what was counted.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ class NecessityChecker(Checker):
         self._stale_s = stale_s
         self._recent: deque[Change] = deque()  # changes of workloads
         self._doubtful: list[Preemption] = []
-        self._edited_at = -stale_s
+        self._unclear_at = -stale_s
 
     def saw(self, change: Change, truth: Truth) -> Iterator[str]:
-        if is_edit(change):
-            self._edited_at = change.at
+        if is_edit(change) or _may_have_been_admitted(change):
+            self._unclear_at = change.at
             self._doubtful.clear()
         if change.kind != WORKLOADS:
             return
@@ -89,7 +90,7 @@ class NecessityChecker(Checker):
         while self._recent[0].at < change.at - self._stale_s:
             self._recent.popleft()
         self._doubtful = [p for p in self._doubtful if self._is_doubtful(p, truth)]
-        if change.at - self._edited_at > self._stale_s and _is_preempted(change):
+        if change.at - self._unclear_at > self._stale_s and _is_preempted(change):
             self._note(change, truth)
         yield from ()
 
@@ -139,10 +140,19 @@ def _is_preempted(change: Change) -> bool:
     return has(after, "Preempted") and find(after, "Preempted") != find(before, "Preempted")
 
 
+def _may_have_been_admitted(change: Change) -> bool:
+    """Whether a workload is gone of which nobody can tell: it waited, as far as its object said."""
+    before = change.before
+    if change.kind != WORKLOADS or change.after is not None or before is None:
+        return False
+    return not (holds_quota(before) or has(before, "Finished"))
+
+
 def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> bool:
     """Whether the preemptor fits beside the victim, when its other victims are gone.
 
-    Where a place may be held for somebody else, no arithmetic tells.
+    Where a place may be held for somebody else, no arithmetic tells; nor where the preemptor would
+    have to borrow what another may wait for, who borrows less far.
     """
     (change, preemptor, queue) = preemption
     assert change.before is not None
@@ -156,7 +166,23 @@ def _could_stay(preemption: Preemption, workloads: Workloads, truth: Truth) -> b
         if holds_quota(workload) and preemptor_of(workload) != name_of(preemptor):
             quotas.charge(queue_of(workload), usage_of(workload))
     name, asked = queue["metadata"]["name"], asked_by(preemptor)
-    return all(has_room(quotas, name, cell.flavor, asked) for cell in usage)
+    for flavor in {cell.flavor for cell in usage}:
+        wanted = {Cell(flavor, resource): needed for resource, needed in asked.items()}
+        if not has_room(quotas, name, flavor, asked):
+            return False
+        if quotas.level(name, wanted) and _somebody_waits(queue, workloads, truth):
+            return False
+    return True
+
+
+def _somebody_waits(but_in: Document, workloads: Workloads, truth: Truth) -> bool:
+    """Whether a workload wants quota in any other queue."""
+    waiting = [
+        workload
+        for workload in workloads.values()
+        if not holds_quota(workload) and not has(workload, "Finished")
+    ]
+    return any(queue_for(workload, truth) not in (None, but_in) for workload in waiting)
 
 
 def _place(workload: Document) -> Place:

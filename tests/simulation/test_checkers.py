@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checkers import Cell, JobChecker, quotas_of, usage_of
+from tests.simulation.checkers import Cell, JobChecker, NodeChecker, quotas_of, usage_of
 from tests.simulation.idleness import IdlenessChecker
 from tests.simulation.necessity import NecessityChecker
 from tests.simulation.observer import (
@@ -12,6 +12,7 @@ from tests.simulation.observer import (
     FLAVORS,
     JOBS,
     LOCAL_QUEUES,
+    NODES,
     PODS,
     QUEUES,
     WORKLOADS,
@@ -115,6 +116,48 @@ def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) ->
     assert bool(found) == is_wrong
 
 
+@pytest.mark.parametrize("has_owner", [True, False])
+def test_who_may_not_borrow_past_an_owner_may_preempt_in_its_own_queue(has_owner: bool) -> None:
+    message = "Preempted to accommodate a workload (lab/urgent)"
+    before = workload("victim", "8", QuotaReserved="")
+    after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
+    truth, checker = one_queue("8", after, workload("urgent", "4")), NecessityChecker(5.0)
+    put(truth, QUEUES, "own", "8", cohortName="lab")
+    put(truth, QUEUES, "other", "8", cohortName="lab")
+    truth.put(LOCAL_QUEUES, ("lab", "other"), {"metadata": {}, "spec": {"clusterQueue": "other"}})
+    if has_owner:
+        owner = workload("owner", "8")
+        owner["spec"]["queueName"] = "other"
+        truth.put(WORKLOADS, ("lab", "owner"), owner)
+
+    found = [*checker.saw(Change(100.0, WORKLOADS, ("lab", "victim"), before, after), truth)]
+    truth.now = 110.0
+    found += checker.later(truth)
+
+    assert bool(found) == (not has_owner)
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+@pytest.mark.parametrize(("conditions", "is_wrong"), [({}, False), ({"Finished": ""}, True)])
+def test_who_may_have_been_counted_and_is_gone_excuses_a_preemption(
+    is_before: bool, conditions: dict[str, str], is_wrong: bool
+) -> None:
+    """An admission that is counted, and deleted before it is written, shows in no object."""
+    message = "Preempted to accommodate a workload (lab/urgent)"
+    before = workload("victim", "8", QuotaReserved="")
+    after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
+    truth, checker = one_queue("12", after, workload("urgent", "4")), NecessityChecker(5.0)
+    preempted = Change(100.0, WORKLOADS, ("lab", "victim"), before, after)
+    gone = Change(101.0, WORKLOADS, ("lab", "gone"), workload("gone", "4", **conditions), None)
+
+    changes = [gone._replace(at=99.0), preempted] if is_before else [preempted, gone]
+    found = [wrong for change in changes for wrong in checker.saw(change, truth)]
+    truth.now = 110.0
+    found += checker.later(truth)
+
+    assert bool(found) == is_wrong
+
+
 @pytest.mark.parametrize(("quota", "is_wrong"), [("11", False), ("12", True)])
 def test_who_waits_for_what_is_there_is_found(quota: str, is_wrong: bool) -> None:
     truth = one_queue(quota, workload("running", "8", QuotaReserved=""), workload("next", "4"))
@@ -164,3 +207,26 @@ def _of_index_0(name: str) -> Document:
     index = {"batch.kubernetes.io/job-completion-index": "0"}
     metadata = {"name": name, "namespace": "lab", "annotations": index, "ownerReferences": [owner]}
     return {"metadata": metadata, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(("alone_s", "is_wrong"), [(20.0, False), (40.0, True)])
+def test_a_node_that_is_given_too_much_is_found_unless_two_gave(
+    alone_s: float, is_wrong: bool
+) -> None:
+    truth = Truth()
+    truth.two_decided_at = 100.0 - alone_s
+    node = {"status": {"allocatable": {"cpu": "4", "pods": "110"}}}
+    truth.put(NODES, ("", "one"), {"metadata": {"name": "one"}, **node})
+    for name in ("first", "second"):
+        truth.put(PODS, ("lab", name), _asking(name, "3", "one"))
+    second = _asking("second", "3", "one")
+
+    change = Change(100.0, PODS, ("lab", "second"), _asking("second", "3", ""), second)
+
+    assert bool([*NodeChecker().saw(change, truth)]) == is_wrong
+
+
+def _asking(name: str, cpu: str, node: str) -> Document:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container], "nodeName": node}
+    return {"metadata": {"name": name, "namespace": "lab"}, "spec": spec, "status": {}}

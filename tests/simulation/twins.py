@@ -8,7 +8,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.kinds import RESOURCES
 from makeway.controller.admission import Admission
 from makeway.engine.events import PodsChanged
-from makeway.engine.model import WorkloadStatus
+from makeway.engine.model import CheckState, WorkloadStatus
 from makeway.plane.picture import Picture
 from tests.simulation.observer import Truth
 
@@ -61,11 +61,15 @@ def _gist(status: WorkloadStatus) -> dict[str, object]:
         "assignment": status.assignment,
         "queue": status.queue,
         "is admitted": status.admitted_at is not None,
-        "eviction": None if eviction is None else eviction.reason,
+        "eviction": None if eviction is None else (eviction.reason, eviction.preemptor),
         "requeue count": status.requeue_count,
         "backs off": status.requeue_at is not None,
         "flavors tried": [(trial.flavor, trial.exhausted_at is None) for trial in status.history],
-        "is preemptor": status.claim is not None,
+        "claim": status.claim,
+        "preemptions": None if status.preemptions is None else status.preemptions.times,
         "pods given back": {name: n for name, n in status.reclaimable.items() if n},
     }
-    return gist if status.assignment is None else {**gist, "pods ready": status.pods_ready}
+    if status.assignment is None:
+        return gist
+    answers = {name: s for name, s in status.checks.items() if s is not CheckState.PENDING}
+    return {**gist, "pods ready": status.pods_ready, "checks": answers}

@@ -346,3 +346,55 @@ def test_the_store_agrees_with_a_dictionary(
             else:
                 state[event.record.key.name] = event.previous.revision
     store.close()
+
+
+def test_a_listener_that_fails_keeps_neither_the_writer_nor_the_others_from_hearing(
+    tmp_path: Path,
+) -> None:
+    store, heard, notes = opened(tmp_path), list[Event](), Notes()
+
+    def broken(event: Event) -> None:
+        raise ValueError("no")
+
+    store.listen("jobs", broken)
+    store.listen("jobs", heard.append)
+    for name in ("a", "b"):
+        store.submit(job(name), 0, lambda r: b"{}", notes)
+    store.flush()
+
+    assert [event.record.key.name for event in heard] == ["a", "b"]
+    assert notes.durable == [FIRST + 1, FIRST + 2]
+
+
+def test_events_are_kept_by_their_size_as_well(tmp_path: Path) -> None:
+    store = Store(tmp_path / "makeway.db", events_kept_bytes=100_000, first_revision=FIRST)
+    for _ in range(50):
+        put(store, job("a"), "x" * 10_000)
+
+    assert sum(len(event.record.body) for event in store._events) <= 135_000
+    assert len(store.events_since(store.oldest, "jobs")) == len(store._events)
+    with pytest.raises(Compacted):
+        store.events_since(FIRST, "jobs")
+    store.close()
+    assert (tmp_path / "makeway.db").stat().st_size < 400_000
+    again = opened(tmp_path)
+    assert again.get(job("a")) is not None
+
+
+def test_what_is_reserved_takes_writes_when_the_file_may_not_grow(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for number in range(20):
+        put(store, job(str(number)), "x" * 1000)
+    assert store.reserve(200_000)
+    size = (tmp_path / "makeway.db").stat().st_size
+    notes = Notes()
+    for number in range(20):
+        key = job(str(number))
+        found = store.latest(key)
+        assert found is not None
+        store.submit(key, found.revision, lambda r: b"gone", notes, is_deletion=True)
+    store.flush()
+
+    assert len(notes.durable) == 20
+    assert (tmp_path / "makeway.db").stat().st_size == size
+    assert store.reserve(200_000)  # it is there still

@@ -17,7 +17,7 @@ import yaml
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.schema import Document
 
-NODES_MAX = 1_000_000  # aliases can make a small text huge
+NODES_MAX = 250_000  # of a document; aliases can make a small text huge
 DEPTH_MAX = 100
 
 _BOOLEANS = {

@@ -345,6 +345,32 @@ class FlavorAssignmentRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorAmounts:
+    """Amounts of one flavor (ours)."""
+
+    flavor: str
+    resources: Mapping[str, Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionClaim:
+    """What a preemptor has first call on, while its victims make way (ours)."""
+
+    pod_set_assignments: tuple[PodSetAssignment, ...] = ()
+    held_before: tuple[FlavorAmounts, ...] = ()  # by its queue, when the place was cleared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionState:
+    """A workload as a preemptor, and as a victim (ours)."""
+
+    claim: PreemptionClaim | None = None  # None: no place is kept for it
+    count: Int32 | None = None  # how often others made way since it last ran for long; None: never
+    last_time: Time | None = None  # when they last did
+    preempted_by: str = ""  # namespace/name of the workload that it makes way for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadStatus:
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
@@ -355,6 +381,7 @@ class WorkloadStatus:
     accumulated_past_execution_time_seconds: Int32 | None = None
     scheduling_stats: SchedulingStats | None = None
     flavor_assignment_history: tuple[FlavorAssignmentRecord, ...] = ()  # (ours)
+    preemption: PreemptionState | None = None  # (ours)
     cluster_name: object = unsupported(MULTI_CLUSTER)
     nominated_cluster_names: object = unsupported(MULTI_CLUSTER)
     unhealthy_nodes: object = unsupported(TOPOLOGY)

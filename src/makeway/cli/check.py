@@ -12,6 +12,7 @@ examples:
   makeway check queues.yaml
   makeway check examples/
   kustomize build . | makeway check -
+  makeway check --data-dir /mnt/backups/monday
   makeway check -o json queues.yaml | jq '.errors[].path'
 
 exit codes:
@@ -163,18 +164,47 @@ def _decoded(name: str, content: bytes, unread: list[str]) -> Iterator[tuple[str
 # --- the command ---
 
 
+FILES_HELP = "a YAML or JSON file, a folder of them, or - for standard input"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a YAML or JSON file, a folder of them, or - for standard input",
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("files", metavar="FILE", nargs="*", default=[], help=FILES_HELP)
+    what.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="examine a data folder of `makeway up` instead: database, identity, files of pods",
     )
     add_output(parser, ("text", "json"))
 
 
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help=FILES_HELP)
+    add_output(parser, ("text", "json"))
+
+
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.data_dir is not None:
+        return examined(arguments.data_dir)
     return 1 if checked(arguments).errors else 0
+
+
+def examined(folder: Path) -> int:
+    """Say what is wrong with a data folder that nobody serves."""
+    from makeway.embedded import CannotServe, examine
+
+    try:
+        found = examine(folder)
+    except CannotServe as error:
+        raise UsageError(f"{error}; check a `makeway backup` of it instead") from None
+    except (OSError, ValueError) as error:
+        why = in_words(error) if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{str(folder)!r} can't be examined: {why}") from None
+    for text in found:
+        print_safely(f"error: {text}")
+    print(counted(len(found), "error"))
+    return 1 if found else 0
 
 
 def checked(

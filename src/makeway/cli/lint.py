@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterator
 
 from makeway.cli import advice, circling, prospects
 from makeway.cli.advice import Advice, ManifestSet
-from makeway.cli.check import Report, checked, findings
-from makeway.cli.check import add_arguments as add_arguments_of_check
+from makeway.cli.check import Report, add_file_arguments, checked, findings
 
 Rule = Callable[[ManifestSet], Iterator[Advice]]
 
@@ -54,7 +53,7 @@ RULES_OF_UNIQUE: tuple[Rule, ...] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_arguments_of_check(parser)
+    add_file_arguments(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
 
 

@@ -20,7 +20,7 @@ from makeway.cli.command import RequestRefused, UsageError
 # and examples; `add_arguments` says what it takes, `run` returns the exit code.
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
-    *("demo", "check", "lint", "simulate", "up", "down", "controller", "kubeconfig"),
+    *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),

@@ -80,6 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plain http instead of TLS; kubectl sends no token then, so only Python clients work",
     )
+    parser.add_argument(
+        "--log-file",
+        type=Path,
+        metavar="FILE",
+        help="log there instead of to standard error; put aside at 10 MiB, 4 old ones are kept "
+        f"(default when detached: {LOG_NAME} in the data folder)",
+    )
     add_log_options(parser, default="warning")
 
 
@@ -93,12 +100,13 @@ def run(arguments: argparse.Namespace) -> int:
     from makeway.embedded import CannotServe, Settings
     from makeway.logs import set_up
 
-    set_up(arguments.log_level, arguments.log_format)
+    set_up(arguments.log_level, arguments.log_format, path=arguments.log_file)
     settings = Settings(
         port=arguments.port,
         is_insecure=arguments.insecure_http,
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
+        is_reaper=True,
     )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
@@ -121,10 +129,7 @@ async def _serve(folder: Path, settings: Any) -> None:
     async with serve(folder, settings) as running:
         print(f"makeway is ready on {running.address}", flush=True)
         print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, running.ended), return_when=asyncio.FIRST_COMPLETED)
-        if running.ended.done():
-            running.ended.result()  # raises a bug of ours; a service manager starts us again
+        await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
 
 
@@ -184,11 +189,11 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", "makeway.cli.main", "up", "--data-dir", str(folder)]
     command += ["--port", str(arguments.port), "--log-level", arguments.log_level]
-    command += ["--log-format", arguments.log_format]
+    log_path = arguments.log_file or folder / LOG_NAME
+    command += ["--log-format", arguments.log_format, "--log-file", str(log_path.resolve())]
     for name, path in (("--nodes", arguments.nodes), ("--config", arguments.config)):
         command += [] if path is None else [name, str(path.resolve())]
     command += ["--insecure-http"] if arguments.insecure_http else []
-    log_path = folder / LOG_NAME
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()
         process = subprocess.Popen(

@@ -406,6 +406,12 @@ class Client:
             )
         )
 
+    async def backup(self, path: str) -> None:
+        """Have a Makeway on this machine copy its database, as it is now, to a file of its."""
+        body = orjson.dumps({"path": path})
+        headers = {"content-type": "application/json"}
+        await self._json(Call(method="POST", path="/backup", headers=headers, body=body))
+
     async def _json(self, call: Call) -> Document:
         """Send, again while the server says "not now"; a write whose fate is unknown is not sent
         twice."""

@@ -31,7 +31,15 @@ from makeway.api.meta import find_condition
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.decision_log import log_cycle, log_decision
-from makeway.controller.hearing import Hold, Known, facts_of, hold_of, meaning_of, sign_of
+from makeway.controller.hearing import (
+    Hold,
+    Known,
+    account_of,
+    facts_of,
+    hold_of,
+    meaning_of,
+    sign_of,
+)
 from makeway.controller.statuses import FINISHED, RESERVED, StatusUpdate, updates_of
 from makeway.controller.telling import Record, Teller
 from makeway.engine import events as ev
@@ -125,8 +133,16 @@ class Admission:
         self._needs_cycle = True
         if self.observer is not None:
             self.observer.heard(event, changes)
+        self._tell_notes(changes, event if isinstance(event, ev.WorkloadSeen) else None)
+
+    def _tell_notes(self, changes: Changes, seen: ev.WorkloadSeen | None = None) -> None:
+        """What only we remember of workloads is written down, whatever made it change."""
         for key, (before, after) in changes.items():
-            if before is not None and after is not None and _ours(before) != _ours(after):
+            written = seen.status if seen is not None and key == seen.workload.key else before
+            if written is None or after is None or after.finished:
+                continue
+            has_lost_claim = written.claim is not None and after.claim is None
+            if has_lost_claim or _ours(written) != _ours(after):
                 self._teller.tell(key, StatusUpdate())
 
     def _apply_to(self, key: WorkloadKey, event: ev.Event) -> None:
@@ -184,7 +200,7 @@ class Admission:
             return
         status = status_of(view)
         if record is None:
-            record = self._records[key] = Record(sign, hold_of(status))
+            record = self._records[key] = Record(sign, account_of(status))
             self._apply_to(key, ev.WorkloadSeen(self._workload_in(view), status))
         else:
             workload = self.engine.view[key].workload
@@ -197,7 +213,7 @@ class Admission:
 
     def _hear_end(self, key: WorkloadKey, record: Record) -> None:
         """Whatever else its status says counts no more."""
-        record.hold = Hold(is_finished=True)
+        record.account = record.account._replace(hold=Hold(is_finished=True))
         if self.engine.view[key].phase is not Phase.FINISHED:
             self._teller.overtake(key)
             self._apply(ev.WorkloadFinished(key))
@@ -219,9 +235,9 @@ class Admission:
     ) -> None:
         key = workload.key
         decided = self.engine.view[key]
-        sent = None if record.sent is None else record.sent.hold
-        known = Known(decided, record.hold, sent, has_unwritten=record.update is not None)
-        record.hold = hold_of(status)
+        sent = None if record.sent is None else record.sent.account
+        known = Known(decided, record.account, sent, has_unwritten=record.update is not None)
+        record.account = account_of(status)
         meaning = meaning_of(workload, status, known)
         if meaning.is_overtaken:
             self._teller.overtake(key)
@@ -270,6 +286,7 @@ class Admission:
             self.observer.ended(cycle, now)
         log_cycle(cycle)
         self._cycle_at = cycle.next_at
+        self._tell_notes(cycle.changes)
         for decision in cycle.decisions:
             self._note(decision, now)
 
@@ -325,7 +342,7 @@ class Admission:
         return self._records[key].is_giving_up or self._differs(key)
 
     def _differs(self, key: WorkloadKey) -> bool:
-        return self._records[key].hold != hold_of(self.engine.view[key].status)
+        return self._records[key].account.hold != hold_of(self.engine.view[key].status)
 
 
 def _queue_event(found: Object) -> tuple[None, ev.Event] | None:
@@ -334,5 +351,10 @@ def _queue_event(found: Object) -> tuple[None, ev.Event] | None:
 
 
 def _ours(status: WorkloadStatus) -> tuple[object, ...]:
-    """What nobody but us writes, besides what decisions say."""
-    return status.requeue_count, status.requeue_at, status.history
+    """What nobody but us writes, besides what decisions say (a new claim, an eviction)."""
+    return (
+        status.requeue_count,
+        status.requeue_at,
+        status.history,
+        status.preemptions,
+    )

@@ -11,6 +11,11 @@ engine has decided, what the last document showed, and what we have sent.
   anything else                   somebody else moved the workload: pods let go, an eviction from
                                   outside, or the state that another controller gave it; what we
                                   had not written yet is forgotten
+
+With its hold a workload has *notes* that nobody but a controller like us writes: its back-off, the
+flavors it has tried, its claim, its preemptor. A note that is neither what it was, nor what we have
+sent, nor what the engine has decided was made by another of us, who led before us or does not know
+yet that it leads no more. Then the document counts as it stands, whatever the hold.
 """
 
 from __future__ import annotations
@@ -25,11 +30,16 @@ from makeway.client.client import Document
 from makeway.controller.statuses import PODS_READY, RESERVED
 from makeway.engine import events as ev
 from makeway.engine.model import (
+    Amounts,
+    Assignment,
     CheckName,
     CheckState,
+    EvictionReason,
+    FlavorName,
     Phase,
     QueueName,
     Workload,
+    WorkloadKey,
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
@@ -43,7 +53,7 @@ class Hold(NamedTuple):
     queue: QueueName | None = None  # the queue whose quota it holds; None: it holds none
     flavors: tuple[object, ...] = ()  # with counts, per pod set
     is_admitted: bool = False
-    is_evicted: bool = False  # evicted, and its pods have not let go
+    evicted_for: EvictionReason | None = None  # set while it is evicted and its pods hold on
 
 
 def hold_of(status: WorkloadStatus) -> Hold:
@@ -52,10 +62,52 @@ def hold_of(status: WorkloadStatus) -> Hold:
     return Hold(
         False,
         status.queue,
-        tuple((ps.name, ps.count, ps.flavors) for ps in status.assignment.pod_sets),
+        _flavors_in(status.assignment),
         status.admitted_at is not None,
-        status.eviction is not None,
+        None if status.eviction is None else status.eviction.reason,
     )
+
+
+def _flavors_in(assignment: Assignment) -> tuple[object, ...]:
+    return tuple((ps.name, ps.count, ps.flavors) for ps in assignment.pod_sets)
+
+
+class Notes(NamedTuple):
+    """What nobody but us writes down. Without moments: in objects they are rounded."""
+
+    requeue_count: int
+    backs_off: bool
+    trials: tuple[tuple[FlavorName, bool], ...]  # and whether each is exhausted
+    has_claim: bool
+    claimed: tuple[object, ...]  # flavors with counts; empty: none, or it was not written down
+    held_before: Amounts
+    preemptor: WorkloadKey | None
+    preemptions: int
+
+
+def notes_of(status: WorkloadStatus) -> Notes:
+    eviction, claim, preemptions = status.eviction, status.claim, status.preemptions
+    return Notes(
+        status.requeue_count,
+        status.requeue_at is not None,
+        tuple((trial.flavor, trial.exhausted_at is not None) for trial in status.history),
+        claim is not None,
+        _flavors_in(claim.assignment) if claim is not None and claim.assignment else (),
+        {} if claim is None else claim.held_before,
+        None if eviction is None else eviction.preemptor,
+        0 if preemptions is None else preemptions.times,
+    )
+
+
+class Account(NamedTuple):
+    """What a document says of a workload, of all that the engine decides."""
+
+    hold: Hold
+    notes: Notes
+
+
+def account_of(status: WorkloadStatus) -> Account:
+    return Account(hold_of(status), notes_of(status))
 
 
 class Sign(NamedTuple):
@@ -85,8 +137,8 @@ class Known(NamedTuple):
     """What we know of a workload when a document of it comes."""
 
     decided: KnownWorkload  # by the engine
-    shown: Hold  # by the document before this one
-    sent: Hold | None  # with the write that is on its way; None: none is
+    shown: Account  # by the document before this one
+    sent: Account | None  # with the write that is on its way; None: none is
     has_unwritten: bool  # something is decided and not sent yet
 
 
@@ -106,18 +158,31 @@ def meaning_of(workload: Workload, status: WorkloadStatus, known: Known) -> Mean
         if known.decided.phase is Phase.FINISHED:
             return NOTHING
         return Meaning((ev.WorkloadFinished(key),), is_overtaken=True)
+    seen = Meaning((ev.WorkloadSeen(workload, status),), is_overtaken=True, is_agreed=True)
+    if _has_notes_of_another(status, known):
+        return seen
     if shown == decided:
         return Meaning(is_agreed=True)
-    if shown == known.shown and (known.has_unwritten or known.sent is not None):
+    if shown == known.shown.hold and (known.has_unwritten or known.sent is not None):
         return NOTHING
-    if decided.is_evicted and shown.queue is None:
-        return Meaning((ev.PodsGone(key),))
-    if shown == known.sent:
+    eviction = status.eviction
+    if decided.evicted_for is not None and shown.queue is None:
+        is_ours = eviction is None or eviction.reason is decided.evicted_for
+        return Meaning((ev.PodsGone(key),)) if is_ours else seen
+    if known.sent is not None and shown == known.sent.hold:
         return NOTHING
-    if shown._replace(is_evicted=False) == decided and status.eviction is not None:
-        evicted = ev.Evicted(key, status.eviction.reason, status.eviction.at)
-        return Meaning((evicted,), is_overtaken=True)
-    return Meaning((ev.WorkloadSeen(workload, status),), is_overtaken=True, is_agreed=True)
+    if eviction is not None and shown._replace(evicted_for=None) == decided:
+        return Meaning((ev.Evicted(key, eviction.reason, eviction.at),), is_overtaken=True)
+    return seen
+
+
+def _has_notes_of_another(status: WorkloadStatus, known: Known) -> bool:
+    noted, decided = notes_of(status), notes_of(known.decided.status)
+    if noted.has_claim and not noted.claimed:  # the server keeps no more than the fact
+        noted = noted._replace(claimed=decided.claimed, held_before=decided.held_before)
+    sent = known.shown.notes if known.sent is None else known.sent.notes
+    ours = zip(known.shown.notes, sent, decided, strict=True)
+    return any(note not in candidates for note, candidates in zip(noted, ours, strict=True))
 
 
 def facts_of(

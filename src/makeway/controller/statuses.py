@@ -25,6 +25,7 @@ from makeway.engine.model import (
     Assignment,
     CheckName,
     CheckState,
+    Claim,
     EvictionReason,
     FlavorTrial,
     WorkloadKey,
@@ -191,6 +192,9 @@ def status_patch(
         patch["admissionChecks"] = [_open_check(name, now) for name in update.checks if holds]
     if status.history or old.get("flavorAssignmentHistory"):
         patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
+    preemption = _preemption_state(status)
+    if preemption is not None or old.get("preemption"):
+        patch["preemption"] = preemption
     evicted = next((told for told in update.conditions if told.type == EVICTED), None)
     if evicted is not None and not (EVICTED in true or _is_forgotten(evicted, status)):
         patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
@@ -306,6 +310,29 @@ def _requeue_state(status: WorkloadStatus) -> Document | None:
     elif state:
         state["requeueAt"] = None
     return state or None
+
+
+def _preemption_state(status: WorkloadStatus) -> Document | None:
+    """What a restart needs to know, so that it chooses the same place and no further victims."""
+    eviction, preemptions = status.eviction, status.preemptions
+    state = {
+        "claim": None if status.claim is None else _claim(status.claim),
+        "count": None if preemptions is None else preemptions.times,
+        "lastTime": None if preemptions is None else format_time(preemptions.last_at),
+        "preemptedBy": None if eviction is None else eviction.preemptor,
+    }
+    return state if any(state.values()) else None
+
+
+def _claim(claim: Claim) -> Document | None:
+    if claim.assignment is None:
+        return None
+    amounts: dict[str, Document] = {}
+    for cell, amount in sorted(claim.held_before.items()):
+        resources = amounts.setdefault(cell.flavor, {})
+        resources[cell.resource] = format_amount(cell.resource, amount)
+    held_before = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
+    return {"podSetAssignments": _assignments(claim.assignment), "heldBefore": held_before or None}
 
 
 def _open_check(name: CheckName, now: float) -> Document:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Conflict, Document, NotFound
 from makeway.controller.conditions import conditions_of
-from makeway.controller.hearing import Hold, Sign, hold_of
+from makeway.controller.hearing import Account, Hold, Sign, account_of, notes_of
 from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, status_patch, waiting
 from makeway.engine import events as ev
 from makeway.engine.model import LocalQueueKey, Phase, WorkloadKey
@@ -45,7 +45,7 @@ UNSURE_S = 60.0  # a write without an answer may have been done, and we may not 
 
 class Sent(NamedTuple):
     update: StatusUpdate
-    hold: Hold
+    account: Account
     revision: int  # on which the patch builds
     is_void: bool = False  # overtaken: should it fail, it is not sent again
 
@@ -56,7 +56,7 @@ class Record:
 
     # What its documents have shown.
     sign: Sign
-    hold: Hold  # in the last document
+    account: Account  # in the last document
     has_reason: bool = False  # its conditions say that it has quota, or why not
     pods: ev.PodsChanged | None = None  # told to the engine once that can be trusted
     # What is to be written.
@@ -195,8 +195,11 @@ class Teller:
 
     def _is_new_to_readers(self, key: WorkloadKey, update: StatusUpdate) -> bool:
         document = self._picture.get(WORKLOADS, Key.parse(key))
-        if document is None or not self._is_pending(self._view.workload(key)):
+        known = self._view.workload(key)
+        if document is None or known is None or known.phase is not Phase.PENDING:
             return False
+        if notes_of(known.status) != self.records[key].account.notes:
+            return True  # what it claims counts after a restart, whatever the reasons
         conditions = conditions_of(document)
         shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
         return any(told.type == RESERVED and told not in shown for told in update.conditions)
@@ -221,14 +224,15 @@ class Teller:
         if record.is_giving_up and document["spec"].get("active", True):
             # First what counts: read back after a crash, it is told as an eviction at least.
             give_up: Document = {"metadata": as_seen(document), "spec": {"active": False}}
-            record.sent = Sent(StatusUpdate(), record.hold, revision_of(document))
+            record.sent = Sent(StatusUpdate(), record.account, revision_of(document))
             self.tell(key, update)
             return Patch(resource=WORKLOADS, key=Key.parse(key), patch=give_up)
         lets_go = not record.sign.has_owner
         patch = status_patch(document, known.status, update, now, lets_go=lets_go)
-        hold = hold_of(known.status)
-        hold = Hold(False) if hold.is_evicted and lets_go else hold
-        record.sent = Sent(update, hold, revision_of(document))
+        account = account_of(known.status)
+        if account.hold.evicted_for is not None and lets_go:
+            account = account._replace(hold=Hold(False))
+        record.sent = Sent(update, account, revision_of(document))
         return Patch(resource=WORKLOADS, key=Key.parse(key), patch=patch, subresource="status")
 
     # What became of it

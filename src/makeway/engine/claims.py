@@ -27,13 +27,14 @@ pass, others may not", is wrong in five ways, each found as a circle or a stands
    to make way for a's middle one, which borrows; if the high one could now take that place, for
    it is the more important, low would take it back from high, middle from low, and high from
    middle.
-
 5. *An exchange inside a queue is no borrowing.* b borrows 2, for which an owner in a waits without
    victims. If an important workload of b takes the place of another one of b, the owner has no call
    on that place: without the exchange it would not be free.
 
-Who is evicted for another reason than preemption is not counted as gone: preemptors may have no
-claim on that place, and would take theirs again from whoever was let pass for its sake.
+Who is evicted for another reason than preemption is not counted as gone for a head that has not
+chosen it as a victim: nobody may pass for the sake of that place, and have its own taken again. But
+a preemptor counts on it as on any other that leaves: whether its claim fits is asked with everybody
+gone.
 """
 
 from __future__ import annotations
@@ -133,12 +134,17 @@ def find_blocking(
     if not waiting:
         return None
     node, usage = head.queue.node, head.nomination.usage
+    own_victims = {victim.entry.workload.key for victim in head.victims}
     with picture.trial():
+        others = []
         for leaving, its_queue in _leaving(head, gone):
-            picture.release(its_queue.node, leaving.usage)
+            if _was_preempted(leaving) or leaving.workload.key in own_victims:
+                picture.release(its_queue.node, leaving.usage)
+            else:
+                others.append((its_queue.node, leaving.usage))
         applies_to_shape = head.entry.status.claim is None
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
-            if not picture.fits(rival.node, rival.claimed):
+            if not _fits_without(others, rival, picture):
                 continue  # it needs other victims anyhow
             picture.charge(rival.node, rival.claimed)
             applies_to_shape = applies_to_shape and rival.is_before
@@ -154,20 +160,27 @@ def beside_claims(
     picture: Snapshot,
     settled: Collection[WorkloadKey],
     gone: Collection[WorkloadKey],
-) -> Iterator[dict[WorkloadKey, Chosen]]:
+) -> Iterator[tuple[dict[WorkloadKey, Chosen], dict[WorkloadKey, Entry]]]:
     """The picture with everybody gone who makes way, and given to preemptors what they claim.
 
-    Yields who is gone in it, besides those in `gone`. Nothing is left of it afterwards.
+    Yields who is gone in it, besides those in `gone`, and to whom something is given. Nothing is
+    left of it afterwards.
     """
-    waiting, leaving = _waiting(state, head, settled), {}
+    leaving: dict[WorkloadKey, Chosen] = {}
+    given: dict[WorkloadKey, Entry] = {}
+    waiting, others = _waiting(state, head, settled), []
     with picture.trial():
-        for entry, queue in _making_way(head.queue.tree, gone):
-            picture.release(queue.node, entry.usage)
-            leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
+        for entry, queue in _evicted(head.queue.tree, gone):
+            if _was_preempted(entry):
+                picture.release(queue.node, entry.usage)
+                leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
+            else:
+                others.append((queue.node, entry.usage))
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
-            if picture.fits(rival.node, rival.claimed):
+            if _fits_without(others, rival, picture):
                 picture.charge(rival.node, rival.claimed)
-        yield leaving
+                given[rival.entry.workload.key] = rival.entry
+        yield leaving, given
 
 
 def _waiting(
@@ -184,24 +197,26 @@ def _waiting(
     ]
 
 
-def _making_way(tree: Tree, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who is on the way out by preemption, but for some."""
-    for entry, queue in _evicted(tree):
-        if _was_preempted(entry) and entry.workload.key not in gone:
-            yield entry, queue
+def _fits_without(others: list[tuple[Node, Amounts]], rival: _Rival, picture: Snapshot) -> bool:
+    """Whether a preemptor has what it claims once these are gone, who leave for other reasons."""
+    with picture.trial():
+        for node, usage in others:
+            picture.release(node, usage)
+        return picture.fits(rival.node, rival.claimed)
 
 
-def _evicted(tree: Tree) -> Iterator[tuple[Entry, QueueState]]:
+def _evicted(tree: Tree, gone: Collection[WorkloadKey] = ()) -> Iterator[tuple[Entry, QueueState]]:
     for queue in tree.queues:
         for order in queue.holders:
             if order.is_staying:
                 break  # from here on nobody is being evicted
-            yield order.entry, queue
+            if order.entry.workload.key not in gone:
+                yield order.entry, queue
 
 
 def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who makes way in this tree, the head's own victims included."""
-    yield from _making_way(head.queue.tree, gone)
+    """Who leaves in this tree, the head's own victims included."""
+    yield from _evicted(head.queue.tree, gone)
     for victim in head.victims:
         if victim.entry.phase is not Phase.EVICTING:
             yield victim.entry, victim.queue
@@ -235,8 +250,9 @@ def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) ->
     return not is_preemptor or _precedence(preemptor) < _precedence(entry)
 
 
-def _precedence(entry: Entry) -> tuple[int, float, int]:
-    return -entry.workload.priority, entry.order_time, entry.serial
+def _precedence(entry: Entry) -> tuple[int, float, str, int]:
+    workload = entry.workload
+    return -workload.priority, entry.order_time, workload.uid, entry.serial
 
 
 def _was_preempted(entry: Entry) -> bool:

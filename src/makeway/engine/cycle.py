@@ -30,18 +30,29 @@ from makeway.engine.decisions import (
     VictimsTaken,
     WaitsForOwner,
 )
-from makeway.engine.entry import Entry
+from makeway.engine.entry import NOTHING, Entry
 from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
-from makeway.engine.owners import Owners
+from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
+
+
+def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
+    """Who waits in a tree where there is something to decide; None: it is at rest."""
+    owners = None
+    if tree.refusals:
+        owners = Owners(state, tree)
+        wake_refused(state, owners)
+    if not tree.has_heads() and may_rest(state, tree):
+        return None
+    return owners or Owners(state, tree)
 
 
 def may_rest(state: ClusterState, tree: Tree) -> bool:
@@ -67,13 +78,15 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 class TreeCycle:
     """One cycle in one tree."""
 
-    def __init__(self, state: ClusterState, tree: Tree, now: float) -> None:
+    def __init__(self, state: ClusterState, owners: Owners, now: float) -> None:
+        tree = owners.tree
         self.state = state
         self.tree = tree
+        self.owners = owners
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
-        self.settled: dict[WorkloadKey, Entry] = {}  # heads whose place is charged in both
+        self.settled = owners.settled  # heads whose place is charged in both
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
@@ -81,7 +94,6 @@ class TreeCycle:
         self.not_nominated: list[WorkloadKey] = []
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
-        self.owners = Owners(state, tree, self.settled)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
@@ -94,10 +106,11 @@ class TreeCycle:
         refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
-        if self.consequences.places_changed and self.tree.preemptors:
-            self.retry_unmet_claims()
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
+        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
+            self.retry_lost_claims()
+            self.tree.claims_checked = self.tree.revision
         if (
             not self.tree.needs_cycle
             and may_rest(self.state, self.tree)
@@ -105,18 +118,30 @@ class TreeCycle:
         ):
             self.tree.seen = self.tree.revision
 
-    def retry_unmet_claims(self) -> None:
-        """A preemptor whose place is lost looks for another now, not when its victims are gone."""
-        for entry in unmet(self.state, self.tree):
+    def retry_lost_claims(self) -> None:
+        """A preemptor whose place is lost looks for another now, not when its victims are gone.
+
+        It is lost to whoever was admitted or has a claim since, or to an owner who came since.
+        """
+        if not self.state.config.gates.hold_for_preemptor:
+            return
+        tree, owners = self.tree, Owners(self.state, self.tree)
+        lost = unmet(self.state, tree) if self.consequences.places_changed else []
+        for entry in tree.preemptors.values():
+            queue, claimed = self.state.queue_of(entry), entry.search.claimed_usage or NOTHING
+            if owners.refuse(entry, queue, claimed, tree.snapshot) is not None:
+                lost.append(entry)
+        for entry in lost:
             queue = self.state.queue_of(entry)
             if queue.pending.is_parked_alone(entry):
+                tree.needs_cycle = True
                 queue.pending.discard(entry)
                 queue.pending.add(entry, self.state.order_of(entry))
 
     def refusals(self) -> dict[Refusal, int]:
-        """Who was refused for the sake of owners, and how much those leave for them."""
-        before, as_it_was = self.tree.refusals, Owners(self.state, self.tree)
-        lefts = {refusal: as_it_was.left(refusal) for refusal in self.owners.refusals()}
+        """Who was refused for the sake of owners, and how much those left when the cycle began."""
+        before = self.tree.refusals
+        lefts = {refusal: self.owners.left(refusal) for refusal in self.owners.refusals()}
         return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
@@ -194,7 +219,7 @@ class TreeCycle:
             head.shares_fate = blocking.applies_to_shape
 
     def _settle(self, head: Head) -> None:
-        if head.result is not HeadResult.ADMITTED:
+        if head.victims and head.queue.node.parent is not None:
             head.held_before = self._held_before(head)
         self._take(head.victims)
         self._charge(head.queue, head.nomination.usage)
@@ -328,13 +353,17 @@ class TreeCycle:
         """
         with (
             self._without_reserved(self.cleared),
-            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
+            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as (
+                gone,
+                given,
+            ),
+            self.owners.having_settled(given),
         ):
-            gone = {**leaving, **self.taken}
+            gone.update(self.taken)
             nominator = Nominator(
                 self.state, head.entry, head.queue, self.cleared, gone, self.owners
             )
-            found = nominator.nominate(only=None, is_resumed=False)
+            found = nominator.nominate(is_resumed=False)
         if not found.victims:
             return False
         before = Found(head.nomination, head.victims)

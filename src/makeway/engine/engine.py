@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from makeway.engine.cycle import TreeCycle, may_rest
+from makeway.engine.cycle import TreeCycle, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
 from makeway.engine.handlers import handle
 from makeway.engine.model import Changes, Config, QueueName, WorkloadKey
-from makeway.engine.owners import wake_refused
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.engine.view import View
@@ -35,16 +34,14 @@ class Engine:
         state.has_run = True
         decisions = tend(state, now)
         trees, state.unsettled = state.unsettled, {}
-        for tree in trees.values():
-            if tree.refusals:
-                wake_refused(state, tree)
-        busy = [t for t in trees.values() if t.has_heads() or not may_rest(state, t)]
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []
+        busy = [owners for tree in trees.values() if (owners := owners_of_heads(state, tree))]
         if busy:
             state.cycle += 1
-        for tree in busy:
-            cycle = TreeCycle(state, tree, now)
+        for owners in busy:
+            tree = owners.tree
+            cycle = TreeCycle(state, owners, now)
             cycle.run()
             decisions.extend(cycle.consequences.decisions)
             outcomes.extend(cycle.outcomes)

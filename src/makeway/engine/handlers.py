@@ -282,7 +282,7 @@ def on_evicted(state: ClusterState, event: ev.Evicted) -> None:
 def on_pods_gone(state: ClusterState, event: ev.PodsGone) -> None:
     entry = state.entries.get(event.key)
     if entry is not None and entry.phase is Phase.EVICTING:
-        state.move(entry, entry.status._replace(**WITHOUT_QUOTA, checks={}))
+        state.move(entry, entry.status._replace(**WITHOUT_QUOTA))
 
 
 def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:

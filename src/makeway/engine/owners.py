@@ -74,6 +74,8 @@ class Claimed(NamedTuple):
 
 
 Claims = dict[FlavorResource, Claimed]
+Settled = Mapping[WorkloadKey, Entry]  # heads that are charged in the picture, and still in line
+NOBODY: Settled = {}
 
 
 class Leaving(NamedTuple):
@@ -84,36 +86,20 @@ class Leaving(NamedTuple):
 
 
 class Owners:
-    """The owners in one tree. To be made outside of any trial: the claims are those of that moment.
+    """The owners in one tree, as one cycle sees them.
 
-    Cost: a look at each queue, and at the shapes in the lines of those where something has changed.
+    Cost: nothing before somebody begins to borrow; then a look at each queue, and at the shapes in
+    the lines of those where something has changed since the last time.
     """
 
-    def __init__(
-        self, state: ClusterState, tree: Tree, settled: Mapping[WorkloadKey, Entry] | None = None
-    ) -> None:
+    def __init__(self, state: ClusterState, tree: Tree) -> None:
         self._state = state
-        self._tree = tree
-        self._settled = {} if settled is None else settled  # charged already, still in line
+        self.tree = tree
+        self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
-        self._claims: dict[int, Claims] = {}  # by node, where there are any
+        self._claims: dict[int, Claims] = {}  # by node, when the cycle began
         self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
-        if tree.root.children and state.config.gates.owners_first:
-            self._note_claims()
-
-    def _note_claims(self) -> None:
-        for node in self._tree.nodes:
-            queue = self._tree.queue_at[node.index]
-            if queue is not None:
-                claims = self._claims_of(queue)
-            elif node.parent is not None:
-                claims = self._claims_at(node, self._tree.usage, ())
-            else:
-                continue
-            if claims and node.parent is not None:
-                self._claims[node.index] = claims
-                self._claiming.setdefault(node.parent.index, []).append(node)
 
     def refuse(
         self,
@@ -185,17 +171,16 @@ class Owners:
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
         owner: Entry | None = None
+        way = self._way_up(queue.node, picture, returning, self.settled)
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
-            top = queue.node
-            changed = self._changed_nodes(returning)
-            while top.parent is not None:
-                below, top = top, top.parent
+            for top, beside in way:
                 used = picture.used(top, cell)
-                for node, claimed in self._beside(below, cell, picture, returning, changed):
-                    picture.charge(node, {cell: claimed.amount})
-                    if owner is None and picture.used(top, cell) > used:
-                        owner = claimed.owner  # not one whose claim its queue covers and keeps
+                for node, claims in beside:
+                    if cell in claims:
+                        picture.charge(node, {cell: claims[cell].amount})
+                        if owner is None and picture.used(top, cell) > used:
+                            owner = claims[cell].owner  # not one whose claim its queue keeps
                 if not exceeds_subtree(top, cell, 0, picture.usage):
                     return None
         if owner is None:
@@ -207,10 +192,19 @@ class Owners:
         """Whom and where it has refused, each with the most victims that were tried."""
         return self._refused.values()
 
+    @contextmanager
+    def having_settled(self, others: Settled) -> Iterator[None]:
+        """As if these were charged in the picture, too."""
+        before, self.settled = self.settled, {**self.settled, **others}
+        try:
+            yield
+        finally:
+            self.settled = before
+
     def left(self, refusal: Refusal) -> int:
-        """How much owners leave for the queue that was refused."""
-        picture, cell, top = self._tree.snapshot, refusal.cell, self._tree.nodes[refusal.top]
-        queue = self._tree.queue_named[refusal.queue]
+        """How much owners leave for the queue that was refused; no trial is going on."""
+        picture, cell, top = self.tree.snapshot, refusal.cell, self.tree.nodes[refusal.top]
+        queue = self.tree.queue_named[refusal.queue]
         victims = [self._state.entries[key] for key in refusal.victims]
         gone = self.leaving() + [
             Leaving(entry, self._state.queue_of(entry))
@@ -220,12 +214,12 @@ class Owners:
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            node, changed = queue.node, self._changed_nodes(gone)
-            while node is not top:
-                assert node.parent is not None, f"{queue.spec.name} is not below {top.name}"
-                for beside, claimed in self._beside(node, cell, picture, gone, changed):
-                    picture.charge(beside, {cell: claimed.amount})
-                node = node.parent
+            for cohort, beside in self._way_up(queue.node, picture, gone, NOBODY):
+                for node, claims in beside:
+                    if cell in claims:
+                        picture.charge(node, {cell: claims[cell].amount})
+                if cohort is top:
+                    break
             return top.subtree.get(cell, 0) - picture.used(top, cell)
 
     def leaving(self) -> list[Leaving]:
@@ -235,7 +229,7 @@ class Owners:
         return self._leaving
 
     def _find_leaving(self) -> Iterator[Leaving]:
-        for queue in self._tree.queues:
+        for queue in self.tree.queues:
             for order in queue.holders:
                 if order.is_staying:
                     break  # from here on nobody is being evicted
@@ -245,30 +239,29 @@ class Owners:
 
     # --- what is claimed beside the way up ---
 
-    def _beside(
-        self,
-        node: Node,
-        cell: FlavorResource,
-        picture: Snapshot,
-        returning: list[Leaving],
-        changed: set[int],
-    ) -> Iterator[tuple[Node, Claimed]]:
-        """What is claimed at the other children of its cohort."""
-        assert node.parent is not None
-        for other in self._who_may_claim(node.parent, changed):
-            if other is node:
-                continue
-            if other.index in changed:
-                claims = self._claims_at(other, picture.usage, returning)
-            else:
-                claims = self._claims[other.index]
-            if cell in claims:
-                yield other, claims[cell]
+    def _way_up(
+        self, node: Node, picture: Snapshot, returning: list[Leaving], settled: Settled
+    ) -> list[tuple[Node, list[tuple[Node, Claims]]]]:
+        """The cohorts above a queue, each with what is claimed beside the way up to it."""
+        changed, way = self._changed_nodes(returning, settled), []
+        while node.parent is not None:
+            beside = []
+            for other in self._who_may_claim(node.parent, picture.usage, changed):
+                if other is node:
+                    continue
+                if other.index in changed:
+                    claims = self._claims_at(other, picture.usage, returning, settled)
+                else:
+                    claims = self._known_claims(other, picture.usage)
+                beside.append((other, claims))
+            way.append((node.parent, beside))
+            node = node.parent
+        return way
 
-    def _changed_nodes(self, returning: list[Leaving]) -> set[int]:
+    def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
         queues = [one.queue for one in returning]
-        queues += [self._state.queue_of(entry) for entry in self._settled.values()]
+        queues += [self._state.queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
         for queue in queues:
             node: Node | None = queue.node
@@ -277,27 +270,47 @@ class Owners:
                 node = node.parent
         return changed
 
-    def _who_may_claim(self, cohort: Node, changed: set[int]) -> list[Node]:
-        known = self._claiming.get(cohort.index, [])
-        if not changed:
+    def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
+        """The children of a cohort at which something is claimed, and those that have changed."""
+        known = self._claiming.get(cohort.index)
+        if known is not None and not changed:
             return known
-        there = {child.index for child in known}
-        return known + [
+        found = [
             child
             for child in cohort.children
-            if child.index in changed and child.index not in there
+            if child.index in changed or self._known_claims(child, usage)
         ]
+        if not changed:
+            self._claiming[cohort.index] = found
+        return found
 
-    def _claims_of(self, queue: QueueState) -> Claims:
+    def _known_claims(self, node: Node, usage: Usage) -> Claims:
+        """What is claimed at a node that is in the picture as it was when the cycle began."""
+        known = self._claims.get(node.index)
+        if known is None:
+            queue = self.tree.queue_at[node.index]
+            if queue is None:
+                known = self._claims_at(node, usage)
+            else:
+                known = self._claims_of(queue, usage)
+            self._claims[node.index] = known
+        return known
+
+    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
-            usage = self._tree.usage
-            queue.claims_known = (key, self._claims_at(queue.node, usage, ()))
+            queue.claims_known = (key, self._claims_at(queue.node, usage))
         claims: Claims = queue.claims_known[1]
         return claims
 
-    def _claims_at(self, node: Node, usage: Usage, returning: Collection[Leaving]) -> Claims:
+    def _claims_at(
+        self,
+        node: Node,
+        usage: Usage,
+        returning: Collection[Leaving] = (),
+        settled: Settled = NOBODY,
+    ) -> Claims:
         """What the owners at a node ask for, but no more than is free there."""
         used = usage[node.index]
         free = {
@@ -309,8 +322,8 @@ class Owners:
         if not free:
             return claims
         unclaimed = set(free)
-        for queue in _queues_below(node, self._tree):
-            for entry, demand, count in self._waiting_in(queue, returning):
+        for queue in _queues_below(node, self.tree):
+            for entry, demand, count in self._waiting_in(queue, returning, settled):
                 for cell, amount in _claimed_by(demand, queue.node, node, usage).items():
                     if cell not in free:
                         continue  # it would take what a queue below keeps for itself
@@ -327,20 +340,20 @@ class Owners:
     # --- who waits ---
 
     def _waiting_in(
-        self, queue: QueueState, returning: Collection[Leaving]
+        self, queue: QueueState, returning: Collection[Leaving], settled: Settled
     ) -> Iterator[tuple[Entry, Demand, int]]:
         """Who may be an owner here: one of each shape, what it asks for, and how many there are."""
         if queue.inactive is not None:
             return
         back = [one.entry for one in returning if one.queue is queue and self._comes_back(one)]
         if queue.spec.strategy is Strategy.STRICT_FIFO:
-            first = self._first_in_line(queue, back)
+            first = self._first_in_line(queue, back, settled)
             if first is not None:
                 yield first, self._demand_of(first, queue), 1
             return
-        settled = [e for e in self._settled.values() if e.queue == queue.spec.name]
+        shapes = [e.shape for e in settled.values() if e.queue == queue.spec.name]
         for entry, count in queue.pending.by_shape():
-            count -= sum(1 for other in settled if other.shape is entry.shape)
+            count -= shapes.count(entry.shape)
             if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
                 count = min(count, self._admissible_like(entry, queue))
             if count > 0 and entry.workload.defect is None:
@@ -348,8 +361,10 @@ class Owners:
         for entry in back:
             yield entry, self._demand_of(entry, queue), 1
 
-    def _first_in_line(self, queue: QueueState, back: list[Entry]) -> Entry | None:
-        line = queue.pending.first_but(self._settled)
+    def _first_in_line(
+        self, queue: QueueState, back: list[Entry], settled: Settled
+    ) -> Entry | None:
+        line = queue.pending.first_but(settled)
         if line is not None and line.workload.defect is not None:
             line = None
         everybody = [*back, line] if line is not None else back
@@ -377,9 +392,9 @@ class Owners:
         return known[1]
 
 
-def wake_refused(state: ClusterState, tree: Tree) -> None:
+def wake_refused(state: ClusterState, owners: Owners) -> None:
     """Whoever was refused is tried again when owners leave more than they did then."""
-    owners = Owners(state, tree)
+    tree = owners.tree
     grown = [refusal for refusal, left in tree.refusals.items() if owners.left(refusal) > left]
     for refusal in grown:
         del tree.refusals[refusal]

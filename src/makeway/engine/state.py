@@ -68,6 +68,8 @@ WITHOUT_QUOTA: dict[str, Any] = {
     "admitted_at": None,
     "pods_ready": False,
     "pods_lost_at": None,
+    "checks": {},  # they answer for a reservation; the next one asks them anew
+    "retry_after_s": 0.0,
 }
 
 
@@ -137,10 +139,11 @@ class ClusterState:
         phase = phase_of(workload.active, status)
         if phase is not entry.phase:
             check_step(entry.phase, phase)
-        if ran_long(before, status):
+        if status.preemptions is not None and ran_long(before, status):
             status = status._replace(preemptions=None)
         is_claim_alone = (
-            workload is entry.workload
+            (status.claim is not before.claim or status.preemptions is not before.preemptions)
+            and workload is entry.workload
             and status._replace(claim=before.claim, preemptions=before.preemptions) == before
         )
         if before.assignment is not None and status.assignment is not None:
@@ -175,11 +178,10 @@ class ClusterState:
             return
         if entry.status.eviction is not None and undo.status.eviction is None:
             self._uncount_preemption(entry.status.eviction)
-        status = undo.status._replace(
-            checks=entry.status.checks, reclaimable=entry.status.reclaimable
-        )
+        status = undo.status._replace(reclaimable=entry.status.reclaimable)
         if status.assignment is not None:
             status = status._replace(
+                checks=entry.status.checks,
                 pods_ready=entry.status.pods_ready,
                 pods_lost_at=entry.status.pods_lost_at,
             )
@@ -694,8 +696,7 @@ class ClusterState:
 def ran_long(before: WorkloadStatus, after: WorkloadStatus) -> bool:
     """Whether it is stopped only now that it has been admitted for a good while."""
     return (
-        after.preemptions is not None
-        and after.eviction is not None
+        after.eviction is not None
         and before.eviction is None
         and before.admitted_at is not None
         and after.eviction.at - before.admitted_at >= RAN_LONG_S

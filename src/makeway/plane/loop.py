@@ -21,6 +21,7 @@ from makeway.plane.events import EventRecorder
 from makeway.plane.parts import Done, Failed, Outcome, Part
 from makeway.plane.picture import Change, Picture, revision_of
 from makeway.plane.writes import Key, ObjectWrite, Say, Write, key_of, send
+from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.loop")
 
@@ -44,6 +45,7 @@ class Loop:
         component: str = "makeway",
         in_flight_max: int = IN_FLIGHT_MAX,
         absent: Collection[Resource] = (),
+        pulse: Pulse | None = None,
     ) -> None:
         """`absent` are kinds that the server doesn't have, or doesn't let us list."""
         self._client, self._picture, self._parts = client, picture, tuple(parts)
@@ -71,6 +73,7 @@ class Loop:
         self._is_quiet = asyncio.Event()  # nothing is on its way, nor will be; when finishing
         self.listed_at: dict[Resource, float] = {}  # the last time
         self.failures: Counter[int] = Counter()  # of writes, by HTTP status; 0: no answer
+        self._pulse = pulse or Pulse("scheduling")
 
     @property
     def is_synced(self) -> bool:
@@ -200,12 +203,14 @@ class Loop:
 
     async def _wait(self, due: float | None) -> None:
         delay_s = None if due is None else due - self._time()
+        self._pulse.rest(delay_s)
         if delay_s is None or delay_s > 0:
             # Not wait_for: in 3.11 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
                     await self._wake.wait()
         self._wake.clear()
+        self._pulse.turn()
 
     def _time(self) -> float:
         """The clock, but for steps back: time goes on from where it was, so that deadlines come."""

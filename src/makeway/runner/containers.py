@@ -4,6 +4,9 @@ What is printed goes to `<name>.log` as it comes. Beside it, `<name>.times` hold
 of 8 bytes, least significant first: from which byte on, and when in nanoseconds since 1970 that
 was printed. `<name>.ended` says that nothing more will come. Of the run before, `previous` stands
 in the names.
+
+Of more than is kept, the middle is given back to the disk: a hole in the file, so that what stands
+behind it keeps its place. `<name>.gap` says from where to where, as a pair of such numbers.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from makeway.backoff import backoff_s
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
+    dig,
     kill_session,
     read_or_none,
     send_signal_to_group,
     write_all,
+    write_whole,
 )
 
 TYPE_CHECKING = False
@@ -29,7 +34,12 @@ if TYPE_CHECKING:
 READ_BYTES = 64 * 1024
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
 CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
+HEAD_BYTES, TAIL_BYTES = 16 * 1024 * 1024, 48 * 1024 * 1024  # of a run's output, are kept
+BLOCK_BYTES = 64 * 1024  # a hole ends where one of these does
+FOREVER = 1 << 62
+DIG_BYTES = 1024 * 1024  # more than that at once is given back
 NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
+START_AGAIN_S = 1.0  # after the machine refused
 BACK_OFF_MAX_S = 300.0
 BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
 
@@ -46,6 +56,8 @@ class Container:
         self.output = -1  # what it prints comes out here
         self._log = self._times = -1
         self._size = self._timed_ns = 0
+        self._gap_end = HEAD_BYTES  # up to where the middle was given back
+        self._is_full = False  # nothing can be given back, so nothing more is kept
         self._started = 0.0  # by the clock that never jumps
         self.start_at = 0.0  # by the same clock: not before this, when it waits
         self.kill_at: float | None = None  # set: it was asked to end
@@ -80,12 +92,11 @@ class Container:
     # Starting
 
     def start(self, now: float) -> None:
-        self._open_logs()
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self.output = reading
-        pid, trouble = self._spawn(writing)
-        os.close(writing)
+        try:
+            pid, trouble = self._start()
+        except OSError as error:
+            self._wait_for_machine(error, now)
+            return
         self.pid, self._started, self.kill_at = pid, now, None
         self._starts += 1
         if trouble:
@@ -99,22 +110,54 @@ class Container:
         }
         self.judge()
 
+    def _start(self) -> tuple[int, str]:
+        self._open_logs()
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        self.output = reading
+        try:
+            return self._spawn(writing)
+        finally:
+            os.close(writing)
+
+    def _wait_for_machine(self, error: OSError, now: float) -> None:
+        """No room for its log, or no process to be had: that may pass."""
+        self._close()
+        self.start_at = now + START_AGAIN_S
+        message = f"the machine refuses: {error.strerror}"
+        self.state = self._state("waiting", reason="MachineRefused", message=message)
+
+    def _close(self) -> None:
+        for descriptor in (self.output, self._log, self._times):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.output = self._log = self._times = -1
+
     def _open_logs(self) -> None:
         if os.path.exists(f"{self._logs}.log"):
-            for kind in ("log", "times"):
-                os.replace(f"{self._logs}.{kind}", f"{self._logs}.previous.{kind}")
+            for kind in ("log", "times", "gap"):
+                if os.path.exists(f"{self._logs}.{kind}"):
+                    os.replace(f"{self._logs}.{kind}", f"{self._logs}.previous.{kind}")
+                elif os.path.exists(f"{self._logs}.previous.{kind}"):
+                    os.unlink(f"{self._logs}.previous.{kind}")
         if os.path.lexists(f"{self._logs}.ended"):
             os.unlink(f"{self._logs}.ended")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._times = os.open(f"{self._logs}.times", flags, 0o600)
         self._log = os.open(f"{self._logs}.log", flags, 0o600)
         self._size = self._timed_ns = 0
+        self._gap_end, self._is_full = HEAD_BYTES, False
 
     def _spawn(self, output: int) -> tuple[int, str]:
         """Its pid, and why it doesn't run; empty if it does."""
         told, telling = os.pipe()
         parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(told)
+            os.close(telling)
+            raise
         if pid == 0:
             try:
                 os.setsid()
@@ -163,7 +206,7 @@ class Container:
         return len(piece) > 0
 
     def _print(self, piece: bytes) -> None:
-        if not piece:
+        if not piece or self._is_full:
             return
         try:
             now_ns = time.time_ns()
@@ -173,9 +216,27 @@ class Container:
                 self._timed_ns = now_ns
             write_all(self._log, piece)
             self._size += len(piece)
+            if self._size - TAIL_BYTES - self._gap_end >= DIG_BYTES:
+                self._give_back(self._size - TAIL_BYTES)
         except OSError:
             # The disk is full: what is printed is lost, what runs goes on.
             self._size = os.fstat(self._log).st_size
+
+    def _give_back(self, end: int) -> None:
+        """Keep the head and the tail of what was printed."""
+        end -= end % BLOCK_BYTES
+        try:
+            self._note_gap(HEAD_BYTES, end)
+            dig(self._log, HEAD_BYTES, end - HEAD_BYTES)
+            self._gap_end = end
+        except OSError:
+            # This disk can't do that: the head is kept, and it is noted that more has come.
+            self._note_gap(self._size, FOREVER)
+            self._is_full = True
+
+    def _note_gap(self, start: int, end: int) -> None:
+        pair = start.to_bytes(8, "little") + end.to_bytes(8, "little")
+        write_whole(f"{self._logs}.gap", pair)
 
     # Ending
 
@@ -213,10 +274,9 @@ class Container:
         for _ in range(READS_AT_END_MAX):
             if not self.read_output():
                 break
-        for descriptor in (self.output, self._log, self._times):
-            os.close(descriptor)
+        self._close()
         self._mark_end()
-        self.pid, self.output = 0, -1
+        self.pid = 0
         self._end = {
             "exit_code": code,
             "signal": number,

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
+import logging
 import os
 import shutil
 import signal
@@ -24,6 +26,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import makeway
+from makeway.disk import Disk
+from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import (
     LOST_CODE,
@@ -38,16 +42,28 @@ from makeway.runner.host import (
     Waiting,
 )
 from makeway.runner.processes import (
+    adopt_orphans,
     boot_id,
+    children_of,
+    command_of,
     kill_marked,
+    kill_program,
+    make_spare,
     read_or_none,
     send_signal,
     started_ticks,
+    write_last,
     write_whole,
 )
+from makeway.watchdog import Pulse
+
+log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
+OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
+STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
+DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
@@ -67,12 +83,27 @@ OnChange = Callable[[str], None]
 Phase = TypeVar("Phase", bound=Waiting | Running | Ended)
 
 
+# What reading a damaged file may raise.
+_WRONG = (ValueError, KeyError, TypeError, AttributeError)
+
+
+class Damaged(Exception):
+    """A file of one pod can't be read."""
+
+    def __init__(self, path: str, why: Exception) -> None:
+        super().__init__(f"{path} is damaged: {type(why).__name__} {why}")
+
+
 class LocalHost:
-    def __init__(self, folder: Path, cgroups: Cgroups | None = None) -> None:
+    def __init__(
+        self, folder: Path, cgroups: Cgroups | None = None, *, is_reaper: bool = False
+    ) -> None:
+        """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._cgroups = cgroups or Cgroups(None)
+        self._disk = Disk(folder)
         self._pipe = folder / "changes"
         if not self._pipe.exists():
             os.mkfifo(self._pipe, 0o600)
@@ -84,11 +115,23 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
+        self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
+        self._is_reaper = is_reaper
+        self._adopted: set[int] = set()  # processes that got away from a supervisor
+        self._others: set[int] = set()  # children from before, which are no business of ours
+        if is_reaper:
+            self._others = set(children_of(os.getpid()))
+            adopt_orphans()
+        self._again: dict[str, None] = {}  # couldn't be looked at, or nobody could be told
         self._on_change: OnChange | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.pulse = Pulse("looking at processes")
         for pod in sorted(self._pods.iterdir()):
-            self._find(pod.name)
-        self._empty_trash(self._trash.iterdir())
+            if pod.is_dir():
+                self._find(pod.name)
+            else:
+                log.warning(Fields(path=pod, found="not a pod's folder", hint="move it away"))
+        self._empty_trash()
 
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
@@ -111,9 +154,13 @@ class LocalHost:
     def start(self, order: RunOrder) -> None:
         if order.uid in self._states:
             return
+        if shortage := self._disk.shortage():
+            raise OSError(errno.ENOSPC, shortage)
         pod = self._pods / order.uid
         for below in (pod / "scratch", pod / "volumes", self._logs / order.uid):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
+        make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         write_whole(str(pod / "order.json"), json.dumps(self._written(order)).encode())
         self._spawn(order.uid)
         self._states[order.uid] = PodState(
@@ -178,31 +225,59 @@ class LocalHost:
         if uid not in self._states or self._states[uid].is_over:
             return
         content = json.dumps({"grace_s": grace_s}).encode()
-        write_whole(str(self._pods / uid / "stop.json"), content)
+        write_last(str(self._pods / uid / "stop.json"), content)
         # One that didn't write its state yet will look for the file by itself.
         self._read(self._states[uid])
         if self._is_alive(uid):
             send_signal(self._supervisors[uid][0], signal.SIGTERM)
+            self._patience[uid] = (time.monotonic() + grace_s + OVERDUE_S, signal.SIGCONT)
+
+    def _insist(self, uid: str) -> None:
+        """A supervisor that doesn't end its pod in time may be stopped; woken up in vain, it goes.
+
+        Its containers die with it, and the pod counts as lost.
+        """
+        due_at, number = self._patience.get(uid, (float("inf"), 0))
+        if time.monotonic() < due_at:
+            return
+        log.warning(Fields(pod_uid=uid, supervisor="overdue", signal=signal.Signals(number).name))
+        if self._is_alive(uid):
+            send_signal(self._supervisors[uid][0], number)
+        self._patience[uid] = (time.monotonic() + OVERDUE_S, signal.SIGKILL)
+
+    def _end_adopted(self) -> None:
+        """End what a supervisor left behind when it was killed, and what that leaves in turn."""
+        own = self._others.union(self._children.values())
+        for pid in children_of(os.getpid()):
+            if pid not in own:
+                if pid not in self._adopted:
+                    log.warning(Fields(escaped=pid, command=command_of(pid), is_ended="true"))
+                self._adopted.add(pid)
+                send_signal(pid, signal.SIGKILL)
+        for pid in list(self._adopted):
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                self._adopted.discard(pid)
 
     def remove(self, uid: str) -> None:
         state = self._states.get(uid)
         if state is None:
             return
         assert state.is_over, f"{uid} still runs"
-        del self._states[uid]
         self._reap(uid)
         self._cgroups.remove(uid)
-        rubbish = []
         for kind, folder in (("logs", self._logs), ("pods", self._pods)):
             with contextlib.suppress(FileNotFoundError):
-                rubbish.append((folder / uid).rename(self._trash / f"{uid}.{kind}"))
-        self._empty_trash(rubbish)
+                (folder / uid).rename(self._trash / f"{uid}.{kind}")
+        del self._states[uid]
+        self._empty_trash()
 
-    def _empty_trash(self, folders: Iterable[Path]) -> None:
+    def _empty_trash(self) -> None:
         """A pod may leave many files behind; nobody waits for them to go."""
-        found = list(folders)
-        if found:
-            threading.Thread(target=_delete, args=(found,), daemon=True).start()
+        found = list(self._trash.iterdir())
+        # Without a thread to be had they wait for the next who goes.
+        with contextlib.suppress(RuntimeError):
+            if found:
+                threading.Thread(target=_delete, args=(found,), daemon=True).start()
 
     # Looking
 
@@ -213,20 +288,50 @@ class LocalHost:
             while piece := os.read(self._news, READ_BYTES):
                 told |= dict.fromkeys(piece.decode("ascii", "replace").split())
         for uid in told:
-            self._take_in(uid)
+            self._try(uid, self._take_in)
 
     def look_at_all(self) -> None:
         """Take in what happened without a word; two questions to Linux per pod that runs."""
         self.look()
+        again, self._again = self._again, {}
+        for uid in again:
+            self._try(uid, self._take_in_again)
         for uid in list(self._supervisors):
-            if self._seen.get(uid) != self._stamp(uid) or not self._is_alive(uid):
-                self._take_in(uid)
+            self._try(uid, self._take_in_if_different)
+            self._try(uid, self._insist)
         for uid in self._children.keys() - self._supervisors.keys():
-            self._reap(uid)
+            self._try(uid, self._reap)
+        if self._adopted:
+            self._end_adopted()
+
+    def _try(self, uid: str, look: Callable[[str], None]) -> None:
+        """Look at one pod; what goes wrong there (no room, no descriptors) concerns no other."""
+        try:
+            look(uid)
+        except Exception as error:
+            self._again[uid] = None
+            log.warning(Fields(pod_uid=uid, look="failed", error=error), exc_info=True)
 
     def _look_again(self) -> None:
-        self.look_at_all()
-        self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again)
+        self.pulse.turn()
+        try:
+            self.look_at_all()
+        except Exception:
+            log.exception(Fields(look="failed"))
+        finally:
+            self.pulse.rest(LOOK_EVERY_S)
+            self._timer = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look_again)
+
+    def _take_in_if_different(self, uid: str) -> None:
+        if self._seen.get(uid) != self._stamp(uid) or not self._is_alive(uid):
+            self._take_in(uid)
+
+    def _take_in_again(self, uid: str) -> None:
+        """What is known already may not have been told."""
+        before = self._states.get(uid)
+        self._take_in(uid)
+        if before is not None and self._states.get(uid) == before:
+            self._tell(uid)
 
     def _find(self, uid: str) -> None:
         """Take up a pod from before a restart."""
@@ -236,16 +341,52 @@ class LocalHost:
             # We ended, or the power did, before there was an order: nobody was started for it.
             shutil.rmtree(self._pods / uid)
             return
-        order = json.loads(written or b"")
-        devices = {name: tuple(found) for name, found in order["devices"].items()}
-        self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
-        self._supervisors[uid] = (0, 0)
+        self._states[uid] = PodState(uid=uid)
+        self._supervisors[uid], self._seen[uid] = (0, 0), None
+        try:
+            order = json.loads(written or b"")
+            devices = {name: tuple(found) for name, found in order["devices"].items()}
+            self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
+        except _WRONG as error:
+            self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
+            return
         if not has_state:
             # Whether its supervisor was started is unknown; a second one goes away.
             self._spawn(uid)
         self._take_in(uid)
 
     def _take_in(self, uid: str) -> None:
+        try:
+            self._take_in_state(uid)
+        except Damaged as damage:
+            self._fail(uid, damage)
+
+    def _fail(self, uid: str, damage: Damaged) -> None:
+        """Nobody can know how this pod stands: it is ended, and has failed; the others go on."""
+        log.error(Fields(pod_uid=uid, damage=damage))
+        kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
+        kill_marked(f"MAKEWAY_POD_UID={uid}")
+        known, now = self._states[uid], time.time()
+        failed = replace(
+            known,
+            began_at=known.began_at or now,
+            is_over=True,
+            reason=DAMAGED_REASON,
+            message=str(damage),
+            containers={},
+        )
+        order = {"node": known.node, "devices": dict(known.devices), "init": [], "containers": []}
+        for name, document in (("order", order), ("state", _document_of(failed, self._boot))):
+            content = json.dumps(document).encode()
+            with contextlib.suppress(OSError):
+                write_whole(f"{self._pods}/{uid}/{name}.json", content, durably=True)
+        self._states[uid] = failed
+        self._supervisors.pop(uid, None)
+        self._seen.pop(uid, None)
+        self._patience.pop(uid, None)
+        self._tell(uid)
+
+    def _take_in_state(self, uid: str) -> None:
         known = self._states.get(uid)
         if known is None or known.is_over:
             return
@@ -255,8 +396,13 @@ class LocalHost:
         self._states[uid] = found
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
+            self._patience.pop(uid, None)
             self._reap(uid)
-        if found != known and self._on_change is not None:
+        if found != known:
+            self._tell(uid)
+
+    def _tell(self, uid: str) -> None:
+        if self._on_change is not None:
             self._on_change(uid)
 
     def _read(self, known: PodState) -> PodState:
@@ -264,11 +410,16 @@ class LocalHost:
         written = read_or_none(self._state_path(known.uid))
         if written is None:
             return known
-        document = json.loads(written)
-        named = document["supervisor"]
-        is_of_today = named["boot"] == self._boot
-        self._supervisors[known.uid] = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
-        return _state_of(known, document)
+        try:
+            document = json.loads(written)
+            named = document["supervisor"]
+            is_of_today = named["boot"] == self._boot
+            supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
+            state = _state_of(known, document)
+        except _WRONG as error:
+            raise Damaged(self._state_path(known.uid), error) from None
+        self._supervisors[known.uid] = supervisor
+        return state
 
     def _state_path(self, uid: str) -> str:
         return f"{self._pods}/{uid}/state.json"
@@ -302,12 +453,16 @@ class LocalHost:
 
     def _note_lost(self, state: PodState) -> PodState:
         kill_marked(f"MAKEWAY_POD_UID={state.uid}")
+        if self._is_reaper:
+            self._reap(state.uid)
+            self._end_adopted()
         now = time.time()
-        order = json.loads((self._pods / state.uid / "order.json").read_bytes())
+        try:
+            order = json.loads((self._pods / state.uid / "order.json").read_bytes())
+        except (*_WRONG, FileNotFoundError) as error:
+            raise Damaged(f"{self._pods}/{state.uid}/order.json", error) from None
         names = [program["name"] for program in (*order["init"], *order["containers"])]
         containers = {name: _lost(state.containers.get(name), now) for name in names}
-        for name in names:
-            (self._logs / state.uid / f"{name}.ended").touch()
         lost = replace(
             state,
             began_at=state.began_at or now,
@@ -317,7 +472,13 @@ class LocalHost:
             containers=containers,
         )
         content = json.dumps(_document_of(lost, self._boot)).encode()
-        write_whole(self._state_path(state.uid), content, durably=True)
+        try:
+            write_last(self._state_path(state.uid), content, durably=True)
+            for name in names:
+                (self._logs / state.uid / f"{name}.ended").touch()
+        except OSError as error:
+            # Whoever comes after a restart finds out the same by himself.
+            log.warning(Fields(pod_uid=state.uid, noting="failed", error=error))
         return lost
 
     def _last_words(self, uid: str) -> str:
@@ -331,6 +492,24 @@ class LocalHost:
         pid = self._children.get(uid)
         if pid is not None and os.waitpid(pid, os.WNOHANG)[0] == pid:
             del self._children[uid]
+
+
+def pods_in(folder: Path) -> tuple[list[str], list[str]]:
+    """The pods of which a data folder knows, and what is wrong with their files."""
+    pods, damages = list[str](), list[str]()
+    for pod in sorted((folder / "pods").glob("*")):
+        if not pod.is_dir():
+            damages.append(f"{pod} is not a pod's folder; move it away")
+            continue
+        pods.append(pod.name)
+        for name in ("order.json", "state.json"):
+            written = read_or_none(str(pod / name))
+            try:
+                if written is not None:
+                    json.loads(written)
+            except ValueError as error:
+                damages.append(str(Damaged(str(pod / name), error)))
+    return pods, damages
 
 
 def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:

@@ -78,6 +78,8 @@ def _program(
 def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:
     volumes: dict[str, str] = {}
     for volume in pod.spec.volumes:
+        if "/" in volume.name or volume.name in ("", ".", ".."):
+            raise Refused(f"volume {volume.name!r}: that is no name for a folder")
         if volume.host_path is not None:
             volumes[volume.name] = volume.host_path.path
         elif volume.empty_dir is not None:

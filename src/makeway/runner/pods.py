@@ -91,18 +91,29 @@ class PodRunner(Reconciler):
         if self._strays is None:
             known = self._host.states().keys()
             self._strays = {uid: None for uid in known if not self._pods.has(uid)}
-        for uid in list(self._strays):
-            self._end_stray(uid)
+        strays_at = self._end_strays(now)
         self._starts = 0
         for key in list(islice(self._to_start, STARTS_AT_ONCE)):
             del self._to_start[key]
             self.mark(key)
         plan = super().act(now)
-        return Plan(plan.writes, now) if self._to_start else plan
+        if self._to_start:
+            return Plan(plan.writes, now)
+        due = [at for at in (plan.next_at, strays_at) if at is not None]
+        return Plan(plan.writes, min(due, default=None))
+
+    def _end_strays(self, now: float) -> float | None:
+        """End those that nobody wants; when to try again with whom it didn't work."""
+        assert self._strays is not None
+        for uid in list(self._strays):
+            try:
+                self._end_stray(uid)
+                del self._strays[uid]
+            except OSError as error:
+                log.warning(Fields(pod_uid=uid, end="failed", error=error))
+        return now + START_AGAIN_S if self._strays else None
 
     def _end_stray(self, uid: str) -> None:
-        assert self._strays is not None
-        del self._strays[uid]
         state = self._host.states().get(uid)
         if state is None:
             return
@@ -130,7 +141,17 @@ class PodRunner(Reconciler):
         if decoded.object is None:
             why = "; ".join(str(error) for error in decoded.errors)
             return self._refuse(document, "InvalidPod", why)
-        return self._bring_on(key, document, decoded.object, state, now)
+        try:
+            return self._bring_on(key, document, decoded.object, state, now)
+        except OSError as error:
+            return self._later(key, document, error, now)
+
+    def _later(self, key: Key, document: Document, error: OSError, now: float) -> Plan:
+        """The machine refused (no room, no descriptors, too many processes): that may pass."""
+        log.warning(Fields(pod=key, error=error))
+        message = f"The pod can't be started or ended now: {error.strerror}"
+        saying = Say(about=document, reason="MachineRefused", message=message, type="Warning")
+        return Plan([saying], now + START_AGAIN_S)
 
     def _bring_on(
         self, key: Key, document: Document, pod: PodOfPrograms, state: PodState | None, now: float
@@ -145,6 +166,8 @@ class PodRunner(Reconciler):
             return NOTHING
         if state is None and has_begun(document):
             state = lost_state(pod, now)
+        elif state is not None and state.is_over and not state.containers:
+            state = lost_state(pod, now, state)
         if is_leaving:
             if state is None:
                 return self._refuse(document, "Deleted", "The pod was deleted before it began")
@@ -178,13 +201,7 @@ class PodRunner(Reconciler):
             plan = self._report(document, pod, state, now)
             return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
-        try:
-            self._host.start(order)
-        except OSError as error:
-            log.warning(Fields(pod=key, start="failed", error=error))
-            message = f"The pod can't be started now: {error.strerror}"
-            saying = Say(about=document, reason="FailedStart", message=message, type="Warning")
-            return Plan([saying], now + START_AGAIN_S)
+        self._host.start(order)
         log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
+_PUNCH_HOLE = 3  # fallocate(2): and keep the size
 _C = ctypes.CDLL(None, use_errno=True)
 
 
@@ -46,6 +47,15 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _all() if int(fields[1]) == parent]
 
 
+def command_of(pid: int) -> str:
+    """What a process was started with, for people."""
+    return (
+        (read_or_none(f"/proc/{pid}/cmdline") or b"")
+        .replace(b"\0", b" ")
+        .decode(errors="replace")[:200]
+    )
+
+
 def kill_session(session: int) -> None:
     """End all that stayed in a session."""
     for pid, fields in _all():
@@ -60,9 +70,22 @@ def kill_marked(variable: str) -> None:
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 is_marked = wanted in file.read().split(b"\0")
-        except OSError:
-            continue
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue  # it is gone, or another user's; anything else, and we know too little
         if is_marked:
+            send_signal(pid, signal.SIGKILL)
+
+
+def kill_program(argument: str) -> None:
+    """End the processes that were started with this as their last argument."""
+    wanted = argument.encode()
+    for pid, _ in _all():
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                is_meant = file.read().rstrip(b"\0").split(b"\0")[-1] == wanted
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+        if is_meant:
             send_signal(pid, signal.SIGKILL)
 
 
@@ -100,16 +123,47 @@ def write_whole(path: str, content: bytes, *, durably: bool = False) -> None:
     Durably, that holds for a loss of power too; it may take the disk some milliseconds.
     """
     temporary = f"{path}.{os.getpid()}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _write_file(temporary, os.O_CREAT | os.O_TRUNC, content, durably)
+    except OSError:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+    _put_in_place(temporary, path, durably)
+
+
+def _write_file(path: str, flags: int, content: bytes, durably: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
     try:
         write_all(descriptor, content)
         if durably:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _put_in_place(temporary: str, path: str, durably: bool) -> None:
     os.rename(temporary, path)
     if durably:
         flush(os.path.dirname(path))
+
+
+def make_spare(path: str, size: int) -> None:
+    """Have room for the last word that `write_last` writes, whatever becomes of the disk."""
+    _write_file(f"{path}.spare", os.O_CREAT | os.O_TRUNC, b" " * size, durably=False)
+
+
+def write_last(path: str, content: bytes, *, durably: bool = False) -> None:
+    """As `write_whole`, for JSON that has to be written even on a full disk: once, in the spare."""
+    try:
+        write_whole(path, content, durably=durably)
+    except OSError:
+        spare = f"{path}.spare"
+        if not os.path.exists(spare) or os.path.getsize(spare) < len(content):
+            raise
+        # In place, with spaces to its end: the file has its blocks already.
+        _write_file(spare, 0, content.ljust(os.path.getsize(spare)), durably)
+        _put_in_place(spare, path, durably)
 
 
 def flush(path: str) -> None:
@@ -119,6 +173,12 @@ def flush(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def dig(descriptor: int, start: int, size: int) -> None:
+    """Give the blocks of a part of a file back to the disk; what is read there is zeros."""
+    if _C.fallocate(descriptor, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(size)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -81,9 +81,11 @@ def status_of(
     return status
 
 
-def lost_state(pod: PodOfPrograms, now: float) -> PodState:
-    """A pod that once ran, and of which nothing is left."""
-    return replace(_over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND), began_at=now)
+def lost_state(pod: PodOfPrograms, now: float, known: PodState | None = None) -> PodState:
+    """A pod that once ran, and of which nothing is left; or only that it is over, and why."""
+    if known is None:
+        return replace(_over(pod, now, LOST_CODE, LOST_REASON, _NOT_FOUND), began_at=now)
+    return replace(_over(pod, now, LOST_CODE, known.reason, known.message), began_at=now)
 
 
 def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:

@@ -33,6 +33,7 @@ from makeway.runner.processes import (
     send_signal,
     send_signal_to_group,
     started_ticks,
+    write_last,
     write_whole,
 )
 
@@ -246,7 +247,7 @@ class Supervisor:
             return [container.start_at]
         container.start(self._now)
         if not container.is_running:
-            return [self._now]
+            return [max(self._now, container.start_at)]
         self._outputs[container.output] = container
         self._poll.register(container.output, select.POLLIN)
         return []
@@ -267,7 +268,8 @@ class Supervisor:
         if content == self._saved:
             return True
         try:
-            write_whole(os.path.join(self._folder, "state.json"), content, durably=True)
+            write = write_last if self._is_over else write_whole
+            write(os.path.join(self._folder, "state.json"), content, durably=True)
         except FileNotFoundError:
             return True  # the pod was removed as soon as it was seen to be over
         except OSError:

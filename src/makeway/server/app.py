@@ -6,9 +6,12 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
+from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.server import discovery, errors, messages, openapi
 from makeway.server.collector import Collector
@@ -16,6 +19,7 @@ from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import Request, Response, decode, json_response
 from makeway.server.objects import Outcome, Target
@@ -31,7 +35,9 @@ from makeway.server.patch import APPLY_PATCH, patch_types
 from makeway.server.reads import Reads, view_of
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
-from makeway.store import Store
+from makeway.server.worker import AT_ONCE_BYTES, Worker
+from makeway.store import Store, StoreError
+from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
 
@@ -57,6 +63,7 @@ class App:
         logs: FileLogs | None = None,
         chance: random.Random | None = None,
         flush: Flush | None = None,
+        disk: Disk | None = None,
     ) -> None:
         """Without `logs`, nobody here runs pods.
 
@@ -64,12 +71,16 @@ class App:
         """
         self.store, self.clock = store, clock
         self._token = token.encode()
-        self._logs = logs
+        self._logs, self._disk = logs, disk
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
-        self.verbs = Verbs(store, self.committer, clock, chance or random.SystemRandom())
+        self.worker = Worker()
+        self.verbs = Verbs(
+            store, self.committer, clock, chance or random.SystemRandom(), self.worker
+        )
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
     async def start(self) -> None:
@@ -84,6 +95,7 @@ class App:
         self.reads.end_watches()
         await self.collector.stop()
         await self.committer.stop()
+        self.worker.stop()
 
     # The way in
 
@@ -112,9 +124,27 @@ class App:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            return await self._route(request, segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
+
+    async def _read(self, request: Request) -> Request:
+        """The request with its body parsed, if that is large: YAML takes its time."""
+        size = len(request.body)
+        if "yaml" in request.content_type and b"*" in request.body:
+            size = max(size, AT_ONCE_BYTES + 1)  # aliases make much of a small text
+        if size <= AT_ONCE_BYTES:
+            return request
+        is_patch = request.method == "PATCH"
+
+        def read() -> Any:
+            kind = request.content_type
+            parsed = messages.parse(request.body, kind) if is_patch else read_body(request)
+            if not request.is_trusted:
+                check_values(parsed)
+            return parsed
+
+        return replace(request, parsed=await self.worker.do(size, read))
 
     def is_authenticated(self, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers (names in lower case) carries the token."""
@@ -132,6 +162,8 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+        if request.method == "POST" and segments == ["backup"]:
+            return await self._backup(request)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -141,7 +173,7 @@ class App:
                     {"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}
                 )
             case ["healthz" | "livez" | "readyz" as asked, *_]:
-                return self._health(asked)
+                return self._health(asked, is_verbose="verbose" in request.query)
             case ["metrics"] if self.insight is not None:
                 return Response(
                     body=self.insight.metrics().encode(),
@@ -152,11 +184,34 @@ class App:
             case _:
                 return discovery.answer(request, segments)
 
-    def _health(self, asked: str) -> Response:
-        plain = "text/plain; charset=utf-8"
-        if asked == "readyz" and self.insight is not None and not self.insight.is_ready:
-            return Response(code=500, body=b"[-]scheduling is not ready yet", content_type=plain)
-        return Response(body=b"ok", content_type=plain)
+    async def _backup(self, request: Request) -> Response:
+        """Copy the database to a file on this machine, which must not be there yet."""
+        asked = read_body(request)
+        path = asked.get("path") if isinstance(asked, dict) else None
+        if not isinstance(path, str) or not Path(path).is_absolute():
+            raise bad_request("path: write the absolute path of a file that is not there yet")
+        try:
+            await self.committer.backup(Path(path))
+        except StoreError as error:
+            raise errors.write_failed(str(error)) from None
+        return json_response(messages.success())
+
+    def _health(self, asked: str, *, is_verbose: bool) -> Response:
+        """Alive is who answers; ready, whose tasks are all on time."""
+        late = self.watchdog.late() if asked == "readyz" else []
+        lines = [f"[-]{pulse}" for pulse in late]
+        if is_verbose:
+            lines += [f"[+]{pulse}" for pulse in self.watchdog.pulses if pulse not in late]
+        is_synced = self.insight is None or self.insight.is_ready
+        if asked == "readyz" and not is_synced:
+            lines.insert(0, "[-]scheduling is not ready yet")
+        is_well = is_synced and not late if asked == "readyz" else True
+        text = "\n".join(lines) or "ok"
+        return Response(
+            code=200 if is_well else 500,
+            body=text.encode(),
+            content_type="text/plain; charset=utf-8",
+        )
 
     # Objects
 
@@ -207,12 +262,18 @@ class App:
             case "POST":
                 if resource.is_namespaced and namespace is None:
                     raise errors.method_not_allowed()
+                self._expect_room(request)
                 outcome = await self.verbs.create(target, read_body(request), read_options(request))
                 return self._answer(request, target, outcome)
             case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
             case _:
                 raise errors.method_not_allowed()
+
+    def _expect_room(self, request: Request) -> None:
+        """With little room left nothing new is taken; what ends, cancels or deletes goes on."""
+        if self._disk is not None and not request.is_trusted and (why := self._disk.shortage()):
+            raise errors.write_failed(why)
 
     async def _object(self, request: Request, target: Target) -> Response:
         match request.method:
@@ -253,7 +314,9 @@ class App:
         accepted = patch_types(target.resource)
         if request.content_type not in accepted:
             raise errors.unsupported_media_type(accepted)
-        patch = messages.parse(request.body, request.content_type)
+        patch = request.parsed
+        if patch is None:
+            patch = messages.parse(request.body, request.content_type)
         return await self.verbs.patch(target, request.content_type, patch, read_options(request))
 
     async def _subresource(self, request: Request, target: Target) -> Response:

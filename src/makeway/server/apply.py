@@ -162,51 +162,79 @@ def value_step(item: Any) -> str:
 _ABSENT = object()
 
 
-def value_at(document: Any, shape: Shape, path: Path) -> Any:
-    """The value at a path; `_ABSENT` if it is not there. Items of a set are just there."""
-    for step in path:
-        if step.startswith("f:"):
-            if not isinstance(document, Mapping) or step[2:] not in document:
+class Look:
+    """Finds values of a document by their paths; a list is gone through once, not once per path."""
+
+    def __init__(self, document: Any, shape: Shape) -> None:
+        self._document, self._shape = document, shape
+        self._items: dict[int, dict[str, Any]] = {}  # by the list's identity, then by step
+
+    def at(self, path: Path) -> Any:
+        """The value at a path; `_ABSENT` if it is not there. Items of a set are just there."""
+        document, shape = self._document, self._shape
+        for step in path:
+            if step.startswith("f:"):
+                if not isinstance(document, Mapping) or step[2:] not in document:
+                    return _ABSENT
+                document, shape = document[step[2:]], shape.at(step[2:])
+                continue
+            if not isinstance(document, list):
                 return _ABSENT
-            document, shape = document[step[2:]], shape.at(step[2:])
-        elif not isinstance(document, list):
-            return _ABSENT
-        elif step.startswith("k:"):
-            document = next((i for i in document if key_step(i, shape) == step), _ABSENT)
-            shape = shape.item or ANY
+            document = self._items_of(document, shape, step[:2]).get(step, _ABSENT)
+            if document is _ABSENT:
+                return _ABSENT
+            shape = (shape.item or ANY) if step.startswith("k:") else ANY
+        return document
+
+    def _items_of(self, items: list[Any], shape: Shape, sort: str) -> dict[str, Any]:
+        found = self._items.get(id(items))
+        if found is None:
+            found = self._items[id(items)] = {}
+            for item in items:
+                step = key_step(item, shape) if sort == "k:" else value_step(item)
+                found.setdefault(step, item)
+        return found
+
+
+Tree = dict[str, Any]  # steps to steps; a path ends where a step leads to nothing
+
+
+def _tree_of(paths: Iterable[Path]) -> Tree:
+    """The paths as a tree; of a path that goes on from the end of another, the shorter counts."""
+    tree: Tree = {}
+    for path in sorted(paths, key=len):
+        node: Any = tree
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+            if node is None:
+                break
         else:
-            document = next((i for i in document if value_step(i) == step), _ABSENT)
-            shape = ANY
-        if document is _ABSENT:
-            return _ABSENT
-    return document
+            node[path[-1]] = None
+    return tree
 
 
-def _remove(document: Any, shape: Shape, path: Path) -> Any:
-    """The document without the field at a path; what gets empty by that goes too, but for items."""
-    step, rest = path[0], path[1:]
-    if step.startswith("f:"):
-        name = step[2:]
-        if not isinstance(document, Mapping) or name not in document:
-            return document
-        without = {key: value for key, value in document.items() if key != name}
-        if not rest:
-            return without
-        inner = _remove(document[name], shape.at(name), rest)
-        if inner in ({}, []) and document[name] not in ({}, []):
-            return without
-        return {**document, name: inner}
+def _without(document: Any, shape: Shape, tree: Tree) -> Any:
+    """The document without these fields; what gets empty by that goes too, but for items."""
+    if isinstance(document, Mapping):
+        result = {}
+        for name, value in document.items():
+            inner = tree.get(f"f:{name}", _ABSENT)
+            if inner is None:
+                continue
+            left = value if inner is _ABSENT else _without(value, shape.at(name), inner)
+            if left not in ({}, []) or value in ({}, []):
+                result[name] = left
+        return result
     if not isinstance(document, list):
         return document
-    if step.startswith("v:"):
-        return [item for item in document if value_step(item) != step]
-    result = []
+    kept = []
     for item in document:
-        if key_step(item, shape) != step:
-            result.append(item)
-        elif rest:
-            result.append(_remove(item, shape.item or ANY, rest))
-    return result
+        step = key_step(item, shape) if shape.keys else value_step(item)
+        inner = tree.get(step, _ABSENT)
+        if inner is not None:
+            is_same = inner is _ABSENT
+            kept.append(item if is_same else _without(item, shape.item or ANY, inner))
+    return kept
 
 
 def _merge(live: Any, applied: Any, shape: Shape) -> Any:
@@ -216,18 +244,20 @@ def _merge(live: Any, applied: Any, shape: Shape) -> Any:
             result[key] = _merge(live.get(key, _ABSENT), value, shape.at(key))
         return result
     if isinstance(live, list) and isinstance(applied, list) and shape.keys:
-        names = [key_step(item, shape) for item in live]
+        places: dict[str, int] = {}
+        for place, item in enumerate(live):
+            places.setdefault(key_step(item, shape), place)
         merged = list(live)
         for item in applied:
-            name = key_step(item, shape)
-            if name in names:
-                place = names.index(name)
-                merged[place] = _merge(live[place], item, shape.item or ANY)
-            else:
+            found = places.get(key_step(item, shape))
+            if found is None:
                 merged.append(item)
+            else:
+                merged[found] = _merge(live[found], item, shape.item or ANY)
         return merged
     if isinstance(live, list) and isinstance(applied, list) and shape.is_set:
-        return live + [item for item in applied if item not in live]
+        known = set(map(value_step, live))
+        return live + [item for item in applied if value_step(item) not in known]
     return applied
 
 
@@ -262,11 +292,11 @@ def apply(
         )
         managers = [first]
     others = [m for m in managers if m.identity != mine.identity]
+    there, here = Look(live, shape), Look(applied, shape)
     contested = {
         path
         for path in wanted
-        if path[-1].startswith("f:")
-        and _is_contested(value_at(live, shape, path), value_at(applied, shape, path))
+        if path[-1].startswith("f:") and _is_contested(there.at(path), here.at(path))
     }
     conflicts = [(other, sorted(other.fields & contested)) for other in others]
     conflicts = [(other, paths) for other, paths in conflicts if paths]
@@ -276,11 +306,9 @@ def apply(
     result: Any = _merge(live, applied, shape)
     before = next((m.fields for m in managers if m.identity == mine.identity), frozenset())
     still_owned = frozenset().union(wanted, *(other.fields for other in others))
-    # Shortest first: an item that goes takes its fields along, and is found by its keys till then.
-    dropped = sorted(before - still_owned, key=len)
-    for path in dropped:
-        if not any(owned[: len(path)] == path for owned in still_owned):
-            result = _remove(result, shape, path)
+    ways = {owned[:length] for owned in still_owned for length in range(1, len(owned) + 1)}
+    if dropped := before - still_owned - ways:
+        result = _without(result, shape, _tree_of(dropped))
     same = next((m for m in managers if m.identity == mine.identity and m.fields == wanted), None)
     entries = [*others, mine if same is None else same]
     return {**result, "metadata": {**result["metadata"], "managedFields": write_managers(entries)}}
@@ -334,11 +362,11 @@ def track_update(
     if not managers:
         return
     before, after = fields_of(live, shape), fields_of(new, shape)
+    there, here = Look(live, shape), Look(new, shape)
     changed = frozenset(
         path
         for path in after
-        if path not in before
-        or (path[-1].startswith("f:") and value_at(live, shape, path) != value_at(new, shape, path))
+        if path not in before or (path[-1].startswith("f:") and there.at(path) != here.at(path))
     )
     gone = before - after
     if not changed and not gone:

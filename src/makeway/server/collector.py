@@ -20,12 +20,14 @@ from makeway.server.options import DeleteOptions, Options
 from makeway.server.patch import MERGE_PATCH
 from makeway.server.verbs import FOREGROUND, ORPHAN, Verbs
 from makeway.store import Event, Key, Record, Store
+from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.server.collector")
 
 EVENT_TTL_S = 3600.0
 EXPIRE_EVERY_S = 60.0
-RETRY_AFTER_S = 1.0
+PATIENCE_S = 60.0  # for one object, or all events; each is a write or two
+RETRY_AFTER_S, BUG_RETRY_AFTER_S = 1.0, 30.0
 _OWNER_REFERENCES, _DELETION_TIMESTAMP = b'"ownerReferences"', b'"deletionTimestamp"'
 
 
@@ -38,6 +40,8 @@ class Collector:
         self._stranded: set[Key] = set()  # objects that nothing holds, still there when last seen
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self.pulse = Pulse("collecting garbage", PATIENCE_S)
+        self.expiry = Pulse("expiring events", PATIENCE_S)
         self._stops: list[Callable[[], None]] = []
 
     def start(self) -> None:
@@ -47,7 +51,10 @@ class Collector:
             self._stops.append(self.store.listen(resource.full_name, self._on_event))
         self._due.update(dict.fromkeys(self._owners))
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run()), loop.create_task(self._expire())]
+        self._tasks = [
+            loop.create_task(keep_up(self._run, self.pulse)),
+            loop.create_task(keep_up(self._expire, self.expiry)),
+        ]
         self._wake.set()
 
     async def stop(self) -> None:
@@ -106,20 +113,25 @@ class Collector:
 
     async def _run(self) -> None:
         while True:
+            self.pulse.rest()
             await self._wake.wait()
             self._wake.clear()
             while self._due:
                 # All at once: a dict that is emptied from its front gets slower and slower.
                 due, self._due = self._due, {}
                 for key in due:
+                    self.pulse.turn()
                     await self._try_to_reconcile(key)
 
     async def _try_to_reconcile(self, key: Key) -> None:
         try:
             await self._reconcile(key)
-        except ApiError as error:
-            log.warning(Fields(key="/".join(key), error=error))
-            asyncio.get_running_loop().call_later(RETRY_AFTER_S, self._requeue, key)
+        except Exception as error:
+            # Of one object; a refusal may pass, and a bug of ours mustn't leave the others lying.
+            is_bug = not isinstance(error, ApiError)
+            log.warning(Fields(key="/".join(key), error=error), exc_info=is_bug)
+            after_s = BUG_RETRY_AFTER_S if is_bug else RETRY_AFTER_S
+            asyncio.get_running_loop().call_later(after_s, self._requeue, key)
 
     def _requeue(self, key: Key) -> None:
         self._due[key] = None
@@ -245,7 +257,9 @@ class Collector:
 
     async def _expire(self) -> None:
         while True:
+            self.expiry.rest(EXPIRE_EVERY_S)
             await asyncio.sleep(EXPIRE_EVERY_S)
+            self.expiry.turn()
             try:
                 await self.expire_events()
             except ApiError as error:

@@ -1,10 +1,16 @@
 """Writes of many requests to the one file: each waits for its own, a batch shares a flush."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+from makeway.logs import Fields
 from makeway.store import Batch, Key, Record, Store, WriteFailed
+from makeway.watchdog import Pulse, keep_up
+
+log = logging.getLogger("makeway.server.commits")
 
 Flush = Callable[[Batch], Awaitable[WriteFailed | None]]  # makes a batch durable
 
@@ -22,9 +28,11 @@ class Committer:
         self._flush = flush or self._flush_in_thread
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.pulse = Pulse("writing to the database")
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        work = keep_up(self._run, self.pulse)
+        self._task = asyncio.get_running_loop().create_task(work)
 
     async def stop(self) -> None:
         """Finish what stands in line."""
@@ -55,18 +63,38 @@ class Committer:
         self._wake.set()
         return await future
 
+    async def backup(self, path: Path) -> None:
+        """Copy the file, between two batches."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self.store.backup, path)
+
+    async def reserve(self, size: int) -> bool:
+        """Hold back room on the disk for writes that find no other; whether it is held."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self.store.reserve, size)
+
     async def _run(self) -> None:
         while True:
+            self.pulse.rest()
             await self._wake.wait()
             self._wake.clear()
             while (batch := self.store.begin()) is not None:
-                written = asyncio.ensure_future(self._flush(batch))
+                self.pulse.turn()
+                written = asyncio.ensure_future(self._try_to_flush(batch))
                 try:
                     failure = await asyncio.shield(written)
                 except asyncio.CancelledError:
                     self.store.settle(batch, await written)
                     raise
                 self.store.settle(batch, failure)
+
+    async def _try_to_flush(self, batch: Batch) -> WriteFailed | None:
+        """Whatever goes wrong, whoever waits for the batch is told, and the next one is tried."""
+        try:
+            return await self._flush(batch)
+        except Exception as error:
+            log.exception(Fields(flush="failed"))
+            return WriteFailed(f"{type(error).__name__}: {error}")
 
     def _flush_in_thread(self, batch: Batch) -> Awaitable[WriteFailed | None]:
         return asyncio.get_running_loop().run_in_executor(self._thread, self.store.write, batch)

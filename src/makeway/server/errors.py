@@ -153,6 +153,19 @@ def too_large(limit_bytes: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", message)
 
 
+def took_too_long(budget_s: float) -> ApiError:
+    message = (
+        f"Timeout: the request was not done within {budget_s:g} s, and nothing of it is written; "
+        "the server is busy with large requests, or this one is too large"
+    )
+    return ApiError(504, "Timeout", message, {"retryAfterSeconds": RETRY_AFTER_S})
+
+
+def header_too_large() -> ApiError:
+    message = "Request Header Fields Too Large: the URL or a header is too long"
+    return ApiError(431, "RequestHeaderFieldsTooLarge", message)
+
+
 def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 

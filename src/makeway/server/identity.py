@@ -34,7 +34,12 @@ class Identity:
     def tls(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self.certificate_file, self.key_file)
+        try:
+            context.load_cert_chain(self.certificate_file, self.key_file)
+        except FileNotFoundError:
+            raise DamagedIdentity(self.key_file, "is missing") from None
+        except ssl.SSLError:
+            raise DamagedIdentity(self.key_file, "does not fit its certificate") from None
         return context
 
     def kubeconfig(self, address: str) -> str:
@@ -53,6 +58,16 @@ class Identity:
             "current-context": CLUSTER,
         }
         return json.dumps(config, indent=2) + "\n"
+
+
+class DamagedIdentity(Exception):
+    """A file of the identity is missing or broken; the text says what to do."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} {why}; restore it from a backup, or remove {path.parent} to have a new "
+            "certificate and token made (copies of the kubeconfig have to be made anew then)"
+        )
 
 
 def identity_in(folder: Path) -> Identity:
@@ -93,7 +108,10 @@ def _token(path: Path) -> str:
 def _is_good(path: Path) -> bool:
     if not path.exists():
         return False
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError:
+        raise DamagedIdentity(path, "is no certificate") from None
     left = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
     return left.days > _RENEW_DAYS
 

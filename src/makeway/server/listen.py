@@ -2,19 +2,24 @@
 
 import asyncio
 import asyncio.sslproto
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from makeway.server.errors import bad_request, too_large
+from makeway.server.door import Connection, Door
+from makeway.server.errors import bad_request, header_too_large, too_large
 from makeway.server.messages import BODY_MAX_BYTES, Request, Response, problem
+
+log = logging.getLogger("makeway.server.http")
 
 BODY_TIMEOUT_S = 30.0  # for a client to send its body
 WRITE_TIMEOUT_S = 30.0  # for a client to read a piece of ours
 SHUTDOWN_TIMEOUT_S = 5.0
 KEEP_ALIVE_S = 75.0
+HEADER_MAX_BYTES = 128 * 1024  # of a line: selectors stand in the URL
 
 # asyncio gives each TLS connection a buffer of 256 KiB for what it reads; a thousand idle watches
 # would take as many times that. Bigger requests are read in several pieces.
@@ -41,35 +46,40 @@ class Listener:
             raise NotLoopback(f"{host} is not a loopback address")
         self._handler, self._is_authenticated = handler, is_authenticated
         self._host, self._port, self._tls = host, port, tls
-        self._runner: web.ServerRunner | None = None
+        self._server: web.Server | None = None
+        self._door = Door(self._speak, tls)
 
     async def start(self) -> int:
         """Listen, and return the port."""
-        server = web.Server(
-            self._serve,
-            access_log=None,
-            keepalive_timeout=KEEP_ALIVE_S,
-            auto_decompress=False,
-            handler_cancellation=True,
-        )
-        self._runner = web.ServerRunner(
-            server, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
-        )
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self._host, self._port, ssl_context=self._tls, backlog=1024
-        )
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        self._server = web.Server(self._serve, handler_cancellation=True)
+        return self._door.open(self._host, self._port)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        self._door.close()
+        if self._server is not None:
+            self._server.pre_shutdown()
+            await self._server.shutdown(SHUTDOWN_TIMEOUT_S)
+
+    def _speak(self) -> Connection:
+        assert self._server is not None
+        return _HttpConnection(
+            self._server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # none is kept
+            logger=log,
+            keepalive_timeout=KEEP_ALIVE_S,
+            auto_decompress=False,
+            max_line_size=HEADER_MAX_BYTES,
+            max_field_size=HEADER_MAX_BYTES,
+        )
 
     async def _serve(self, raw: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in raw.headers.items()}
+        is_known = self._is_authenticated(headers)
+        if is_known and isinstance(raw.protocol, Connection):
+            self._door.knows(raw.protocol)
         # Without a token a request is refused whatever its body says, which is not even read.
-        is_read = raw.body_exists and self._is_authenticated(headers)
+        is_read = raw.body_exists and is_known
         try:
             body = await _read(raw) if is_read else b""
         except _TooLarge:
@@ -89,8 +99,30 @@ class Listener:
             )
         )
         if isinstance(response.body, bytes):
-            return _whole(response, must_close=raw.body_exists and not is_read)
+            answer = _whole(response, must_close=raw.body_exists and not is_read)
+            return await _sent(raw, answer)
         return await _stream(raw, response)
+
+
+class _HttpConnection(web.RequestHandler, Connection):
+    """Speaks HTTP, and tells the door when it is over."""
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self.on_lost()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is no HTTP gets an answer like any other mistake of a client."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        why = header_too_large() if isinstance(exc, LineTooLong) else bad_request("not HTTP")
+        return _whole(problem(why), must_close=True)
 
 
 class _TooLarge(Exception):
@@ -118,6 +150,18 @@ def _whole(response: Response, *, must_close: bool = False) -> web.Response:
         answer.headers.add(name, value)
     if must_close:
         answer.force_close()
+    return answer
+
+
+async def _sent(raw: web.BaseRequest, answer: web.Response) -> web.Response:
+    """The answer, on its way: a client that doesn't read it loses its connection."""
+    try:
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
+            await answer.prepare(raw)
+            await answer.write_eof()
+    except TimeoutError:
+        if raw.transport is not None:
+            raw.transport.abort()
     return answer
 
 

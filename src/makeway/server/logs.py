@@ -6,9 +6,11 @@ Whoever runs pods writes into `<folder>/<uid of the pod>/`, for each container:
 - `<container>.times`: since when which bytes are there, as pairs of numbers of 8 bytes, least
   significant first: the place of a byte in the log, and nanoseconds since 1970. A pair is written
   before the bytes are;
+- `<container>.gap`: of more than is kept, from where to where it was given back to the disk, as
+  such a pair. What stands behind keeps its place;
 - `<container>.ended`, empty: nothing more will come.
 
-Of the run before a restart, `previous` stands in the names of the first two.
+Of the run before a restart, `previous` stands in the names of the others.
 """
 
 import asyncio
@@ -28,6 +30,7 @@ CHUNK_BYTES = 64 * 1024
 FOLLOW_EVERY_S = 0.2
 _NUMBER_BYTES = 8
 _PAIR_BYTES = 2 * _NUMBER_BYTES
+_FOREVER = 1 << 62
 
 
 class FileLogs:
@@ -66,6 +69,9 @@ class FileLogs:
             raise bad_request(f"sinceTime: {moment[:50]!r} is not a time") from None
 
 
+Piece = tuple[int, bytes]  # where it stands in the log
+
+
 class _Times:
     """When which bytes of a log came; grows while the log does."""
 
@@ -100,13 +106,11 @@ class _Times:
         return self._starts[index] if index < len(self._starts) else None
 
 
-Piece = tuple[int, bytes]  # where it stands in the log
-
-
 async def _pieces(
     path: Path, times: _Times, since: float | None, tail: int | None, *, is_followed: bool
 ) -> AsyncIterator[Piece]:
     with path.open("rb") as file:
+        gap = _Gap(path.with_suffix(".gap"))
         place = _since_start(file, times, since)
         if tail is not None:
             place = max(place, _tail_start(file, tail))
@@ -114,13 +118,51 @@ async def _pieces(
         while True:
             # Asked before reading: what came before the end is read after it.
             has_ended = not is_followed or _has_ended(path, file)
-            while chunk := file.read(CHUNK_BYTES):
-                yield place, chunk
-                place += len(chunk)
+            while True:
+                if (piece := gap.passed(place, os.fstat(file.fileno()).st_size)) is not None:
+                    yield place, piece[1]
+                    place = file.seek(piece[0])
+                if not (chunk := file.read(CHUNK_BYTES)):
+                    break
+                # The hole may have grown since; what is left out now is passed next time.
+                kept = gap.before(place, chunk)
+                if kept:
+                    yield place, kept
+                place = file.seek(place + len(kept))
             if has_ended:
                 return
             yield place, b""
             await asyncio.sleep(FOLLOW_EVERY_S)
+
+
+class _Gap:
+    """Where the middle of a long log was given back to the disk; it may still grow."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _span(self) -> tuple[int, int]:
+        try:
+            pair = self._path.read_bytes()
+        except FileNotFoundError:
+            return 0, 0
+        numbers = pair[:_NUMBER_BYTES], pair[_NUMBER_BYTES:_PAIR_BYTES]
+        start, end = (int.from_bytes(number, "little") for number in numbers)
+        return start, end
+
+    def passed(self, place: int, size: int) -> Piece | None:
+        """If a place lies in the gap: where to read on, and what to say of it. None: it doesn't."""
+        start, end = self._span()
+        if not start <= place < end:
+            return None
+        if end >= _FOREVER:
+            return size, f"\n[makeway: what came after {start} bytes was not kept]\n".encode()
+        return end, f"\n[makeway: {end - start} bytes were printed here and not kept]\n".encode()
+
+    def before(self, place: int, chunk: bytes) -> bytes:
+        """What of a chunk, which was just read, lies before the gap; all of it if it is behind."""
+        start, end = self._span()
+        return chunk if place >= end else chunk[: max(0, start - place)]
 
 
 def _has_ended(path: Path, file: BinaryIO) -> bool:

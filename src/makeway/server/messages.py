@@ -24,6 +24,7 @@ class Request:
     headers: Mapping[str, str]  # names in lower case
     body: bytes = b""
     is_trusted: bool = False  # comes from this very process, so needs no token
+    parsed: Any = None  # the body, if it was read already
 
     def flag(self, name: str) -> bool:
         value = self.query.get(name, "")
@@ -81,7 +82,10 @@ def parse(body: bytes, content_type: str = "") -> Any:
     if found.troubles or len(found.manifests) != 1:
         why = str(found.troubles[0]) if found.troubles else "it is not one document"
         raise bad_request(f"error decoding YAML: {why}")
-    return found.manifests[0].document
+    try:
+        return orjson.loads(orjson.dumps(found.manifests[0].document))
+    except TypeError as error:  # a number that JSON has no room for
+        raise bad_request(f"error decoding YAML: {error}") from None
 
 
 def problem(error: ApiError) -> Response:

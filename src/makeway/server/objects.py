@@ -18,6 +18,7 @@ from makeway.api.validation.names import check_key, check_labels, check_name
 from makeway.server import defaulting, errors, rules
 from makeway.server.defaulting import Lookup
 from makeway.server.errors import bad_request
+from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
 from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
@@ -168,6 +169,10 @@ _FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")  # those without a 
 def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[FieldError]:
     """Rules that hold for all kinds alike, besides those of spelling."""
     found = []
+    size = annotations_size(metadata.get("annotations"))
+    if size > ANNOTATIONS_MAX_BYTES:
+        problem = f"are too long: {size} bytes, may not be more than {ANNOTATIONS_MAX_BYTES}"
+        found.append(FieldError("metadata.annotations", ABSENT, problem))
     owners = metadata.get("ownerReferences") or ()
     if sum(1 for owner in owners if owner.get("controller")) > 1:
         problem = "has two controllers; only one reference can have controller set to true"

@@ -1,6 +1,7 @@
 """OpenAPI v3: an index, and one document for each group and version."""
 
 import hashlib
+import re
 from functools import cache
 from typing import Any
 
@@ -108,7 +109,17 @@ def _paths(resource: Resource, version: str, name: str, kind: dict[str, str]) ->
     }
     if resource.has_status:
         found[f"{item}/status"] = operations("get", "put", "patch")
-    return found
+    return {path: {**made, **_path_parameters(path)} for path, made in found.items()}
+
+
+def _path_parameters(path: str) -> dict[str, Any]:
+    """What stands in braces in a path; generators of clients and tests refuse one without."""
+    schema = {"type": "string", "uniqueItems": True}
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+    return {"parameters": parameters} if parameters else {}
 
 
 def _operation(

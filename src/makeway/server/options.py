@@ -19,6 +19,7 @@ class Options:
     manager: str = "unknown"
     is_forced: bool = False
     is_trusted: bool = False  # it comes from the controller in this process
+    size: int = 0  # of the body, in bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Binding:
 
 
 def read_body(request: Request) -> Any:
+    if request.parsed is not None:
+        return request.parsed
     match request.content_type:
         case "" | "application/json" | "application/yaml":
             return parse(request.body, request.content_type)
@@ -64,6 +67,7 @@ def read_options(request: Request) -> Options:
         manager=manager[:128] or "unknown",
         is_forced=request.flag("force"),
         is_trusted=request.is_trusted,
+        size=len(request.body),
     )
 
 

@@ -4,6 +4,7 @@ The input is never changed; parts that stay as they were are shared with the res
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from makeway.api.kinds import Resource
@@ -15,7 +16,8 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 OPERATIONS_MAX = 10_000
-COPIED_MAX = 3 * 1024 * 1024  # elements that "copy" may multiply a document to
+EFFORT_MAX = 300_000  # values that the operations of a patch may copy
+MOVED_AT_ONCE = 100  # values that move up in a list in the time in which one is copied
 
 Json = Any
 
@@ -54,26 +56,14 @@ def json_patch(target: Json, operations: Json) -> Json:
             f"got {len(operations)}"
         )
         raise ApiError(413, "RequestEntityTooLarge", message)
-    copied = 0
+    editor = _Editor(target)
     for index, operation in enumerate(operations):
         try:
-            if isinstance(operation, dict) and operation.get("op") == "copy":
-                copied += _size(_get(target, _pointer(operation, "from")))
-                if copied > COPIED_MAX:
-                    raise ApiError(413, "RequestEntityTooLarge", "the patch copies too much")
-            target = _operate(target, operation)
+            editor.operate(operation)
         except _PatchError as error:
             message = f"the server rejected our request due to an error in our request: {error}"
             raise ApiError(422, "Invalid", f"{message} (operation {index})") from None
-    return target
-
-
-def _size(value: Json) -> int:
-    if isinstance(value, dict):
-        return 1 + sum(_size(item) for item in value.values())
-    if isinstance(value, list):
-        return 1 + sum(_size(item) for item in value)
-    return 1
+    return editor.target
 
 
 def _pointer(operation: dict[str, Any], field: str = "path") -> list[str]:
@@ -83,31 +73,121 @@ def _pointer(operation: dict[str, Any], field: str = "path") -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
 
 
-def _operate(target: Json, operation: Json) -> Json:
-    if not isinstance(operation, dict):
-        raise _PatchError("is not an object")
-    path = _pointer(operation)
-    match operation.get("op"):
-        case "add":
-            return _put(target, path, _value(operation), is_new=True)
-        case "replace":
-            _get(target, path)
-            return _put(target, path, _value(operation), is_new=False)
-        case "remove":
-            return _remove(target, path)
-        case "move":
-            origin = _pointer(operation, "from")
-            if path[: len(origin)] == origin and path != origin:
-                raise _PatchError("moves a value into itself")
-            return _put(_remove(target, origin), path, _get(target, origin), is_new=True)
-        case "copy":
-            return _put(target, path, _get(target, _pointer(operation, "from")), is_new=True)
-        case "test":
-            if not _same(_get(target, path), _value(operation)):
-                raise _PatchError(f"testing value {operation['path']} failed")
-            return target
-        case other:
-            raise _PatchError(f"unexpected kind: {other}")
+class _Editor:
+    """A document that operations change one after the other.
+
+    What the document shares with others is copied before it is changed, and once: of what was
+    copied we are the only owner, until a `copy` shows it in two places. What copying, moving
+    up and comparing cost is counted, so that few operations on a large document are not many.
+    """
+
+    def __init__(self, target: Json) -> None:
+        self.target = target
+        self._own: dict[int, Json] = {}  # containers that nobody else has, by identity
+        self._effort = 0
+
+    def operate(self, operation: Json) -> None:
+        if not isinstance(operation, dict):
+            raise _PatchError("is not an object")
+        path = _pointer(operation)
+        match operation.get("op"):
+            case "add":
+                self._put(path, _value(operation), is_new=True)
+            case "replace":
+                _get(self.target, path)
+                self._put(path, _value(operation), is_new=False)
+            case "remove":
+                self._remove(path)
+            case "move":
+                origin = _pointer(operation, "from")
+                if path[: len(origin)] == origin and path != origin:
+                    raise _PatchError("moves a value into itself")
+                value = _get(self.target, origin)
+                self._remove(origin)
+                self._put(path, value, is_new=True)
+            case "copy":
+                value = _get(self.target, _pointer(operation, "from"))
+                self._spend(_size(value, EFFORT_MAX - self._effort + 1))
+                self._put(path, value, is_new=True)
+                self._own.clear()
+            case "test":
+                if not _same(_get(self.target, path), _value(operation)):
+                    raise _PatchError(f"testing value {operation['path']} failed")
+            case other:
+                raise _PatchError(f"unexpected kind: {other}")
+
+    def _spend(self, effort: int) -> None:
+        self._effort += effort
+        if self._effort > EFFORT_MAX:
+            raise ApiError(413, "RequestEntityTooLarge", "the patch copies or moves too much")
+
+    def _ours(self, container: Json) -> Json:
+        """The container itself if it is ours to change, else a copy that is."""
+        if id(container) in self._own:
+            return container
+        self._spend(len(container))
+        copy = dict(container) if isinstance(container, dict) else list(container)
+        self._own[id(copy)] = copy
+        return copy
+
+    def _holder(self, path: list[str]) -> Json:
+        """What holds the last step of a path, ours to change."""
+        holder = self.target = self._ours_or_refuse(self.target, path[0])
+        for step, following in pairwise(path):
+            if isinstance(holder, dict):
+                if step not in holder:
+                    raise _PatchError(f"the path to {step} does not exist")
+                inner = holder[step] = self._ours_or_refuse(holder[step], following)
+            else:
+                index = _index(holder, step)
+                inner = holder[index] = self._ours_or_refuse(holder[index], following)
+            holder = inner
+        return holder
+
+    def _ours_or_refuse(self, container: Json, step: str) -> Json:
+        if not isinstance(container, dict | list):
+            raise _PatchError(f"nothing is found or put at {step}")
+        return self._ours(container)
+
+    def _put(self, path: list[str], value: Json, *, is_new: bool) -> None:
+        if not path:
+            self.target = value
+            return
+        holder, step = self._holder(path), path[-1]
+        if isinstance(holder, dict):
+            holder[step] = value
+        elif is_new:
+            index = _index(holder, step, may_end=True)
+            self._spend((len(holder) - index) // MOVED_AT_ONCE)
+            holder.insert(index, value)
+        else:
+            holder[_index(holder, step)] = value
+
+    def _remove(self, path: list[str]) -> None:
+        if not path:
+            raise _PatchError("removes the whole document")
+        holder, step = self._holder(path), path[-1]
+        if isinstance(holder, dict):
+            if step not in holder:
+                raise _PatchError(f"Unable to remove nonexistent key: {step}")
+            del holder[step]
+        else:
+            index = _index(holder, step)
+            self._spend((len(holder) - index) // MOVED_AT_ONCE)
+            del holder[index]
+
+
+def _size(value: Json, most: int) -> int:
+    """How many values there are in one; `most` if there are more."""
+    size, open_ = 0, [value]
+    while open_ and size < most:
+        one = open_.pop()
+        size += 1
+        if isinstance(one, dict):
+            open_.extend(one.values())
+        elif isinstance(one, list):
+            open_.extend(one)
+    return size
 
 
 def _same(one: Json, other: Json) -> bool:
@@ -151,42 +231,6 @@ def _get(target: Json, path: list[str]) -> Json:
     return target
 
 
-def _put(target: Json, path: list[str], value: Json, *, is_new: bool) -> Json:
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if isinstance(target, dict):
-        if rest and step not in target:
-            raise _PatchError(f"the path to {step} does not exist")
-        return {**target, step: _put(target.get(step), rest, value, is_new=is_new)}
-    if isinstance(target, list):
-        if rest or not is_new:
-            index = _index(target, step)
-            inner = _put(target[index], rest, value, is_new=is_new)
-            return [*target[:index], inner, *target[index + 1 :]]
-        index = _index(target, step, may_end=True)
-        return [*target[:index], value, *target[index:]]
-    raise _PatchError(f"nothing can be put at {step}")
-
-
-def _remove(target: Json, path: list[str]) -> Json:
-    if not path:
-        raise _PatchError("removes the whole document")
-    step, rest = path[0], path[1:]
-    if isinstance(target, dict):
-        if step not in target:
-            raise _PatchError(f"Unable to remove nonexistent key: {step}")
-        if rest:
-            return {**target, step: _remove(target[step], rest)}
-        return {key: value for key, value in target.items() if key != step}
-    if isinstance(target, list):
-        index = _index(target, step)
-        if rest:
-            return [*target[:index], _remove(target[index], rest), *target[index + 1 :]]
-        return target[:index] + target[index + 1 :]
-    raise _PatchError(f"Unable to remove nonexistent key: {step}")
-
-
 # Strategic merge patch
 
 _DIRECTIVE = "$patch"
@@ -214,14 +258,16 @@ def _strategic(target: dict[str, Any], patch: dict[str, Any], shape: Shape) -> d
     result = dict(target)
     retained = patch.get(_RETAIN)
     if isinstance(retained, list):
-        result = {key: value for key, value in result.items() if key in retained}
+        names = set(map(_mark, retained))
+        result = {key: value for key, value in result.items() if key in names}
     for key, value in patch.items():
         if key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER):
             continue
         if key.startswith(_DELETE_VALUES):
             name = key.removeprefix(_DELETE_VALUES)
             if isinstance(value, list) and isinstance(result.get(name), list):
-                result[name] = [item for item in result[name] if item not in value]
+                gone = set(map(_mark, value))
+                result[name] = [item for item in result[name] if _mark(item) not in gone]
             continue
         if value is None:
             result.pop(key, None)
@@ -249,27 +295,44 @@ def _strategic(target: dict[str, Any], patch: dict[str, Any], shape: Shape) -> d
 
 def _merge_list(before: list[Any], patch: list[Any], shape: Shape, order: Any) -> list[Any]:
     key = shape.merge_key
+    in_order = order if isinstance(order, list) else patch
     if not key:
-        merged = before + [item for item in patch if item not in before]
-        return _ordered(merged, order if isinstance(order, list) else patch, "", before)
+        known = set(map(_mark, before))
+        merged = before + [item for item in patch if _mark(item) not in known]
+        return _ordered(merged, in_order, "", before)
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         kept = [i for i in patch if not (isinstance(i, dict) and i.get(_DIRECTIVE) == "replace")]
         return [_plain(item) for item in kept]
-    result = list(before)
+    return _ordered(_merge_by_key(before, patch, key, shape.item or ANY), in_order, key, before)
+
+
+def _merge_by_key(before: list[Any], patch: list[Any], key: str, shape: Shape) -> list[Any]:
+    result: list[Any] = list(before)
+    places: dict[str, list[int]] = {}  # of the items with a name, the first one last
+    for place in reversed(range(len(result))):
+        if isinstance(result[place], dict):
+            places.setdefault(_mark(result[place].get(key)), []).append(place)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        name = item[key]
-        same = (i for i, old in enumerate(result) if isinstance(old, dict) and old.get(key) == name)
-        place = next(same, None)
+        found = places.setdefault(_mark(item[key]), [])
         if item.get(_DIRECTIVE) == "delete":
-            if place is not None:
-                del result[place]
-        elif place is None:
-            result.append(_strategic({}, item, shape.item or ANY))
+            if found:
+                result[found.pop()] = _GONE
+        elif found:
+            result[found[-1]] = _strategic(result[found[-1]], item, shape)
         else:
-            result[place] = _strategic(result[place], item, shape.item or ANY)
-    return _ordered(result, order if isinstance(order, list) else patch, key, before)
+            found.append(len(result))
+            result.append(_strategic({}, item, shape))
+    return [item for item in result if item is not _GONE]
+
+
+_GONE = object()
+
+
+def _mark(value: Any) -> str:
+    """A text that is the same for the same value, whatever its type."""
+    return value if isinstance(value, str) else f"\0{value!r}"
 
 
 def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[Any]) -> list[Any]:
@@ -278,18 +341,27 @@ def _ordered(items: list[Any], order: list[Any], key: str | None, before: list[A
     The others keep their places relative to those that were there before; new ones go ahead.
     """
 
-    def name(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
+    def name(item: Any) -> str:
+        return _mark(item.get(key) if key and isinstance(item, dict) else item)
 
-    wanted, known = [name(item) for item in order], [name(item) for item in before]
-    named = [i for n in dict.fromkeys(map(repr, wanted)) for i in items if repr(name(i)) == n]
-    others = [item for item in items if name(item) not in wanted]
-    merged = list[Any]()
-    while named and others:
-        left, right = name(others[0]), name(named[0])
-        is_before = left in known and right in known and known.index(left) < known.index(right)
-        merged.append(others.pop(0) if is_before else named.pop(0))
-    return [*merged, *others, *named]
+    wanted: dict[str, list[Any]] = {name(item): [] for item in order}
+    others = list[Any]()
+    for item in items:
+        wanted.get(name(item), others).append(item)
+    named = [item for group in wanted.values() for item in group]
+    known: dict[str, int] = {}
+    for place, item in enumerate(before):
+        known.setdefault(name(item), place)
+    merged, left, right = list[Any](), 0, 0
+    while left < len(others) and right < len(named):
+        here, there = known.get(name(others[left])), known.get(name(named[right]))
+        if here is not None and there is not None and here < there:
+            merged.append(others[left])
+            left += 1
+        else:
+            merged.append(named[right])
+            right += 1
+    return [*merged, *others[left:], *named[right:]]
 
 
 def _plain(value: Json) -> Json:

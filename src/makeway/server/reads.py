@@ -23,7 +23,7 @@ WATCH_QUEUE_MAX = 2000  # events that a watcher may lag behind before it is cut 
 WATCHES_MAX = 5000
 CHUNK_BYTES = 64 * 1024
 STREAM_FROM = 2000  # objects in a list that is sent in pieces
-YIELD_EVERY = 500  # objects looked into before others get their turn
+YIELD_EVERY = 50  # objects looked into before others get their turn
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -126,6 +126,8 @@ class Reads:
                     "The provided continue parameter is too old to display a consistent list "
                     "result. You must start a new list without the continue parameter."
                 )
+        if request.query.get("resourceVersionMatch") == "Exact":
+            revision = self._exact(request, view.resource)
         match = _matcher(request, view.resource)
         records, more = await self._find(view.resource, namespace, after, limit, match)
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
@@ -136,6 +138,18 @@ class Reads:
         if view.is_plain and len(records) > STREAM_FROM:
             return Response(body=_streamed(_head(view, metadata), records))
         return Response(body=await self._encoded(view, records, metadata))
+
+    def _exact(self, request: Request, resource: Resource) -> int:
+        """The revision that is asked for, if nothing of the kind has changed since."""
+        asked = request.number("resourceVersion")
+        assert asked is not None
+        try:
+            is_past = bool(self.store.events_since(asked, resource.full_name))
+        except Compacted:
+            is_past = True
+        if is_past:
+            raise errors.expired("The resourceVersion for the provided list is too old.")
+        return asked
 
     async def keys(self, request: Request, resource: Resource, namespace: str) -> list[Key]:
         """What a list with the same selectors would show."""
@@ -231,6 +245,7 @@ class Reads:
             while True:
                 for chunk in watch.chunks():
                     yield chunk
+                    await asyncio.sleep(0)
                 if watch.is_over or self._is_closing:
                     return
                 now = loop.time()
@@ -299,6 +314,8 @@ def _check_match(request: Request) -> None:
     revision = request.query.get("resourceVersion", "")
     if "sendInitialEvents" in request.query:
         raise _forbidden_option("sendInitialEvents", "is forbidden for list")
+    if match == "Exact" and revision == "0":
+        raise _forbidden_option(field, 'exact is forbidden for resourceVersion "0"')
     if match and not revision:
         raise _forbidden_option(field, "is forbidden unless resourceVersion is provided")
     if match not in ("", "Exact", "NotOlderThan"):
@@ -374,8 +391,9 @@ class _Watch:
         kind = self._view.resource.full_name
         if not since or wants_initial:
             # No revision, or 0: begin with everything there is.
-            records = [r for r in self._store.scan(kind, self._namespace) if self._match(r.body)]
-            self._initial = self._initial_lines(records, wants_initial and wants_bookmarks)
+            records = self._store.scan(kind, self._namespace)
+            end = self._store.revision if wants_initial and wants_bookmarks else None
+            self._initial = self._initial_lines(records, end)
         else:
             try:
                 self._queue.extend(self._store.events_since(since, kind))
@@ -415,10 +433,10 @@ class _Watch:
     def chunks(self) -> Iterable[bytes]:
         """Yield lines that wait, several in one piece."""
         size, lines = 0, list[bytes]()
-        for line in self._lines():
+        for count, line in enumerate(self._lines()):
             lines.append(line)
             size += len(line)
-            if size >= CHUNK_BYTES:
+            if size >= CHUNK_BYTES or count % YIELD_EVERY == YIELD_EVERY - 1:
                 yield b"".join(lines)
                 size, lines = 0, []
         if lines:
@@ -434,16 +452,13 @@ class _Watch:
         while self._queue:
             queue, self._queue = self._queue, []
             for event in queue:
-                line = self._line(event)
-                if line is not None:
-                    yield line
+                yield self._line(event) or b""
 
-    def _initial_lines(self, records: list[Record], has_end: bool) -> Iterable[bytes]:
-        revision = self._store.revision
+    def _initial_lines(self, records: list[Record], end: int | None) -> Iterable[bytes]:
         for record in records:
-            yield self._written(_ADDED, record.body)
-        if has_end:
-            yield self.bookmark(revision, is_end=True)
+            yield self._written(_ADDED, record.body) if self._match(record.body) else b""
+        if end is not None:
+            yield self.bookmark(end, is_end=True)
 
     def _line(self, event: Event) -> bytes | None:
         """The event as this watcher sees it: an object may enter or leave its selection."""

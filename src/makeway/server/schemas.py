@@ -49,6 +49,7 @@ _LIST_KEYS: Mapping[str, str] = {
     "flavorsUsage": "name",
     "podGroups": "name",
     "flavorAssignmentHistory": "resourceFlavor",
+    "heldBefore": "flavor",
 }
 # Younger than the data that the package carries.
 _POD_ADDITIONS: Mapping[str, Any] = {

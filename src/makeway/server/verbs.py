@@ -5,14 +5,16 @@ the stored version; fitted to its schema; completed; decoded; checked; compared 
 written (`objects` has the steps, each of which is taken once). A write that changes nothing writes
 nothing.
 
-Between reading the latest state and putting a write in line nothing is awaited, so nobody can come
-between the two, and no write has to be tried twice.
+What is to be written is worked out without waiting for anything (`Wish`), for a large document in
+a thread of its own. On the event loop nobody can come between reading the latest state and putting
+the write in line; who was in the thread may find that somebody did, and works it out anew.
 """
 
 import random
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from makeway.api import versions
@@ -22,7 +24,7 @@ from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.api.times import format_time
 from makeway.api.validation import validate_set
-from makeway.server import apply, errors, objects, rules
+from makeway.server import apply, errors, limits, objects, rules
 from makeway.server import patch as patches
 from makeway.server.commits import Committer
 from makeway.server.errors import DecodingError, bad_request
@@ -30,7 +32,8 @@ from makeway.server.messages import decode
 from makeway.server.objects import Checked, Document, Outcome, Target
 from makeway.server.options import Binding, DeleteOptions, Options
 from makeway.server.schemas import shape_of
-from makeway.store import Key, Record, Store, WriteFailed
+from makeway.server.worker import Worker
+from makeway.store import Conflict, Key, Record, Store, WriteFailed
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _PRIORITY_CLASSES = ("priorityclasses.scheduling.k8s.io", "workloadpriorityclasses.kueue.x-k8s.io")
@@ -40,12 +43,58 @@ _NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 
 
+TRIES_MAX = 10  # to work out a large write before somebody else has written
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A write that was worked out."""
+
+    key: Key
+    expected: int  # the revision that the object must have still
+    document: Document
+    is_deletion: bool = False
+    warnings: tuple[str, ...] = ()
+    is_new: bool = False
+    shown: Document | None = None  # instead of what was written
+
+    def outcome(self, written: Record) -> Outcome:
+        body = written.body
+        if self.shown is not None:
+            body = objects.encoded(self.shown, written.revision)
+        return Outcome(body, self.is_new, self.is_deletion, self.warnings)
+
+
 class Verbs:
     def __init__(
-        self, store: Store, committer: Committer, clock: Callable[[], float], chance: random.Random
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Callable[[], float],
+        chance: random.Random,
+        worker: Worker,
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
-        self._chance = chance
+        self._chance, self._worker = chance, worker
+
+    async def _carry_out(
+        self, target: Target, options: Options, work_out: Callable[[], Wish | Outcome]
+    ) -> Outcome:
+        """Work out what is to be written, and write it."""
+        for _ in range(TRIES_MAX):
+            latest = self.store.latest(target.key)
+            size = max(options.size, 0 if latest is None else len(latest.body))
+            wish = await self._worker.do(size, work_out)
+            if isinstance(wish, Outcome):
+                return wish
+            try:
+                written = await self._write(
+                    wish.key, wish.expected, wish.document, is_deletion=wish.is_deletion
+                )
+            except Conflict:
+                continue  # somebody else has written meanwhile
+            return wish.outcome(written)
+        raise errors.conflict(target.resource, target.name)
 
     # Create
 
@@ -58,14 +107,22 @@ class Verbs:
             raise bad_request("resourceVersion should not be set on objects to be created")
         target = replace(target, name=wanted["metadata"]["name"])
         self._check_namespace(target)
-        if self.store.latest(target.key) is not None:
-            raise errors.already_exists(resource, target.name)
         wanted["metadata"].pop("managedFields", None)
-        return await self._create(target, objects.convert(target, wanted), options)
 
-    async def _create(
+        def work_out() -> Wish | Outcome:
+            if self.store.latest(target.key) is not None:
+                raise errors.already_exists(resource, target.name)
+            return self._create(
+                target,
+                objects.convert(target, {**wanted, "metadata": dict(wanted["metadata"])}),
+                options,
+            )
+
+        return await self._carry_out(target, options, work_out)
+
+    def _create(
         self, target: Target, converted: versions.Converted, options: Options
-    ) -> Outcome:
+    ) -> Wish | Outcome:
         resource = target.resource
         wanted: Document = dict(converted.document)
         metadata = wanted["metadata"]
@@ -78,11 +135,12 @@ class Verbs:
         if resource.has_status and resource is not NODES:  # a node reports itself with its status
             wanted.pop("status", None)
         new = self._checked(target, replace(converted, document=wanted), None, options)
-        if options.is_dry_run:
+        if options.is_dry_run or not options.is_trusted:
             body = objects.encoded(new.document, self.store.revision)
+            limits.check_size(new.document, len(body), 0)
+        if options.is_dry_run:
             return Outcome(body, is_new=True, warnings=new.warnings)
-        record = await self._write(target.key, 0, new.document)
-        return Outcome(record.body, is_new=True, warnings=new.warnings)
+        return Wish(target.key, 0, new.document, warnings=new.warnings, is_new=True)
 
     def _generated_name(self, resource: Resource, document: Document) -> str:
         prefix = document["metadata"].get("generateName")
@@ -139,6 +197,11 @@ class Verbs:
         self, target: Target, edit: Callable[[Document], Any], options: Options
     ) -> Outcome:
         """Read, edit, write; without a resourceVersion in the edit, the last write wins."""
+        return await self._carry_out(target, options, lambda: self._edited(target, edit, options))
+
+    def _edited(
+        self, target: Target, edit: Callable[[Document], Any], options: Options
+    ) -> Wish | Outcome:
         record, old = self._latest(target)
         # In the version that the client speaks, and ours to change.
         shown = dict(versions.from_hub(decode(record.body), target.version))
@@ -149,7 +212,7 @@ class Verbs:
         if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
             manager = self._manager(target, options, apply.UPDATE)
             apply.track_update(old, new, shape_of(target.resource.schema), manager)
-        return await self._settle(target, record, new, options, warnings)
+        return self._settle(target, record, new, options, warnings)
 
     def _latest(self, target: Target) -> tuple[Record, Document]:
         record = self.store.latest(target.key)
@@ -216,14 +279,14 @@ class Verbs:
             fields=frozenset(),
         )
 
-    async def _settle(
+    def _settle(
         self,
         target: Target,
         record: Record,
         new: Document,
         options: Options,
         warnings: tuple[str, ...],
-    ) -> Outcome:
+    ) -> Wish | Outcome:
         metadata = new["metadata"]
         metadata["resourceVersion"] = str(record.revision)
         if not metadata.get("managedFields"):
@@ -233,17 +296,24 @@ class Verbs:
         is_deletion = bool(metadata.get("deletionTimestamp")) and objects.can_be_removed(
             target.resource, new
         )
+        if options.is_dry_run or not options.is_trusted:
+            body = objects.encoded(new, record.revision)
+            limits.check_size(new, len(body), len(record.body))
         if options.is_dry_run:
-            return Outcome(objects.encoded(new, record.revision), warnings=warnings)
+            return Outcome(body, warnings=warnings)
         # What watchers see of a deletion is what there was before it.
         left = decode(record.body) if is_deletion else new
-        written = await self._write(target.key, record.revision, left, is_deletion=is_deletion)
-        body = objects.encoded(new, written.revision) if is_deletion else written.body
-        return Outcome(body, warnings=warnings, is_gone=is_deletion)
+        shown = new if is_deletion else None
+        return Wish(target.key, record.revision, left, is_deletion, warnings, shown=shown)
 
     # Apply
 
     async def _apply(self, target: Target, document: Any, options: Options) -> Outcome:
+        return await self._carry_out(
+            target, options, lambda: self._applied(target, document, options)
+        )
+
+    def _applied(self, target: Target, document: Any, options: Options) -> Wish | Outcome:
         for name in ("apiVersion", "kind"):
             if isinstance(document, dict) and not document.get(name):
                 raise bad_request(f"{name} is missing; what is applied has to say what it is")
@@ -262,7 +332,7 @@ class Verbs:
         warnings = objects.unknown_fields(target, unknown, options)
         manager = self._manager(target, options, apply.APPLY)
         if self.store.latest(target.key) is None:
-            return await self._create_applied(
+            return self._create_applied(
                 target, replace(converted, document=applied), manager, options
             )
         record, old = self._latest(target)
@@ -272,15 +342,15 @@ class Verbs:
             decode(record.body), applied, shape, manager, is_forced=options.is_forced
         )
         new, more = self._changed(target, replace(converted, document=merged), old, options)
-        return await self._settle(target, record, new, options, (*warnings, *more))
+        return self._settle(target, record, new, options, (*warnings, *more))
 
-    async def _create_applied(
+    def _create_applied(
         self,
         target: Target,
         converted: versions.Converted,
         manager: apply.Manager,
         options: Options,
-    ) -> Outcome:
+    ) -> Wish | Outcome:
         applied: Document = dict(converted.document)
         if target.subresource:
             raise errors.not_found(target.resource, target.name)
@@ -295,7 +365,7 @@ class Verbs:
         shape = shape_of(target.resource.schema)
         created = apply.apply(None, applied, shape, manager, is_forced=False)
         new = replace(converted, document=objects.copied(created))
-        return await self._create(target, new, options)
+        return self._create(target, new, options)
 
     # Delete
 
@@ -364,12 +434,19 @@ class Verbs:
 
     async def finalize(self, target: Target, finalizers: list[str]) -> Outcome:
         """Set the finalizers of a namespace's spec: what its own controller does at the end."""
-        record, new = self._latest(target)
-        new["spec"] = {"finalizers": finalizers} if finalizers else {}
-        return await self._settle(target, record, new, Options(), ())
+
+        def work_out() -> Wish | Outcome:
+            record, new = self._latest(target)
+            new["spec"] = {"finalizers": finalizers} if finalizers else {}
+            return self._settle(target, record, new, Options(is_trusted=True), ())
+
+        return await self._carry_out(target, Options(), work_out)
 
     async def bind(self, target: Target, binding: Binding) -> Outcome:
         """Give a pod its node, which nobody may change later."""
+        return await self._carry_out(target, Options(), lambda: self._bound(target, binding))
+
+    def _bound(self, target: Target, binding: Binding) -> Wish | Outcome:
         record, new = self._latest(target)
         self._check_precondition(target, binding.metadata, new)
         spec, metadata = new["spec"], new["metadata"]
@@ -389,7 +466,7 @@ class Verbs:
         conditions.append(
             {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}
         )
-        return await self._settle(target, record, new, Options(), ())
+        return self._settle(target, record, new, Options(is_trusted=True), ())
 
     # Common to all
 
@@ -429,7 +506,7 @@ class Verbs:
         others = [
             decode_hub(decode(record.body)).object
             for other in kinds
-            for record in self.store.scan(other)
+            for record in self._worker.ask(partial(self.store.scan, other))
             if record.key != target.key
         ]
         views = [view for view in (*others, new.view) if view is not None]
@@ -440,4 +517,5 @@ class Verbs:
 
     def _priority_classes(self) -> list[Document]:
         kind = "priorityclasses.scheduling.k8s.io"
-        return [decode(record.body) for record in self.store.scan(kind)]
+        found = self._worker.ask(lambda: self.store.scan(kind))
+        return [decode(record.body) for record in found]

@@ -148,6 +148,20 @@ class Database:
         self, changes: Sequence[Change], superseded: Sequence[int], compacted: int | None
     ) -> None:
         """Make all of it durable, or nothing; raises sqlite3.Error in the latter case."""
+        try:
+            self._insert(changes, superseded, compacted)
+        except sqlite3.OperationalError:
+            # The log may have grown beyond what was reserved: begin it anew, in the same place.
+            self._begin_log_anew()
+            self._insert(changes, superseded, compacted)
+
+    def _begin_log_anew(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+
+    def _insert(
+        self, changes: Sequence[Change], superseded: Sequence[int], compacted: int | None
+    ) -> None:
         run = self._connection.execute
         rows = [
             (
@@ -170,11 +184,45 @@ class Database:
                 )
                 run("UPDATE marks SET revision = ? WHERE name = 'compacted'", (compacted,))
             run("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             # SQLite has rolled back already after some errors.
             with contextlib.suppress(sqlite3.Error):
                 run("ROLLBACK")
             raise
+
+    def backup(self, path: Path) -> None:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            copy = sqlite3.connect(path)
+            with contextlib.closing(copy):
+                self._connection.backup(copy)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path} can't be written: {error}") from error
+
+    def reserve(self, size: int) -> bool:
+        """Take room on the disk that writes can have when there is no other.
+
+        Pages that hold nothing, in the file and in its log: SQLite uses them before it asks for
+        more. What was taken is given back when the log is shortened, at the end.
+        """
+        run = self._connection.execute
+        try:
+            (pages,) = run("PRAGMA freelist_count").fetchone()
+            (page_size,) = run("PRAGMA page_size").fetchone()
+            log = Path(f"{self.path}-wal")
+            if pages * page_size >= size and log.exists() and log.stat().st_size >= size:
+                return True
+            run("BEGIN IMMEDIATE")
+            run("CREATE TABLE reserve (room BLOB)")
+            run("INSERT INTO reserve VALUES (zeroblob(?))", (size,))
+            run("COMMIT")
+            run("DROP TABLE reserve")
+            run("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                run("ROLLBACK")
+            return False
+        return True
 
     def limit_pages(self, pages: int) -> None:
         """Let the file grow no further than that: a full disk for tests."""

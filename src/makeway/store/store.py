@@ -15,6 +15,7 @@ durable in order, no write can outlive the write that it builds on. When a batch
 everything that stands in line behind it.
 """
 
+import logging
 import sqlite3
 import time
 from bisect import bisect_left, bisect_right, insort
@@ -25,7 +26,10 @@ from pathlib import Path
 from makeway.store.database import Corrupt, Database
 from makeway.store.records import Change, Compacted, Conflict, Done, Event, Key, Record, WriteFailed
 
+log = logging.getLogger("makeway.store")
+
 EVENTS_KEPT = 10_000
+EVENTS_KEPT_BYTES = 64 * 1024 * 1024
 EVENTS_SLACK = 512  # compaction costs a transaction's worth of deletes, so not for every write
 BATCH_MAX = 256
 
@@ -42,16 +46,22 @@ class Batch:
 
 class Store:
     def __init__(
-        self, path: Path, *, events_kept: int = EVENTS_KEPT, first_revision: int | None = None
+        self,
+        path: Path,
+        *,
+        events_kept: int = EVENTS_KEPT,
+        events_kept_bytes: int = EVENTS_KEPT_BYTES,
+        first_revision: int | None = None,
     ) -> None:
         if first_revision is None:
             # Clients of a file that was thrown away must not take new revisions for old ones.
             first_revision = time.time_ns() // 1_000_000
-        self._events_kept = events_kept
+        self._events_kept, self._events_kept_bytes = events_kept, events_kept_bytes
         self._database = Database(path, first_revision)
         self._documents: dict[str, dict[Place, Record]] = {}
         self._order: dict[str, list[Place]] = {}  # the keys of each kind, sorted
         self._events: list[Event] = []  # events by revision, without gaps since `_compacted`
+        self._events_bytes = 0  # of their bodies
         self._compacted = self._database.compacted()
         self._revision = self._compacted  # the revision of the last durable write
         self._load()
@@ -72,6 +82,7 @@ class Store:
                 )
             if record.revision > self._compacted:
                 self._events.append(Event(record, previous, is_deletion))
+                self._events_bytes += len(record.body)
             if is_deletion:
                 del documents[place]
             else:
@@ -180,11 +191,25 @@ class Store:
             return None
         changes = tuple(self._line[:BATCH_MAX])
         del self._line[:BATCH_MAX]
-        excess = len(self._events) - self._events_kept
-        if excess < EVENTS_SLACK:
+        excess = self._excess()
+        if not excess:
             return Batch(changes, (), None, 0)
         dropped = self._events[:excess]
         return Batch(changes, tuple(_superseded(dropped)), dropped[-1].revision, excess)
+
+    def _excess(self) -> int:
+        """How many events there are too many, by number or by size; 0 if it is not worth while."""
+        excess = len(self._events) - self._events_kept
+        if excess < EVENTS_SLACK:
+            excess = 0
+        too_large = self._events_bytes - self._events_kept_bytes
+        if too_large > self._events_kept_bytes // 4:
+            gone = 0
+            for count, event in enumerate(self._events):
+                if gone >= too_large:
+                    return max(excess, count)
+                gone += len(event.record.body)
+        return excess
 
     def write(self, batch: Batch) -> WriteFailed | None:
         """Make a batch durable; may run in another thread, one batch at a time."""
@@ -204,12 +229,14 @@ class Store:
                 change.done(change.record, failure)
             return
         if batch.compacted is not None:
+            dropped = self._events[: batch.events_dropped]
+            self._events_bytes -= sum(len(event.record.body) for event in dropped)
             del self._events[: batch.events_dropped]
             self._compacted = batch.compacted
         events = [self._show(change) for change in batch.changes]
         for change, event in zip(batch.changes, events, strict=True):
             for listener in tuple(self._listeners.get(change.record.key.kind, ())):
-                listener(event)
+                _tell(listener, event)
             change.done(change.record, None)
 
     def _show(self, change: Change) -> Event:
@@ -230,6 +257,7 @@ class Store:
         self._revision = record.revision
         event = Event(record, previous, change.is_deletion)
         self._events.append(event)
+        self._events_bytes += len(record.body)
         return event
 
     def flush(self) -> None:
@@ -237,9 +265,25 @@ class Store:
         while (batch := self.begin()) is not None:
             self.settle(batch, self.write(batch))
 
+    def backup(self, path: Path) -> None:
+        """Copy the file as it is now to a new one; StoreError if that doesn't work."""
+        self._database.backup(path)
+
+    def reserve(self, size: int) -> bool:
+        """Have the file hold so many bytes more than it needs; whether it does."""
+        return self._database.reserve(size)
+
     def limit_pages(self, pages: int) -> None:
         """Let the file grow no further than that many pages of 4 KiB."""
         self._database.limit_pages(pages)
+
+
+def _tell(listener: Callable[[Event], None], event: Event) -> None:
+    """A listener that fails is that listener's loss; the writer and the others are told."""
+    try:
+        listener(event)
+    except Exception:
+        log.exception("listener failed for %s", event.record.key)
 
 
 def _superseded(dropped: list[Event]) -> Iterator[int]:

@@ -141,12 +141,10 @@ def status_of(view: queueing.Workload) -> model.WorkloadStatus:
     admitted = find_condition(status.conditions, "Admitted")
     holds = status.admission is not None and reserved is not None and reserved.status == "True"
     is_admitted = holds and admitted is not None and admitted.status == "True"
-    requeue = status.requeue_state
+    requeue, admission = status.requeue_state, status.admission if holds else None
     return model.WorkloadStatus(
-        assignment=assignment_of(view) if holds else None,
-        queue=model.QueueName(status.admission.cluster_queue)
-        if holds and status.admission
-        else None,
+        assignment=assignment_of(view, admission.pod_set_assignments) if admission else None,
+        queue=model.QueueName(admission.cluster_queue) if admission else None,
         reserved_at=reserved.last_transition_time if holds and reserved else None,
         admitted_at=admitted.last_transition_time if is_admitted and admitted else None,
         eviction=eviction_of(view),
@@ -169,9 +167,33 @@ def status_of(view: queueing.Workload) -> model.WorkloadStatus:
             for line in status.flavor_assignment_history
             if line.assignment_time is not None
         ),
-        claim=model.Claim() if is_true(status.conditions, PREEMPTOR) else None,
+        claim=claim_of(view) if is_true(status.conditions, PREEMPTOR) else None,
         reclaimable={model.PodSetName(p.name): p.count for p in status.reclaimable_pods},
+        preemptions=preemptions_of(view),
     )
+
+
+def claim_of(view: queueing.Workload) -> model.Claim:
+    """What a preemptor waits for; a mere fact where it was not written down."""
+    preemption = view.status.preemption
+    if preemption is None or preemption.claim is None:
+        return model.Claim()
+    claim = preemption.claim
+    return model.Claim(
+        assignment_of(view, claim.pod_set_assignments),
+        {
+            model.FlavorResource(model.FlavorName(line.flavor), model.ResourceName(name)): amount
+            for line in claim.held_before
+            for name, amount in line.resources.items()
+        },
+    )
+
+
+def preemptions_of(view: queueing.Workload) -> model.Preemptions | None:
+    preemption = view.status.preemption
+    if preemption is None or not preemption.count:
+        return None
+    return model.Preemptions(preemption.count, preemption.last_time or 0.0)
 
 
 def _retry_after_s(check: queueing.AdmissionCheckState) -> float:
@@ -195,11 +217,15 @@ def eviction_of(view: queueing.Workload) -> model.Eviction | None:
         reason = model.EvictionReason(condition.reason)
     except ValueError:  # DeactivatedDueTo… and words of other controllers
         reason = model.EvictionReason.DEACTIVATED
-    return model.Eviction(reason, condition.last_transition_time or 0.0)
+    preemption, preemptor = view.status.preemption, None
+    if reason is model.EvictionReason.PREEMPTED and preemption is not None:
+        preemptor = model.WorkloadKey(preemption.preempted_by) if preemption.preempted_by else None
+    return model.Eviction(reason, condition.last_transition_time or 0.0, preemptor)
 
 
-def assignment_of(view: queueing.Workload) -> model.Assignment:
-    assert view.status.admission is not None
+def assignment_of(
+    view: queueing.Workload, assigned_pod_sets: Iterable[queueing.PodSetAssignment]
+) -> model.Assignment:
     counts = {pod_set.name: pod_set.count for pod_set in view.spec.pod_sets}
     return model.Assignment(
         tuple(
@@ -220,6 +246,6 @@ def assignment_of(view: queueing.Workload) -> model.Assignment:
                     )
                 ),
             )
-            for assigned in view.status.admission.pod_set_assignments
+            for assigned in assigned_pod_sets
         )
     )

@@ -1,7 +1,7 @@
 """Rules for pods, and for the kinds of Kubernetes that have to do with them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from makeway.api import batch
 from makeway.api.errors import ABSENT
@@ -72,6 +72,7 @@ def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = 
             hint = "remove it; pods are counted anyway"
             here.at("resources", "requests", "pods").add(ABSENT, "is not to be requested", hint)
     check_unique(names, "container")
+    _check_volumes((spec.document or {}).get("volumes"), found.at("volumes"))
     if spec.resources is not None:
         _check_requirements(spec.resources, found.at("resources"))
     for resource, amount in spec.overhead.items():
@@ -85,6 +86,17 @@ def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = 
     if spec.termination_grace_period_seconds < 0:
         here = found.at("terminationGracePeriodSeconds")
         here.add(spec.termination_grace_period_seconds, "is negative", "write 0 or more")
+
+
+def _check_volumes(volumes: object, found: Findings) -> None:
+    """Their names become folders, so they are checked though nothing else of them is read here."""
+    names: list[tuple[str, Findings]] = []
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        name = volume.get("name") if isinstance(volume, Mapping) else None
+        here = found.at(index).at("name")
+        check_short_name(str(name or ""), "volume", here)
+        names.append((str(name or ""), here))
+    check_unique(names, "volume")
 
 
 def _check_requirements(requirements: batch.ResourceRequirements, found: Findings) -> None:
