@@ -327,6 +327,22 @@ def test_quota_of_its_own_would_help_as_well_and_so_would_the_end_of_all_owners(
     )
 
 
+def test_asking_twice_gives_the_same_answer() -> None:
+    """What-ifs leave no trace: were a0 gone, a1 and a2 would claim 4 and leave 2."""
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), queue("c", gpu=4), cohort="lab")
+    lab.running("a0", on="a", gpu=2)
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=13, priority=10)
+    for name in ("a1", "a2"):
+        lab.pending(name, on="a", gpu=2)
+    lab.pending("b2", on="b", gpu=5)
+
+    first = explain(lab, "b2")
+
+    assert first.left_by_owners == (LeftByOwners(GPU, asked=5, left=4),)  # 12 - 6 - 2
+    assert explain(lab, "b2") == first
+
+
 def test_without_the_gate_nobody_is_an_owner() -> None:
     off = Config(gates=Gates(owners_first=False))
     lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab", config=off)

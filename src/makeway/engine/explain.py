@@ -596,6 +596,7 @@ def _is_held_back(node: Node, cell: FlavorResource) -> bool:
 def _finishes_that_help(head: Head, wanted: Amounts, owners: Owners) -> Iterator[Help]:
     """Whose end would free enough: single workloads, or else the biggest together."""
     queue, snapshot = head.queue, head.queue.tree.snapshot
+    owners.refuse(head.entry, queue, wanted, snapshot)  # notes the claims, outside of any trial
 
     def is_enough() -> bool:
         fits = snapshot.fits(queue.node, wanted)
@@ -677,8 +678,8 @@ def _quota_beside_owners(queue: QueueState, wanted: LeftByOwners, missing: int) 
 
 def _owners_whose_end_helps(state: ClusterState, head: Head, wanted: Amounts) -> Iterator[Help]:
     """For whom it waits: the one whose end would be enough, or those who together are."""
-    queue, gone = head.queue, dict[WorkloadKey, Entry]()
-    owners = Owners(state, queue.tree, gone)  # the claims are noted before anybody is gone
+    queue, owners = head.queue, Owners(state, head.queue.tree)
+    gone = owners.settled
     while len(gone) <= SHOWN:
         refused = owners.refuse(head.entry, queue, wanted, queue.tree.snapshot)
         if refused is None:
