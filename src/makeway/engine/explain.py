@@ -558,7 +558,6 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
             if _is_held_back(queue.node, reason.cell):
                 yield HigherBorrowingLimit(queue.spec.name, reason.cell)
     missing = _missing(nomination)
-    owners = Owners(state, queue.tree)
     short = {reason.pod_set for reason in nomination.reasons if isinstance(reason, _OF_AMOUNTS)}
     for pod_set in head.entry.workload.pod_sets:
         if pod_set.name in short and pod_set.min_count is not None and pod_set.min_count > 1:
@@ -570,7 +569,7 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
         if cell not in refused:
             yield MoreQuota(cell, amount)
     if nomination.mode is Mode.PREEMPT:
-        yield from _finishes_that_help(head, nomination.usage, owners)
+        yield from _finishes_that_help(state, head, nomination.usage)
     elif missing:
         # No flavor was nominated: look at the one that is least short.
         flavor = min(missing, key=lambda cell: (missing[cell], cell)).flavor
@@ -579,11 +578,11 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
             for cell, amount in missing.items()
             if cell.flavor == flavor
         }
-        yield from _finishes_that_help(head, short_of, owners)
+        yield from _finishes_that_help(state, head, short_of)
     elif refused:
         first = {left[0].cell: left[0].asked}
         yield from _owners_whose_end_helps(state, head, first)
-        yield from _finishes_that_help(head, first, owners)
+        yield from _finishes_that_help(state, head, first)
 
 
 def _is_held_back(node: Node, cell: FlavorResource) -> bool:
@@ -593,14 +592,15 @@ def _is_held_back(node: Node, cell: FlavorResource) -> bool:
     return potential(node, cell) < node.kept.get(cell, 0) + potential(node.parent, cell)
 
 
-def _finishes_that_help(head: Head, wanted: Amounts, owners: Owners) -> Iterator[Help]:
+def _finishes_that_help(state: ClusterState, head: Head, wanted: Amounts) -> Iterator[Help]:
     """Whose end would free enough: single workloads, or else the biggest together."""
     queue, snapshot = head.queue, head.queue.tree.snapshot
-    owners.refuse(head.entry, queue, wanted, snapshot)  # notes the claims, outside of any trial
 
     def is_enough() -> bool:
-        fits = snapshot.fits(queue.node, wanted)
-        return fits and owners.refuse(head.entry, queue, wanted, snapshot) is None
+        if not snapshot.fits(queue.node, wanted):
+            return False
+        owners = Owners(state, queue.tree, is_what_if=True)
+        return owners.refuse(head.entry, queue, wanted, snapshot) is None
 
     short = [c for c, amount in wanted.items() if amount > snapshot.available(queue.node, c)]
     holders = [

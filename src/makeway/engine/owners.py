@@ -92,8 +92,9 @@ class Owners:
     the lines of those where something has changed since the last time.
     """
 
-    def __init__(self, state: ClusterState, tree: Tree) -> None:
+    def __init__(self, state: ClusterState, tree: Tree, is_what_if: bool = False) -> None:
         self._state = state
+        self._is_what_if = is_what_if  # the picture is not as it is: nothing is kept for later
         self.tree = tree
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
@@ -207,7 +208,7 @@ class Owners:
         queue = self.tree.queue_named[refusal.queue]
         victims = [self._state.entries[key] for key in refusal.victims]
         gone = self.leaving() + [
-            Leaving(entry, self._state.queue_of(entry))
+            Leaving(entry, self._queue_of(entry))
             for entry in victims
             if entry.phase is not Phase.EVICTING
         ]
@@ -261,7 +262,7 @@ class Owners:
     def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
         queues = [one.queue for one in returning]
-        queues += [self._state.queue_of(entry) for entry in settled.values()]
+        queues += [self._queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
         for queue in queues:
             node: Node | None = queue.node
@@ -269,6 +270,11 @@ class Owners:
                 changed.add(node.index)
                 node = node.parent
         return changed
+
+    def _queue_of(self, entry: Entry) -> QueueState:
+        """Its queue in this tree, which may be a look-alike of the one that it waits in."""
+        assert entry.queue is not None, f"{entry.workload.key} is in no queue"
+        return self.tree.queue_named[entry.queue]
 
     def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
         """The children of a cohort at which something is claimed, and those that have changed."""
@@ -289,7 +295,7 @@ class Owners:
         known = self._claims.get(node.index)
         if known is None:
             queue = self.tree.queue_at[node.index]
-            if queue is None:
+            if queue is None or self._is_what_if:
                 known = self._claims_at(node, usage)
             else:
                 known = self._claims_of(queue, usage)
