@@ -160,12 +160,15 @@ def beside_claims(
     picture: Snapshot,
     settled: Collection[WorkloadKey],
     gone: Collection[WorkloadKey],
-) -> Iterator[dict[WorkloadKey, Chosen]]:
+) -> Iterator[tuple[dict[WorkloadKey, Chosen], dict[WorkloadKey, Entry]]]:
     """The picture with everybody gone who makes way, and given to preemptors what they claim.
 
-    Yields who is gone in it, besides those in `gone`. Nothing is left of it afterwards.
+    Yields who is gone in it, besides those in `gone`, and to whom something is given. Nothing is
+    left of it afterwards.
     """
-    waiting, leaving, others = _waiting(state, head, settled), {}, []
+    leaving: dict[WorkloadKey, Chosen] = {}
+    given: dict[WorkloadKey, Entry] = {}
+    waiting, others = _waiting(state, head, settled), []
     with picture.trial():
         for entry, queue in _evicted(head.queue.tree, gone):
             if _was_preempted(entry):
@@ -176,7 +179,8 @@ def beside_claims(
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
             if _fits_without(others, rival, picture):
                 picture.charge(rival.node, rival.claimed)
-        yield leaving
+                given[rival.entry.workload.key] = rival.entry
+        yield leaving, given
 
 
 def _waiting(
@@ -246,8 +250,9 @@ def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) ->
     return not is_preemptor or _precedence(preemptor) < _precedence(entry)
 
 
-def _precedence(entry: Entry) -> tuple[int, float, int]:
-    return -entry.workload.priority, entry.order_time, entry.serial
+def _precedence(entry: Entry) -> tuple[int, float, str, int]:
+    workload = entry.workload
+    return -workload.priority, entry.order_time, workload.uid, entry.serial
 
 
 def _was_preempted(entry: Entry) -> bool:

@@ -116,9 +116,8 @@ class Consequences:
         waited_s = self.now - entry.order_time
         self.needs_cycle = self.places_changed = True
         queue.tree.is_confirming = False  # it was not the last round
-        has_rivals = queue.node.parent is not None and self.state.config.gates.hold_for_preemptor
-        if has_rivals and (self.state.config.fair_sharing or nomination.borrow_level > 0):
-            queue.tree.was_put_off = True  # others may have victims now, in this queue
+        if nomination.borrow_level > 0 or self.state.config.fair_sharing:
+            self._note_borrowing(queue)
         self.state.reserve(entry, assignment, not checks, self.now)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
@@ -144,6 +143,17 @@ class Consequences:
                     waited_s=waited_s,
                 )
             )
+
+    def _note_borrowing(self, queue: QueueState) -> None:
+        """Who had no victims may have some now, in the queue that borrows or has a larger share.
+
+        But for owners: nobody was let borrow what they wait for. So unless shares count, it is
+        those who may take from others while they borrow themselves.
+        """
+        config, tree = self.state.config, queue.tree
+        are_taken_from = config.fair_sharing or tree.has_borrowing_preemptors
+        if queue.node.parent is not None and (are_taken_from or not config.gates.owners_first):
+            tree.was_put_off = config.gates.hold_for_preemptor
 
     def _preempt(self, head: Head) -> None:
         victims, contested = [], sorted(head.nomination.contested)
@@ -190,12 +200,11 @@ class Consequences:
 
     def _give_up_hopeless_claim(self, head: Head) -> None:
         """Not even with everybody gone who makes way would it have its place, or it may not."""
-        may_borrow = not any(isinstance(reason, WaitsForOwner) for reason in head.reasons)
-        if head.entry.status.claim is None or (
-            may_borrow and can_be_met(self.state, head.queue, head.entry)
-        ):
+        if head.entry.status.claim is None:
             return
-        self._give_up_claim(head)
+        is_refused = any(isinstance(reason, WaitsForOwner) for reason in head.reasons)
+        if is_refused or not can_be_met(self.state, head.queue, head.entry):
+            self._give_up_claim(head)
 
     def _free_places_behind(self, head: Head) -> None:
         """Whoever stands behind a head that nobody passes can't use a place, so none is kept."""
@@ -268,7 +277,9 @@ class Consequences:
         self._wait(head.entry, head.queue, head.reasons)
 
     def _park(self, head: Head) -> None:
-        paused = next((r for r in head.reasons if isinstance(r, PreemptionPaused)), None)
+        paused = None
+        if head.entry.status.preemptions is not None:
+            paused = next((r for r in head.reasons if isinstance(r, PreemptionPaused)), None)
         if paused is not None:
             self.state.pause_preemption(head.entry, paused.until)
         if lets_others_pass(head.queue) and not head.has_flavors_left:

@@ -30,7 +30,7 @@ from makeway.engine.decisions import (
     VictimsTaken,
     WaitsForOwner,
 )
-from makeway.engine.entry import Entry
+from makeway.engine.entry import NOTHING, Entry
 from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
@@ -106,10 +106,11 @@ class TreeCycle:
         refusals = self.refusals()
         for head in heads:
             self.consequences.carry_out(head, self.taken)
-        if self.consequences.places_changed and self.tree.preemptors:
-            self.retry_unmet_claims()
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
+        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
+            self.retry_lost_claims()
+            self.tree.claims_checked = self.tree.revision
         if (
             not self.tree.needs_cycle
             and may_rest(self.state, self.tree)
@@ -117,11 +118,23 @@ class TreeCycle:
         ):
             self.tree.seen = self.tree.revision
 
-    def retry_unmet_claims(self) -> None:
-        """A preemptor whose place is lost looks for another now, not when its victims are gone."""
-        for entry in unmet(self.state, self.tree):
+    def retry_lost_claims(self) -> None:
+        """A preemptor whose place is lost looks for another now, not when its victims are gone.
+
+        It is lost to whoever was admitted or has a claim since, or to an owner who came since.
+        """
+        if not self.state.config.gates.hold_for_preemptor:
+            return
+        tree, owners = self.tree, Owners(self.state, self.tree)
+        lost = unmet(self.state, tree) if self.consequences.places_changed else []
+        for entry in tree.preemptors.values():
+            queue, claimed = self.state.queue_of(entry), entry.search.claimed_usage or NOTHING
+            if owners.refuse(entry, queue, claimed, tree.snapshot) is not None:
+                lost.append(entry)
+        for entry in lost:
             queue = self.state.queue_of(entry)
             if queue.pending.is_parked_alone(entry):
+                tree.needs_cycle = True
                 queue.pending.discard(entry)
                 queue.pending.add(entry, self.state.order_of(entry))
 
@@ -206,7 +219,7 @@ class TreeCycle:
             head.shares_fate = blocking.applies_to_shape
 
     def _settle(self, head: Head) -> None:
-        if head.result is not HeadResult.ADMITTED:
+        if head.victims and head.queue.node.parent is not None:
             head.held_before = self._held_before(head)
         self._take(head.victims)
         self._charge(head.queue, head.nomination.usage)
@@ -340,13 +353,17 @@ class TreeCycle:
         """
         with (
             self._without_reserved(self.cleared),
-            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as leaving,
+            beside_claims(self.state, head, self.cleared, self.settled, self.taken) as (
+                gone,
+                given,
+            ),
+            self.owners.having_settled(given),
         ):
-            gone = {**leaving, **self.taken}
+            gone.update(self.taken)
             nominator = Nominator(
                 self.state, head.entry, head.queue, self.cleared, gone, self.owners
             )
-            found = nominator.nominate(only=None, is_resumed=False)
+            found = nominator.nominate(is_resumed=False)
         if not found.victims:
             return False
         before = Found(head.nomination, head.victims)

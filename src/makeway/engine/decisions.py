@@ -286,7 +286,7 @@ class HeadOutcome(NamedTuple):
     mode: HeadMode
     result: HeadResult
     borrow_level: int
-    rank: tuple[int, int, float, int]  # its place among the heads of all trees, small first
+    rank: tuple[int, int, float, str, int]  # its place among the heads of all trees, small first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,7 @@ class FairHead(NamedTuple):
     usage: Amounts
 
 
-_Rank = tuple[bool, Share, int, float, int]
+_Rank = tuple[bool, Share, int, float, str, int]
 
 
 class FairOrder:
@@ -140,6 +140,7 @@ class FairOrder:
             share,
             -workload.priority,
             head.entry.order_time,
+            workload.uid,
             head.entry.serial,
         )
 

@@ -39,6 +39,7 @@ class Head:
             found.nomination.borrow_level,
             -entry.workload.priority,
             entry.order_time,
+            entry.workload.uid,
             entry.serial,
         )
 

@@ -86,9 +86,10 @@ class Leaving(NamedTuple):
 
 
 class Owners:
-    """The owners in one tree. To be made outside of any trial: the claims are those of that moment.
+    """The owners in one tree, as one cycle sees them.
 
-    Cost: a look at each queue, and at the shapes in the lines of those where something has changed.
+    Cost: nothing before somebody begins to borrow; then a look at each queue, and at the shapes in
+    the lines of those where something has changed since the last time.
     """
 
     def __init__(self, state: ClusterState, tree: Tree) -> None:
@@ -96,24 +97,9 @@ class Owners:
         self.tree = tree
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
-        self._claims: dict[int, Claims] = {}  # by node, where there are any
+        self._claims: dict[int, Claims] = {}  # by node, when the cycle began
         self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
-        if tree.root.children and state.config.gates.owners_first:
-            self._note_claims()
-
-    def _note_claims(self) -> None:
-        for node in self.tree.nodes:
-            queue = self.tree.queue_at[node.index]
-            if queue is not None:
-                claims = self._claims_of(queue)
-            elif node.parent is not None:
-                claims = self._claims_at(node, self.tree.usage)
-            else:
-                continue
-            if claims and node.parent is not None:
-                self._claims[node.index] = claims
-                self._claiming.setdefault(node.parent.index, []).append(node)
 
     def refuse(
         self,
@@ -185,18 +171,16 @@ class Owners:
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
         owner: Entry | None = None
+        way = self._way_up(queue.node, picture, returning, self.settled)
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
-            top = queue.node
-            changed = self._changed_nodes(returning, self.settled)
-            while top.parent is not None:
-                below, top = top, top.parent
+            for top, beside in way:
                 used = picture.used(top, cell)
-                beside = self._beside(below, cell, picture, returning, changed, self.settled)
-                for node, claimed in beside:
-                    picture.charge(node, {cell: claimed.amount})
-                    if owner is None and picture.used(top, cell) > used:
-                        owner = claimed.owner  # not one whose claim its queue covers and keeps
+                for node, claims in beside:
+                    if cell in claims:
+                        picture.charge(node, {cell: claims[cell].amount})
+                        if owner is None and picture.used(top, cell) > used:
+                            owner = claims[cell].owner  # not one whose claim its queue keeps
                 if not exceeds_subtree(top, cell, 0, picture.usage):
                     return None
         if owner is None:
@@ -207,6 +191,15 @@ class Owners:
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
         return self._refused.values()
+
+    @contextmanager
+    def having_settled(self, others: Settled) -> Iterator[None]:
+        """As if these were charged in the picture, too."""
+        before, self.settled = self.settled, {**self.settled, **others}
+        try:
+            yield
+        finally:
+            self.settled = before
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
@@ -221,12 +214,12 @@ class Owners:
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            node, changed = queue.node, self._changed_nodes(gone, NOBODY)
-            while node is not top:
-                assert node.parent is not None, f"{queue.spec.name} is not below {top.name}"
-                for beside, claimed in self._beside(node, cell, picture, gone, changed, NOBODY):
-                    picture.charge(beside, {cell: claimed.amount})
-                node = node.parent
+            for cohort, beside in self._way_up(queue.node, picture, gone, NOBODY):
+                for node, claims in beside:
+                    if cell in claims:
+                        picture.charge(node, {cell: claims[cell].amount})
+                if cohort is top:
+                    break
             return top.subtree.get(cell, 0) - picture.used(top, cell)
 
     def leaving(self) -> list[Leaving]:
@@ -246,26 +239,24 @@ class Owners:
 
     # --- what is claimed beside the way up ---
 
-    def _beside(
-        self,
-        node: Node,
-        cell: FlavorResource,
-        picture: Snapshot,
-        returning: list[Leaving],
-        changed: set[int],
-        settled: Settled,
-    ) -> Iterator[tuple[Node, Claimed]]:
-        """What is claimed at the other children of its cohort."""
-        assert node.parent is not None
-        for other in self._who_may_claim(node.parent, changed):
-            if other is node:
-                continue
-            if other.index in changed:
-                claims = self._claims_at(other, picture.usage, returning, settled)
-            else:
-                claims = self._claims[other.index]
-            if cell in claims:
-                yield other, claims[cell]
+    def _way_up(
+        self, node: Node, picture: Snapshot, returning: list[Leaving], settled: Settled
+    ) -> list[tuple[Node, list[tuple[Node, Claims]]]]:
+        """The cohorts above a queue, each with what is claimed beside the way up to it."""
+        changed, way = self._changed_nodes(returning, settled), []
+        while node.parent is not None:
+            beside = []
+            for other in self._who_may_claim(node.parent, picture.usage, changed):
+                if other is node:
+                    continue
+                if other.index in changed:
+                    claims = self._claims_at(other, picture.usage, returning, settled)
+                else:
+                    claims = self._known_claims(other, picture.usage)
+                beside.append((other, claims))
+            way.append((node.parent, beside))
+            node = node.parent
+        return way
 
     def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
@@ -279,22 +270,36 @@ class Owners:
                 node = node.parent
         return changed
 
-    def _who_may_claim(self, cohort: Node, changed: set[int]) -> list[Node]:
-        known = self._claiming.get(cohort.index, [])
-        if not changed:
+    def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
+        """The children of a cohort at which something is claimed, and those that have changed."""
+        known = self._claiming.get(cohort.index)
+        if known is not None and not changed:
             return known
-        there = {child.index for child in known}
-        return known + [
+        found = [
             child
             for child in cohort.children
-            if child.index in changed and child.index not in there
+            if child.index in changed or self._known_claims(child, usage)
         ]
+        if not changed:
+            self._claiming[cohort.index] = found
+        return found
 
-    def _claims_of(self, queue: QueueState) -> Claims:
+    def _known_claims(self, node: Node, usage: Usage) -> Claims:
+        """What is claimed at a node that is in the picture as it was when the cycle began."""
+        known = self._claims.get(node.index)
+        if known is None:
+            queue = self.tree.queue_at[node.index]
+            if queue is None:
+                known = self._claims_at(node, usage)
+            else:
+                known = self._claims_of(queue, usage)
+            self._claims[node.index] = known
+        return known
+
+    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
-            usage = self.tree.usage
             queue.claims_known = (key, self._claims_at(queue.node, usage))
         claims: Claims = queue.claims_known[1]
         return claims

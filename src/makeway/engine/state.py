@@ -139,10 +139,11 @@ class ClusterState:
         phase = phase_of(workload.active, status)
         if phase is not entry.phase:
             check_step(entry.phase, phase)
-        if ran_long(before, status):
+        if status.preemptions is not None and ran_long(before, status):
             status = status._replace(preemptions=None)
         is_claim_alone = (
-            workload is entry.workload
+            (status.claim is not before.claim or status.preemptions is not before.preemptions)
+            and workload is entry.workload
             and status._replace(claim=before.claim, preemptions=before.preemptions) == before
         )
         if before.assignment is not None and status.assignment is not None:
@@ -695,8 +696,7 @@ class ClusterState:
 def ran_long(before: WorkloadStatus, after: WorkloadStatus) -> bool:
     """Whether it is stopped only now that it has been admitted for a good while."""
     return (
-        after.preemptions is not None
-        and after.eviction is not None
+        after.eviction is not None
         and before.eviction is None
         and before.admitted_at is not None
         and after.eviction.at - before.admitted_at >= RAN_LONG_S

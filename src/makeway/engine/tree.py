@@ -160,9 +160,13 @@ class Tree:
         self.queues = queues
         self.specs = specs  # what it was built from
         self.preemptors: dict[WorkloadKey, Entry] = {}  # those in line who have a claim
+        self.claims_checked = -1  # the revision at which it was last looked who lost its place
         self.refusals: dict[Refusal, int] = {}  # each with what was left for borrowers
         self.revision = 0  # grows with every change of anything in it
         self.seen = -1  # the revision at which a cycle found nothing left to do
+        self.has_borrowing_preemptors = any(
+            queue.spec.preemption.borrow_while_reclaiming for queue in queues
+        )
         self.was_put_off = False  # somebody was, by others of its cycle, since all were last woken
         self.is_confirming = False  # all are tried once more, before the tree is at rest
         self.scans_valid_from = 0  # cycle; where earlier searches stopped is forgotten
