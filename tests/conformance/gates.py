@@ -38,9 +38,12 @@ class Rule(Enum):
     WOKEN = "A head that waited for an owner is tried again, since owners leave more."
     HELD = "A head is held back: the place was cleared for a preemptor."
     CLEARED_PLACE = "A preemptor takes the place that was cleared for it, and no other."
-    NOT_PINNED = "A preemptor stands where its priority puts it, not before all of its queue."
+    BESIDE = "A head leaves alone what was cleared for a preemptor, and finds another way."
+    FIRST_OF_EQUALS = "A preemptor is the first of its priority in its queue, no less and no more."
     NOT_GONE_YET = "A head does not count on victims of others that have not let go."
+    ONLY_RESERVED = "What is kept for a head without victims does not count as used by its queue."
     WHOLE_FLAVOR = "A flavor counts as free only where every resource is, not where one is."
+    FROM_THE_FIRST = "A head whose search began at a later flavor is not parked before it is repeated."
     CLAIM_ENDS = "A preemptor has its place, or gives it up: whoever is parked is tried again."
     LOOKS_AGAIN = "Before a tree rests, all are tried once more, from the first flavor."
     PAUSES = "A head that has made others give way pauses before it does so again."
@@ -72,9 +75,10 @@ class Background(NamedTuple):
     reasons: Mapping[str, tuple[Reason, ...]]
     refused: frozenset[QueueName]  # queues that were not allowed to begin to borrow
     refused_before: frozenset[QueueName]
-    preemptors: frozenset[str]  # who had a claim before
-    satisfied: frozenset[str]  # who of them has none afterwards
+    preemptors: Mapping[str, str]  # who had a claim before, in which tree
+    satisfied: frozenset[str]  # trees where one of them has none afterwards
     have_preempted: frozenset[str]  # who has made others give way before
+    asks_for_several: frozenset[str]  # resources
     looking_again: frozenset[str]  # trees where all are tried once more
 
 
@@ -107,16 +111,24 @@ class WatchedReplay(Replay):
             refused=self.refused,
             refused_before=before,
             preemptors=preemptors,
-            satisfied=preemptors - self._preemptors(),
+            satisfied=frozenset(preemptors[k] for k in preemptors.keys() - self._preemptors()),
             have_preempted=preempted,
+            asks_for_several=frozenset(
+                str(key)
+                for key, entry in entries.items()
+                if any(len(pod_set.requests) > 1 for pod_set in entry.workload.pod_sets)
+            ),
             looking_again=again | self._looking_again(),
         )
         names = sorted({self._tree_of(queue) for queue in self.engine.state.queues})
         return Told({name: self._picture(name, got) for name in names}, background)
 
-    def _preemptors(self) -> frozenset[str]:
-        entries = self.engine.state.entries.items()
-        return frozenset(str(key) for key, entry in entries if entry.status.claim is not None)
+    def _preemptors(self) -> dict[str, str]:
+        return {
+            str(key): self._tree_of(str(entry.queue))
+            for key, entry in self.engine.state.entries.items()
+            if entry.status.claim is not None
+        }
 
     def _looking_again(self) -> frozenset[str]:
         queues = self.engine.state.queues
@@ -226,7 +238,7 @@ def _explain(
         causes += 1
         differences.rules[rule] += 1
     if not causes and not differences.unexplained:
-        rule = _rule_of_lines(tree, after, background)
+        rule = _rule_of_lines(tree, pictures, background)
         if rule is None:
             differences.unexplained.append(f"{where}: {before.lines} -> {after.lines}")
         else:
@@ -252,6 +264,18 @@ class Case(NamedTuple):
         assert answer is not None
         return answer.queue
 
+    def before_it(self) -> list[Answer]:
+        """What the heads were told that came before it in the cycle."""
+        after = self.pictures[1]
+        place = after.order.index(self.head)
+        return [after.heads[head] for head in after.order[:place]]
+
+    def victims_before(self) -> bool:
+        return any(answer.victims for answer in self.before_it())
+
+    def somebody_before_is(self, result: str) -> bool:
+        return any(answer.result == result for answer in self.before_it())
+
     def is_told(self, kind: type[Reason]) -> bool:
         return _is_told(kind, self.background.reasons.get(self.head, ()))
 
@@ -275,26 +299,36 @@ def _of_owners(case: Case) -> Rule | None:
 
 
 def _of_holding(case: Case) -> Rule | None:
-    background = case.background
-    if case.before is None or case.after is None:
+    background, before, after = case.background, case.before, case.after
+    if before is None or after is None:
         return _of_other_heads(case)
     if case.is_told(HeldForPreemptor):
         return Rule.HELD
     if case.head in background.preemptors:
         return Rule.CLEARED_PLACE
-    somebody_leaves = any(answer.victims for answer in case.pictures[1].heads.values())
-    if somebody_leaves and case.is_told(LostToOthers) and case.before.pod_sets is not None:
+    if case.is_told(LostToOthers) and before.pod_sets is not None and case.victims_before():
         return Rule.NOT_GONE_YET
+    if before.mode == "Fit" and before.pod_sets is None and not case.is_told(LostToOthers):
+        if case.head in background.asks_for_several:
+            return Rule.WHOLE_FLAVOR
+    if case.victims_before() and case.somebody_before_is("PreemptionNoCandidates"):
+        return Rule.ONLY_RESERVED
+    if case.tree in background.preemptors.values() and after.result in ("Preempting", "Admitted"):
+        return Rule.BESIDE
     return None
 
 
 def _of_other_heads(case: Case) -> Rule | None:
     if case.tree in case.background.looking_again:
         return Rule.LOOKS_AGAIN
-    recorded = case.pictures[0].heads
-    first = [head for head, answer in recorded.items() if answer.queue == case.queue]
+    first = [
+        head
+        for picture in case.pictures
+        for head, answer in picture.heads.items()
+        if answer.queue == case.queue
+    ]
     if any(head in case.background.preemptors for head in first):
-        return Rule.NOT_PINNED
+        return Rule.FIRST_OF_EQUALS
     return None
 
 
@@ -317,8 +351,11 @@ def _rule_of(case: Case, gates: Mapping[str, bool]) -> Rule | None:
     return next((rule for rule in found if rule is not None), None)
 
 
-def _rule_of_lines(tree: str, after: TreePicture, background: Background) -> Rule | None:
+def _rule_of_lines(
+    tree: str, pictures: tuple[TreePicture, TreePicture], background: Background
+) -> Rule | None:
     """All heads are told the same, yet others stand in line, or are parked."""
+    before, after = pictures
     reasons = [reason for head in after.heads for reason in background.reasons.get(head, ())]
     if _is_told(WaitsForOwner, reasons):
         return Rule.OTHER_WAIT
@@ -326,9 +363,11 @@ def _rule_of_lines(tree: str, after: TreePicture, background: Background) -> Rul
         return Rule.HELD
     if tree in background.looking_again:
         return Rule.LOOKS_AGAIN
-    if background.satisfied:
+    if tree in background.satisfied:
         return Rule.CLAIM_ENDS
-    return None
+    parked = {key for keys in before.lines["inadmissible"].values() for key in keys}
+    in_line = {key for keys in after.lines["pending_active"].values() for key in keys}
+    return Rule.FROM_THE_FIRST if parked & in_line & after.heads.keys() else None
 
 
 def _is_told(kind: type[Reason], reasons: tuple[Reason, ...] | list[Reason]) -> bool:
