@@ -1,8 +1,9 @@
-"""How many recordings differ with gates of our own, and why: a table, and its figures for the docs."""
+"""How many recordings differ with gates of our own, and why: as a table, and for the docs."""
 
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,14 +64,14 @@ def gate_report(scenarios: Iterable[Mapping[str, Any]], gates: Mapping[str, bool
 
 
 def parse_gates(text: str) -> list[dict[str, bool]]:
-    """`each` for every gate alone, or `OwnersFirst=true,HoldForPreemptor=true` together."""
+    """`each` for every gate alone and then all; or `OwnersFirst=true,HoldForPreemptor=true`."""
     if text == "each":
-        return [{gate: True} for gate in RULES]
+        return [*({gate: True} for gate in RULES), dict.fromkeys(RULES, True)]
     gates = {}
     for part in text.split(","):
         name, _, word = part.partition("=")
         if name not in RULES or word not in ("true", "false"):
-            raise ValueError(f"{part!r}: write one of {', '.join(RULES)} with =true or =false")
+            raise ArgumentTypeError(f"{part!r}: write {' or '.join(RULES)}, =true or =false")
         gates[name] = word == "true"
     return [gates]
 

@@ -23,7 +23,7 @@ from makeway.engine.decisions import (
     Wait,
     WaitsForOwner,
 )
-from makeway.engine.model import QueueName, WorkloadKey
+from makeway.engine.model import QueueName
 from tests.conformance.replay import Replay
 
 
@@ -43,7 +43,9 @@ class Rule(Enum):
     NOT_GONE_YET = "A head does not count on victims of others that have not let go."
     ONLY_RESERVED = "What is kept for a head without victims does not count as used by its queue."
     WHOLE_FLAVOR = "A flavor counts as free only where every resource is, not where one is."
-    FROM_THE_FIRST = "A head whose search began at a later flavor is not parked before it is repeated."
+    FROM_THE_FIRST = (
+        "A head whose search began at a later flavor is not parked before it is repeated."
+    )
     CLAIM_ENDS = "A preemptor has its place, or gives it up: whoever is parked is tried again."
     LOOKS_AGAIN = "Before a tree rests, all are tried once more, from the first flavor."
     PAUSES = "A head that has made others give way pauses before it does so again."
@@ -276,6 +278,13 @@ class Case(NamedTuple):
     def somebody_before_is(self, result: str) -> bool:
         return any(answer.result == result for answer in self.before_it())
 
+    def was_partly_free(self) -> bool:
+        """It counted as fitting and lost, though to nobody: another resource was not free."""
+        assert self.before is not None
+        lost = self.before.mode == "Fit" and self.before.pod_sets is None
+        several = self.head in self.background.asks_for_several
+        return lost and several and not self.is_told(LostToOthers)
+
     def is_told(self, kind: type[Reason]) -> bool:
         return _is_told(kind, self.background.reasons.get(self.head, ()))
 
@@ -308,9 +317,8 @@ def _of_holding(case: Case) -> Rule | None:
         return Rule.CLEARED_PLACE
     if case.is_told(LostToOthers) and before.pod_sets is not None and case.victims_before():
         return Rule.NOT_GONE_YET
-    if before.mode == "Fit" and before.pod_sets is None and not case.is_told(LostToOthers):
-        if case.head in background.asks_for_several:
-            return Rule.WHOLE_FLAVOR
+    if case.was_partly_free():
+        return Rule.WHOLE_FLAVOR
     if case.victims_before() and case.somebody_before_is("PreemptionNoCandidates"):
         return Rule.ONLY_RESERVED
     if case.tree in background.preemptors.values() and after.result in ("Preempting", "Admitted"):
