@@ -272,6 +272,8 @@ class TreeCycle:
 
     def _refused_for(self, head: Head) -> WaitsForOwner | None:
         """For whom the head may not begin to borrow, now that others have been decided upon."""
+        if not head.nomination.borrow_level:
+            return None
         with self._without_reserved(self.cleared):
             release_all(head.victims, self.cleared)
             return self.owners.refuse(

@@ -298,8 +298,8 @@ def _offer_of(
         if overall.mode is Mode.NO_FIT:
             return {}, overall
         choices[resource] = Choice(flavor, offer)
-    hardest = min((choice.offer.mode for choice in choices.values()), default=Mode.FIT)
-    if overall.mode is Mode.FIT and not question.is_lenient:
+    if overall.mode is Mode.FIT and len(choices) > 1 and not question.is_lenient:
+        hardest = min(choice.offer.mode for choice in choices.values())
         overall = Offer(hardest, overall.borrow_level)
     return choices, overall
 

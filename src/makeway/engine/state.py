@@ -158,7 +158,8 @@ class ClusterState:
             self._take_out(entry)
             self._write(entry, workload, status, phase)
             self._put_in(entry)
-        self._index_preemptions(entry)
+        if self.preempting or entry.status.preemptions is not None:
+            self._index_preemptions(entry)
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
@@ -195,7 +196,7 @@ class ClusterState:
     def _index_preemptions(self, entry: Entry) -> None:
         if entry.status.preemptions is not None:
             self.preempting[entry.workload.key] = entry
-        elif self.preempting:
+        else:
             self.preempting.pop(entry.workload.key, None)
 
     def _note_change(
