@@ -20,8 +20,8 @@ QUEUES = Path(__file__).with_name("01-queues.yaml")
 NINE_O_CLOCK = 1767603600.0
 
 
-def tell(engine: Engine, path: Path) -> None:
-    """Hand the objects of a file to the engine."""
+def play(engine: Engine, path: Path, now: float) -> None:
+    """Hand the objects of a file to the engine, and have it decide whenever a workload comes."""
     for manifest in read_manifests(path.read_text(), path.name).manifests:
         taken_in = take_in(manifest.document)
         match taken_in.object:
@@ -30,6 +30,7 @@ def tell(engine: Engine, path: Path) -> None:
             case Workload() as workload:
                 status = status_of(workload)
                 engine.apply(WorkloadSeen(workload_of(workload), status))
+                run(engine, now)
             case ResourceFlavor() | ClusterQueue() | LocalQueue() | Namespace() as view:
                 engine.apply(changed(view))
 
@@ -49,9 +50,8 @@ def run(engine: Engine, now: float) -> None:
 
 def main() -> None:
     engine = Engine()
-    tell(engine, QUEUES)
-    print("--- three workloads come in")
-    run(engine, NINE_O_CLOCK + 180)
+    print("--- three workloads come in, one after the other")
+    play(engine, QUEUES, NINE_O_CLOCK + 180)
     print("--- render has finished")
     engine.apply(WorkloadFinished(WorkloadKey("vision/render")))
     run(engine, NINE_O_CLOCK + 3600)

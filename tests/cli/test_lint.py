@@ -229,6 +229,165 @@ def test_policies_that_circle_or_are_overridden(
     assert any(said in line for line in found), found
 
 
+# --- queues that can displace each other in a circle ---
+
+ANY, LOWER = "reclaimWithinCohort: Any", "reclaimWithinCohort: LowerPriority"
+OWN, OWN_NEWER = (
+    "withinClusterQueue: LowerPriority",
+    "withinClusterQueue: LowerOrNewerEqualPriority",
+)
+BORROWING = "borrowWithinCohort: {policy: LowerPriority}"
+SPOT = "    - {name: spot, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}\n"
+FAIRLY = "fairSharing: {enable: true}"
+NO_OWNERS_FIRST = "featureGates: {OwnersFirst: false}"
+NO_BACKOFF = "featureGates: {PreemptionBackoff: false}"
+NEITHER = "featureGates: {OwnersFirst: false, PreemptionBackoff: false}"
+
+
+def lab_of(*policies: tuple[str, ...], more: str = "", quota: str = "") -> list[str]:
+    """Queues a, b … of a cohort, with these policies."""
+    cohort = f"{more}  cohortName: lab\n"
+    return [
+        queue(name, quota=quota, more=f"{cohort}  preemption: {{{', '.join(policy)}}}\n")
+        for name, policy in zip("abcdefgh", policies, strict=False)
+    ]
+
+
+def circles_in(
+    capsys: pytest.CaptureFixture[str], folder: Path, documents: list[str], *settings: str
+) -> list[str]:
+    told = [configuration("\n".join(settings))] if settings else []
+    return [line for line in lint(capsys, folder, *documents, *told) if "in a circle" in line]
+
+
+EVERYDAY = lab_of((OWN, ANY), (OWN, ANY))
+SMALLEST = lab_of((OWN_NEWER, ANY, BORROWING), (OWN_NEWER, ANY, BORROWING))
+SMALLEST_FAIR = lab_of((OWN_NEWER, ANY), (OWN_NEWER, ANY))
+THROUGH_FLAVORS = lab_of((OWN, ANY, BORROWING), (OWN_NEWER, ANY, BORROWING), more=SPOT)
+CLEARED_FOR_ANOTHER = lab_of((ANY,), (OWN_NEWER, ANY))
+THROUGH_BOTH_QUEUES = lab_of((OWN_NEWER, ANY), (ANY,))
+
+
+@pytest.mark.parametrize(
+    ("documents", "settings", "why"),
+    [
+        pytest.param(EVERYDAY, [NO_OWNERS_FIRST], "take from each other; a workload", id="usual"),
+        pytest.param(SMALLEST, [NO_OWNERS_FIRST], "take from each other; a workload", id="small"),
+        pytest.param(SMALLEST_FAIR, [NO_OWNERS_FIRST, FAIRLY], "by their shares", id="small, fair"),
+        pytest.param(SMALLEST_FAIR, [FAIRLY], "under fair sharing ClusterQueues", id="fair"),
+        pytest.param(SMALLEST, [], "takes the place of somebody else who borrows", id="borrowing"),
+        pytest.param(THROUGH_FLAVORS, [], "a and b also while borrowing (borrow", id="C1"),
+        pytest.param(CLEARED_FOR_ANOTHER, [FAIRLY], "may go to another of its queue", id="F1"),
+        pytest.param(THROUGH_BOTH_QUEUES, [FAIRLY], "may go to another of its queue", id="F2"),
+    ],
+)
+def test_every_known_circle_is_named_with_its_queues(
+    documents: list[str],
+    settings: list[str],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (line,) = circles_in(capsys, tmp_path, documents, *settings)
+
+    assert line.startswith("warning: ")
+    assert 'ClusterQueue/a: spec.preemption.reclaimWithinCohort: "Any" can displace' in line
+    assert "ClusterQueues a and b of cohort lab" in line
+    assert why in line
+    assert line.endswith("write LowerPriority here and in b")
+
+
+@pytest.mark.parametrize("documents", [EVERYDAY, SMALLEST_FAIR])
+def test_owners_first_ends_most_of_them(
+    documents: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert circles_in(capsys, tmp_path, documents) == []
+    assert circles_in(capsys, tmp_path, documents, NO_BACKOFF) == []
+
+
+ONE_SIDED = lab_of((OWN, ANY), (OWN,))
+HARMLESS = {
+    "no preemption": lab_of((), ()),
+    "only in the own queue": lab_of((OWN_NEWER,), (OWN_NEWER,)),
+    "from lower priorities": lab_of((OWN, LOWER, BORROWING), (OWN_NEWER, LOWER, BORROWING)),
+    "one takes back, the other does not": ONE_SIDED,
+    "one queue": [queue(more=f"  cohortName: lab\n  preemption: {{{OWN}, {ANY}}}\n")],
+    "no cohort": [queue(name, more=f"  preemption: {{{OWN}, {ANY}}}\n") for name in "ab"],
+    "nothing is lent": lab_of((OWN, ANY), (OWN, ANY), quota=", lendingLimit: 0"),
+    "nobody may borrow": lab_of((OWN, ANY), (OWN, ANY), quota=", borrowingLimit: 0"),
+    "other flavors": [
+        queue(name, flavor=f"of-{name}", more=f"  cohortName: lab\n  preemption: {{{ANY}}}\n")
+        for name in "ab"
+    ],
+}
+
+
+@pytest.mark.parametrize("settings", [(), (FAIRLY,), (NEITHER,)], ids=str)
+@pytest.mark.parametrize("documents", HARMLESS.values(), ids=HARMLESS)
+def test_queues_that_cannot_take_from_each_other_are_left_alone(
+    documents: list[str],
+    settings: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert circles_in(capsys, tmp_path, documents, *settings) == []
+
+
+def test_under_fair_sharing_without_owners_first_one_side_is_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = circles_in(capsys, tmp_path, ONE_SIDED, NO_OWNERS_FIRST, FAIRLY)
+    assert "who clears a place may not be able to keep it" in line
+
+    from_lower = lab_of((LOWER,), ())
+    (line,) = circles_in(capsys, tmp_path, from_lower, NO_OWNERS_FIRST, FAIRLY)
+    assert line.endswith("switch OwnersFirst on, or write Never here")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([NO_OWNERS_FIRST], "ever more slowly, as who preempts again and again has to pause"),
+        ([NEITHER], "for ever and at full speed, with featureGates.PreemptionBackoff off"),
+    ],
+)
+def test_what_slows_a_circle_is_told_and_what_does_not(
+    settings: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (line,) = circles_in(capsys, tmp_path, EVERYDAY, *settings)
+    assert said in line
+    assert "switch OwnersFirst on" in line
+
+
+def test_a_circle_may_go_through_a_third_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """a and b have no flavor in common; c has both."""
+    policy = f"  cohortName: lab\n  preemption: {{{ANY}}}\n"
+    both = SPOT.replace("spot", "of-b")
+    documents = [
+        *(queue(name, flavor=f"of-{name}", more=policy) for name in "ab"),
+        queue("c", flavor="of-a", more=both + policy),
+    ]
+
+    (line,) = circles_in(capsys, tmp_path, documents, FAIRLY)
+
+    assert "ClusterQueues a, b and c of cohort lab" in line
+    assert line.endswith("write LowerPriority here and in b and c")
+
+
+def test_each_tree_of_cohorts_is_told_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = lab_of(*[(OWN, ANY)] * 8)
+    others = [queue(name, more=f"  cohortName: other\n  preemption: {{{ANY}}}\n") for name in "xyz"]
+
+    lab, other = circles_in(capsys, tmp_path, many + others, FAIRLY)
+
+    assert "ClusterQueues a, b, c, d, e and 3 more of cohort lab" in lab
+    assert "ClusterQueues x, y and z of cohort other" in other
+
+
 def test_errors_of_check_are_here_as_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

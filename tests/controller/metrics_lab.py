@@ -39,12 +39,23 @@ class ObservedScenario(Scenario):
     ) -> None:
         self.metrics: Metrics | None = None
         super().__init__(*parts, cohort=cohort, config=config)
-        self.engine = engine = ObservedEngine(self.engine)
         self.picture = Picture()
         self.seconds = 0.0  # by the timer; a story that times cycles moves it
+        self._observe()
+
+    def _observe(self) -> None:
+        self.engine = engine = ObservedEngine(self.engine)
         engine.metrics = self.metrics = Metrics(
             engine, self.picture, lambda: self.now, role=ROLE, timer=self._read_timer
         )
+
+    def restart(
+        self, *, after_s: float = 0.0, clock_jump_s: float = 0.0, workloads_first: bool = False
+    ) -> None:
+        """Whoever looks on begins anew, too."""
+        self.metrics = None
+        super().restart(after_s=after_s, clock_jump_s=clock_jump_s, workloads_first=workloads_first)
+        self._observe()
 
     def _read_timer(self) -> float:
         self.seconds += 0.25

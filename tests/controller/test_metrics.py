@@ -15,10 +15,21 @@ from makeway.engine.model import (
     EvictionReason,
     Gates,
     PodsReadyPolicy,
+    Queue,
     QueueName,
 )
 from tests.controller.metrics_lab import ROLE, ObservedScenario
-from tests.harness.engine import ANY, HOLD, HOLD_AND_DRAIN, LOWER, cohort, queue, quota
+from tests.harness.engine import (
+    ANY,
+    HOLD,
+    HOLD_AND_DRAIN,
+    LOWER,
+    NEWER_EQUAL,
+    STRICT,
+    cohort,
+    queue,
+    quota,
+)
 
 READY = CheckState.READY
 
@@ -338,6 +349,126 @@ def test_heads_that_lost_their_victims_to_another_are_told_of() -> None:
     assert skips.get("kueue_admission_cycle_preemption_skips", cluster_queue="speech") == 1
 
 
+# --- owners first, and pauses between preemptions ---
+
+
+WAITING, PAUSING = "makeway_workloads_waiting_for_owners", "makeway_workloads_pausing_preemption"
+PAUSES, GIVEN_UP = "makeway_preemption_pauses_total", "makeway_claims_given_up_total"
+
+
+def test_who_waits_for_an_owner_is_counted_with_all_of_its_shape() -> None:
+    lab = ObservedScenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab")
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    for name in ("b2", "b3"):
+        lab.pending(name, on="b", gpu=2)
+    lab.pending("b4", on="b", gpu=3)  # which lacks 1, whoever owns it
+    lab.cycles()
+
+    assert lab.scrape().get(WAITING, cluster_queue="b") == 2
+    assert lab.scrape().get(WAITING, cluster_queue="a") == 0
+
+    lab.remove("a1")
+    lab.cycles()
+
+    assert lab.scrape().get(WAITING, cluster_queue="b") == 0
+
+
+def test_of_a_strict_queue_only_the_head_waits_for_an_owner() -> None:
+    lab = ObservedScenario(queue("a", gpu=4), queue("b", gpu=4, strategy=STRICT), cohort="lab")
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    for name in ("b2", "b3"):
+        lab.pending(name, on="b", gpu=2)
+    lab.cycles()
+
+    assert lab.scrape().get(WAITING, cluster_queue="b") == 1
+
+
+def test_a_pause_between_preemptions_is_counted_once_however_often_it_is_told() -> None:
+    lab = in_a_circle()  # c-takes-back has preempted twice, the last time at 3 s
+    assert lab.scrape().get(PAUSES, cluster_queue="c") == 2
+    assert lab.scrape().get(PAUSING, cluster_queue="c") == 1
+    assert lab.scrape().get(PAUSING, cluster_queue="d") == 0
+
+    lab.pending("another", on="c", gpu=9)  # which makes the queue be looked at again
+    lab.settle()
+    assert lab.scrape().get(PAUSES, cluster_queue="c") == 2
+
+    lab.later(2.0)
+    assert lab.scrape().get(PAUSING, cluster_queue="c") == 0
+
+
+def test_a_pause_that_began_before_a_restart_is_not_counted_again() -> None:
+    lab = in_a_circle()
+
+    lab.restart(after_s=0.5)
+    lab.settle()
+
+    assert lab.scrape().get(PAUSING, cluster_queue="c") == 1
+    assert lab.scrape().all(PAUSES) == []
+
+    lab.later(2.0).settle()
+    assert lab.scrape().get(PAUSES, cluster_queue="c") == 1
+
+
+def in_a_circle() -> ObservedScenario:
+    """One of queue d clears a place by fair share; another takes it; a third takes it back."""
+    lab = ObservedScenario(*circling_queues(), config=Config(fair_sharing=True))
+    play_a_circle(lab)
+    return lab
+
+
+def circling_queues() -> tuple[Queue, Queue]:
+    return (
+        queue("c", cohort="ring", gpu=4, reclaim=ANY),
+        queue("d", cohort="ring", gpu=3, reclaim=ANY, within=NEWER_EQUAL),
+    )
+
+
+def play_a_circle(lab: ObservedScenario) -> None:
+    lab.pending("d-small", on="d", gpu=4)
+    lab.settle()
+    lab.later().pending("d-big", on="d", gpu=6, priority=10)
+    lab.settle()
+    lab.later().pending("c-takes-back", on="c", gpu=6)
+    lab.settle()
+    lab.later().settle()
+
+
+def test_a_claim_that_its_holder_cannot_use_is_given_up() -> None:
+    lab = ObservedScenario(*blocked_queues())
+    block_a_preemptor(lab)
+
+    assert lab.scrape().get(GIVEN_UP, cluster_queue="owner") == 1
+
+
+def test_a_place_that_is_taken_is_not_given_up() -> None:
+    lab = ObservedScenario(queue("a", gpu=4, within=LOWER))
+    lab.running("low", on="a", gpu=4)
+    lab.pending("high", on="a", gpu=4, priority=1)
+    lab.settle()
+
+    assert lab.scrape().all(GIVEN_UP) == []
+
+
+def blocked_queues() -> tuple[Queue, Queue]:
+    return (
+        queue("owner", cohort="block", gpu=9, strategy=STRICT, reclaim=ANY),
+        queue("renter", cohort="block", gpu=0),
+    )
+
+
+def block_a_preemptor(lab: ObservedScenario) -> None:
+    """small has cleared 3 and is not the head any more; big needs 6 and has no victims."""
+    lab.running("o1", on="owner", gpu=6)
+    lab.running("r1", on="renter", gpu=3)
+    lab.pending("small", on="owner", gpu=3)
+    lab.cycles()
+    lab.pending("big", on="owner", gpu=6, priority=10)
+    lab.cycles()
+
+
 # --- names ---
 
 KUEUE = """
@@ -438,9 +569,13 @@ def a_whole_day() -> ObservedScenario:
     lab = ObservedScenario(
         queue("vision", gpu=quota(8, borrow=8, lend=4), reclaim=ANY, checks=["budget"]),
         queue("speech", gpu=4),
+        *circling_queues(),
+        *blocked_queues(),
         cohort="lab",
         config=Config(fair_sharing=True),
     )
+    play_a_circle(lab)
+    block_a_preemptor(lab)
     lab.check_is("budget")
     ready = {"type": "PodsReady", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}
     lab.document("guest", status={"conditions": [ready]})

@@ -17,7 +17,10 @@ from makeway.api.kinds import (
 )
 from makeway.client.client import Document
 from makeway.controller.metrics import Metrics
+from makeway.controller.statuses import waiting
+from makeway.engine.decisions import PreemptionPaused
 from makeway.engine.engine import Engine
+from makeway.engine.model import Preemptions
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Outcome, Plan
 from makeway.plane.picture import Change, Picture
@@ -97,6 +100,35 @@ def test_who_waits_is_told_at_debug_level_only(caplog: pytest.LogCaptureFixture)
     ObservedPlane().play("huge", cpu=5)
     waits = "workload=lab/huge decision=wait queue=a reason=ExceedsMaxQuota waited_s=0"
     assert caplog.messages == [waits]
+
+
+def test_the_log_says_for_which_owner_somebody_waits(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    plane = QueuePlane(preemption={})
+    for name, cpu, queue in [("b1", 6, "b"), ("a1", 4, "a"), ("b2", 2, "b")]:
+        plane.submit(name, cpu, queue=queue)
+        plane.settle()
+
+    waits = (
+        "workload=lab/b2 decision=wait queue=b reason=WaitingForOwner owner=lab/a1 owner_queue=a"
+    )
+    assert f"{waits} waited_s=0" in caplog.messages
+    plane.now += 2
+    plane.settle()
+    assert plane.condition_of("b2", "QuotaReserved") == ("False", "WaitingForOwner")
+    assert plane.message("b2", "QuotaReserved").startswith("Owners first: borrowing cpu of flavor")
+
+
+def test_a_pause_between_preemptions_has_a_word_and_an_event_and_says_when_it_ends() -> None:
+    update = waiting((PreemptionPaused(Preemptions(3, 1000.0), until=1003.5),), False)
+
+    (condition,), (event,) = update.conditions, update.events
+    assert (condition.status, condition.reason) == ("False", "PreemptionPaused")
+    assert condition.message == (
+        "It has preempted others 3 times without running for long:"
+        " it may preempt again at 1970-01-01T00:16:44Z"
+    )
+    assert (event.reason, event.message) == ("PreemptionPaused", condition.message)
 
 
 class Careless:

@@ -6,6 +6,7 @@ from makeway.engine.decisions import (
     ExceedsCapacity,
     NamespaceNotAdmitted,
     Preemptability,
+    PreemptionPaused,
     Shortfall,
     VictimRule,
     WaitsForOwner,
@@ -19,12 +20,14 @@ from makeway.engine.explain import (
     EvictedByStop,
     Explanation,
     HigherBorrowingLimit,
+    LeftByOwners,
     LettingGo,
     LocalQueueStopped,
     LowerMinimum,
     MoreQuota,
     NoLocalQueue,
     NoQueue,
+    OwnQuota,
     QueueInactive,
     Refusal,
     ResumedQueue,
@@ -38,12 +41,14 @@ from makeway.engine.model import (
     EvictionReason,
     FlavorName,
     FlavorResource,
+    Gates,
     Inactive,
     LocalQueueKey,
     NamespaceSelector,
     Phase,
     PodSetName,
     PodsReadyPolicy,
+    Preemptions,
     QueueName,
     ResourceName,
     StopPolicy,
@@ -55,6 +60,7 @@ from tests.harness.engine import (
     HOLD,
     HOLD_AND_DRAIN,
     LOWER,
+    NEWER_EQUAL,
     STRICT,
     Scenario,
     pods,
@@ -247,6 +253,122 @@ def test_a_place_held_for_a_preemptor_is_named() -> None:
     assert explain(lab, "guest").obstacles == (
         WaitsForOwner(GPU, key("boss"), QueueName("vision")),
     )
+
+
+# --- owners first ---
+
+
+def owner_and_borrowers() -> Scenario:
+    """a owns 4 and waits for them; b owns 4 and runs 6."""
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab")
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    return lab
+
+
+def test_who_may_not_borrow_is_told_for_whom_what_is_left_and_what_would_help() -> None:
+    lab = owner_and_borrowers()
+    lab.pending("b2", on="b", gpu=2)
+    lab.cycles()
+
+    answer = explain(lab, "b2")
+
+    assert answer.obstacles == (WaitsForOwner(GPU, key("a1"), QueueName("a")),)
+    assert answer.left_by_owners == (LeftByOwners(GPU, asked=2, left=-2),)  # 8 - 6 - 4
+    assert answer.helps == (
+        MoreQuota(GPU, 4),  # 2 for the owner, 2 for it
+        AnyOf((key("a1"),)),
+        AnyOf((key("b1"),)),  # then it need not borrow
+    )
+    assert not answer.is_owner
+
+
+def test_an_owner_is_told_that_it_is_one_and_who_borrows() -> None:
+    lab = owner_and_borrowers()
+    lab.cycles()
+
+    answer = explain(lab, "a1")
+
+    assert answer.is_owner
+    assert [(h.workload, h.borrowed) for h in answer.holders] == [(key("b1"), ((GPU, 2),))]
+    assert answer.left_by_owners == ()
+
+
+def test_a_borrower_that_lacks_quota_is_told_what_is_enough_beside_the_owner() -> None:
+    """1 more would do if nobody waited for it: 8 - 6 + 1 = 3."""
+    lab = owner_and_borrowers()
+    lab.pending("b2", on="b", gpu=3)
+    lab.cycles()
+
+    answer = explain(lab, "b2")
+
+    assert answer.obstacles == (short_of(1, Preemptability.NO_VICTIMS),)
+    assert answer.left_by_owners == (LeftByOwners(GPU, asked=3, left=-2),)
+    assert MoreQuota(GPU, 5) in answer.helps
+
+
+def test_quota_of_its_own_would_help_as_well_and_so_would_the_end_of_all_owners() -> None:
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab")
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=9, priority=10)
+    for name in ("a1", "a2"):
+        lab.pending(name, on="a", gpu=1)
+    lab.pending("b2", on="b", gpu=4)
+    lab.cycle()
+
+    answer = explain(lab, "b2")
+
+    assert answer.left_by_owners == (LeftByOwners(GPU, asked=4, left=2),)
+    assert answer.helps == (
+        MoreQuota(GPU, 2),
+        OwnQuota(QueueName("b"), GPU, 4),
+        AllOf((key("a1"), key("a2"))),
+        AnyOf((key("b1"),)),
+    )
+
+
+def test_asking_twice_gives_the_same_answer() -> None:
+    """What-ifs leave no trace: were a0 gone, a1 and a2 would claim 4 and leave 2."""
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), queue("c", gpu=4), cohort="lab")
+    lab.running("a0", on="a", gpu=2)
+    lab.running("b1", on="b", gpu=4)
+    lab.pending("too-big", on="a", gpu=13, priority=10)
+    for name in ("a1", "a2"):
+        lab.pending(name, on="a", gpu=2)
+    lab.pending("b2", on="b", gpu=5)
+
+    first = explain(lab, "b2")
+
+    assert first.left_by_owners == (LeftByOwners(GPU, asked=5, left=4),)  # 12 - 6 - 2
+    assert explain(lab, "b2") == first
+
+
+def test_without_the_gate_nobody_is_an_owner() -> None:
+    off = Config(gates=Gates(owners_first=False))
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab", config=off)
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b2", on="b", gpu=3)
+    lab.cycles()
+
+    assert not explain(lab, "a1").is_owner
+    assert explain(lab, "b2").left_by_owners == ()
+
+
+def test_who_pauses_between_preemptions_is_told_until_when() -> None:
+    lab = Scenario(
+        queue("a", gpu=4, reclaim=ANY),
+        queue("b", gpu=3, reclaim=ANY, within=NEWER_EQUAL),
+        cohort="lab",
+        config=Config(fair_sharing=True),
+    )
+    for name, on, gpu, priority in [("b1", "b", 4, 0), ("b2", "b", 6, 10), ("a1", "a", 6, 0)]:
+        lab.pending(name, on=on, gpu=gpu, priority=priority)
+        lab.settle()
+        lab.later()
+    lab.settle()  # a1 has taken b2's place twice, at 2 s and at 3 s, and lost it to b1
+
+    assert PreemptionPaused(Preemptions(2, 3.0), until=5.0) in explain(lab, "a1").obstacles
 
 
 # --- not even looked at ---

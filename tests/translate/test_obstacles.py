@@ -64,8 +64,8 @@ OBSTACLES: list[tuple[Obstacle, str, bool]] = [
     (LostToOthers(), "WaitingForQuota", False),
     (VictimsTaken(), "WaitingForQuota", False),
     (HeldForPreemptor(OTHER), "WaitingForQuota", False),
-    (WaitsForOwner(CELL, OTHER, QUEUE), "WaitingForQuota", False),
-    (PreemptionPaused(Preemptions(2, 1.0), 2.0), "WaitingForQuota", False),
+    (WaitsForOwner(CELL, OTHER, QUEUE), "WaitingForOwner", False),
+    (PreemptionPaused(Preemptions(2, 1.0), 2.0), "PreemptionPaused", False),
     (ExceedsCapacity(MAIN, CELL, 0, 2, 1), "ExceedsMaxQuota", True),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT), "NoMatchingFlavor", True),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.EXHAUSTED), "NoMatchingFlavor", False),
@@ -105,7 +105,9 @@ def test_each_has_a_sentence_and_data(obstacle: Obstacle, word: str, is_final: b
     text = str(obstacle_line(obstacle, now=1.0))
     data = obstacle_data(obstacle, now=1.0)
 
-    assert text in waiting_message([obstacle]) or isinstance(obstacle, BackingOff)
+    assert text in waiting_message([obstacle]) or isinstance(
+        obstacle, BackingOff | PreemptionPaused
+    )
     assert text in "\n".join(map(str, obstacle_lines([obstacle], now=1.0)))
     assert (data["type"], data["text"]) == (type(obstacle).__name__, text)
     assert len(data) == 2 + len(obstacle)

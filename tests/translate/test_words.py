@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.api.times import format_span
+from makeway.api.times import format_span, format_time
 from makeway.cli.terminal import Pen, pen_for
 from makeway.engine.decisions import (
     Admit,
@@ -45,6 +45,7 @@ from makeway.engine.explain import (
     Explanation,
     HigherBorrowingLimit,
     Holder,
+    LeftByOwners,
     LettingGo,
     LowerMinimum,
     MatchingLabels,
@@ -54,6 +55,7 @@ from makeway.engine.explain import (
     OtherNamespace,
     OtherQueue,
     OtherResources,
+    OwnQuota,
     QueueInactive,
     Refusal,
     ResumedLocalQueue,
@@ -152,7 +154,7 @@ REASONS: list[tuple[Reason, str]] = [
     (
         PreemptionPaused(Preemptions(3, 100.0), 104.0),
         "It has preempted others 3 times without running for long:"
-        " it preempts again 4s after the last time",
+        " it may preempt again 4s after the last time",
     ),
     (
         NamespaceNotAdmitted("lab"),
@@ -166,6 +168,26 @@ REASONS: list[tuple[Reason, str]] = [
 @pytest.mark.parametrize(("reason", "text"), REASONS, ids=lambda value: type(value).__name__)
 def test_reasons(reason: Reason, text: str) -> None:
     assert str(obstacle_line(reason)) == text
+
+
+PAUSED = PreemptionPaused(Preemptions(3, 100.0), 104.0)
+PREEMPTED = "It has preempted others 3 times without running for long: it may preempt again "
+
+
+def test_a_pause_ends_after_a_while_or_at_a_time_where_readers_have_a_clock() -> None:
+    assert str(obstacle_line(PAUSED, now=101.5)) == f"{PREEMPTED}in 3s"
+    assert waiting_message([PAUSED], format_time) == f"{PREEMPTED}at 1970-01-01T00:01:44Z"
+    once = PreemptionPaused(Preemptions(1, 100.0), 101.0)
+    assert "preempted others once without" in str(obstacle_line(once))
+
+
+@pytest.mark.parametrize("why", [PAUSED, WaitsForOwner(MEMORY, OTHER, QUEUE)], ids=str)
+def test_nobody_who_may_not_preempt_now_is_told_that_there_is_nobody(why: Reason) -> None:
+    nobody = " (nobody who may be preempted would free enough)"
+    short = Shortfall(MAIN, MEMORY, 3 * GI, Preemptability.NO_VICTIMS)
+
+    assert nobody in waiting_message([short])
+    assert nobody not in waiting_message([why, short])
 
 
 def test_the_reasons_of_a_pod_set_make_one_message() -> None:
@@ -328,10 +350,13 @@ def test_an_explanation_tells_all_that_stands_in_the_way() -> None:
         holders=(
             Holder(OTHER, QUEUE, ((CPU, 4000),), VictimRule.RECLAIM),
             Holder(JOB, QUEUE, ((CPU, 500),), Refusal.PRIORITY),
-            Holder(OTHER, QUEUE, ((CPU, 500),), Refusal.LETTING_GO),
+            Holder(OTHER, QUEUE, ((CPU, 500),), Refusal.LETTING_GO, ((CPU, 2000),)),
         ),
+        left_by_owners=(LeftByOwners(CPU, 4000, 1500), LeftByOwners(MEMORY, GI, -GI)),
+        is_owner=True,
         helps=(
             MoreQuota(CPU, 9000),
+            OwnQuota(QUEUE, CPU, 9500),
             AnyOf((JOB, OTHER)),
             AllOf((JOB, OTHER)),
             SmallerRequest(MEMORY, GI),
@@ -356,15 +381,24 @@ def test_an_explanation_tells_all_that_stands_in_the_way() -> None:
         "Nobody passes the head of a StrictFIFO queue: ns/other",
         "couldn't assign flavors to pod set main:",
         "- insufficient unused quota for cpu in flavor spot, 9 more needed",
+        "Those who wait for quota of their own leave it 1500m of the 4 cpu of flavor spot that it"
+        " asks for",
+        "Those who wait for quota of their own leave it none of the 1Gi memory of flavor spot that"
+        " it asks for",
+        "It asks for no more than its ClusterQueue owns: until it has its place, nobody else begins"
+        " to borrow that",
         "It would preempt ns/other",
         "Who holds what is missing:",
         "- ns/other (ClusterQueue cq): 4 cpu of flavor spot; may be taken by reclamation within"
         " the cohort",
         "- ns/job (ClusterQueue cq): 500m cpu of flavor spot; stays: its priority is not low"
         " enough",
-        "- ns/other (ClusterQueue cq): 500m cpu of flavor spot; is leaving already",
+        "- ns/other (ClusterQueue cq, which borrows 2 cpu): 500m cpu of flavor spot; is leaving"
+        " already",
         "What would help, any of these:",
         "- 9 cpu more quota of flavor spot",
+        "- 9500m cpu more quota of flavor spot for ClusterQueue cq itself, so that it need not"
+        " borrow",
         "- the end of ns/job or ns/other",
         "- the end of ns/job and ns/other, together",
         "- a request for at most 1Gi memory, to fit flavor spot",

@@ -4,8 +4,9 @@ Everything that `makeway check` finds, and advice about what is allowed but hard
 meant. Units: memory of 512m (half a byte), 1000 cores. Jobs that even an empty
 cluster would not admit, as the engine itself decides. References to queues, flavors,
 checks and classes that are not there, objects that nobody uses, quota that nobody
-can reach, policies that never take effect or can go round in circles. All files are
-looked at as one set; nothing is said about kinds that the files have none of.
+can reach, policies that never take effect, queues of a cohort that can displace each
+other in a circle. All files are looked at as one set; nothing is said about kinds that
+the files have none of.
 
 What can't work is an error, what may be meant is a warning. Needs no server.
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from makeway.cli import advice, prospects
+from makeway.cli import advice, circling, prospects
 from makeway.cli.advice import Advice, ManifestSet
 from makeway.cli.check import Report, add_file_arguments, checked, findings
 
@@ -47,6 +48,7 @@ RULES_OF_UNIQUE: tuple[Rule, ...] = (
     prospects.quota_out_of_reach,
     prospects.flavors_without_quota,
     prospects.jobs_that_never_run,
+    circling.circling_cohorts,
 )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from math import ceil
 from typing import assert_never
 
+from makeway.api.times import format_time
 from makeway.engine import decisions as dec
 from makeway.engine.view import View
 from makeway.logs import Fields
@@ -62,7 +64,7 @@ def _details_of(decision: dec.Decision, *, waited_s: int) -> dict[str, object]:
             names = ",".join(victim.workload for victim in decision.victims)
             return {"victims": len(decision.victims), "names": names, "waited_s": waited_s}
         case dec.Wait():
-            return {"reason": waiting_word(decision.reasons), "waited_s": waited_s}
+            return _why(decision.reasons) | {"waited_s": waited_s}
         case dec.Evict() | dec.Deactivate():
             return {"reason": decision.reason.value}
         case dec.Requeue():
@@ -71,3 +73,16 @@ def _details_of(decision: dec.Decision, *, waited_s: int) -> dict[str, object]:
             return {"requeues": decision.requeue_count}
         case _:
             assert_never(decision)
+
+
+def _why(reasons: tuple[dec.Reason, ...]) -> dict[str, object]:
+    """In a word; and for whom it waits, or how often it has preempted and until when it pauses."""
+    fields: dict[str, object] = {"reason": waiting_word(reasons)}
+    for reason in reasons:
+        match reason:
+            case dec.WaitsForOwner():
+                fields |= {"owner": reason.owner, "owner_queue": reason.queue}
+            case dec.PreemptionPaused():
+                until = format_time(ceil(reason.until))
+                fields |= {"preemptions": reason.preemptions.times, "until": until}
+    return fields

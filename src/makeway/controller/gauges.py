@@ -41,6 +41,7 @@ class Gauges:
         self._view = view
         self._readings = Readings((role,))
         self._add = self._readings.add
+        self._own = Readings()  # of Makeway's own families, which tell nothing of replicas
         self._local_queues: dict[QueueName, list[LocalQueue]] = {}
         for local_queue in view.local_queues():
             self._local_queues.setdefault(local_queue.queue, []).append(local_queue)
@@ -51,7 +52,7 @@ class Gauges:
             self._cohort(cohort)
         for local_queue in self._view.local_queues():
             self._local_status(local_queue, local_queue.queue in active)
-        return self._readings.text()
+        return self._readings.text() + self._own.text()
 
     # --- ClusterQueues ---
 
@@ -60,6 +61,7 @@ class Gauges:
         name = queue.spec.name
         self._add(families.PENDING, queue.in_line, name, ACTIVE)
         self._add(families.PENDING, queue.parked, name, INADMISSIBLE)
+        self._own.add(families.WAITING_FOR_OWNERS, queue.waiting_for_owners, name)
         reserved = [holder for holder in queue.holders if holder.status.admitted_at is None]
         self._add(families.RESERVING_ACTIVE, len(queue.holders), name)
         self._add(families.ADMITTED_ACTIVE, len(queue.holders) - len(reserved), name)

@@ -192,6 +192,28 @@ CYCLE_DURATION = Family(
     "How long cycles took, those without heads too.",
     buckets=SHORT_MOMENTS,
 )
+WAITING_FOR_OWNERS = Family(
+    "makeway_workloads_waiting_for_owners",
+    "Workloads of the ClusterQueue that fit, and may not begin to borrow what owners wait for.",
+    ("cluster_queue",),
+)
+PAUSING = Family(
+    "makeway_workloads_pausing_preemption",
+    "Workloads of the ClusterQueue that have victims, and may not preempt so soon again.",
+    ("cluster_queue",),
+)
+PAUSES = Family(
+    "makeway_preemption_pauses_total",
+    "Times that a workload of the ClusterQueue had to pause between two preemptions. Pauses that "
+    "began before Makeway did are not counted.",
+    ("cluster_queue",),
+)
+CLAIMS_GIVEN_UP = Family(
+    "makeway_claims_given_up_total",
+    "Places that were cleared for a workload of the ClusterQueue, and are not kept for it any "
+    "more: it can't use them, or may not.",
+    ("cluster_queue",),
+)
 LOOP_SYNCED = Family(
     "makeway_loop_synced",
     "1 once everything was listed, so that decisions are made; 0 before.",

@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from math import inf
 from typing import NamedTuple, TypeVar, assert_never
 
 from makeway.api.kinds import WORKLOADS
@@ -46,6 +47,13 @@ class _Place(NamedTuple):
     queue: str
     local_queue: tuple[str, str]
     priority_class: str
+
+
+class _Pause(NamedTuple):
+    """Between two preemptions of a workload."""
+
+    since: float  # when it last made others give way
+    until: float
 
 
 class _Counted:
@@ -87,6 +95,8 @@ class Metrics:
         self._role = role
         self._began_at = 0.0  # the cycle that runs; by the timer
         self._skips: dict[QueueName, int] = {}  # of the last cycle in which the queue had a head
+        self._first_cycle_at = inf
+        self._pauses: dict[WorkloadKey, _Pause] = {}  # as told last
         self.loops: dict[str, Loop] = {}  # whose health is shown, by name
         self._of_queues: list[Counter | Histogram] = []
         self._of_local_queues: list[Counter | Histogram] = []
@@ -97,6 +107,7 @@ class Metrics:
             ev.PodsChanged: self._hear_pods,
             ev.Evicted: self._hear_eviction,
             ev.PodsGone: self._hear_release,
+            ev.WorkloadRemoved: self._hear_workload_gone,
             ev.QueueRemoved: self._hear_queue_gone,
             ev.LocalQueueRemoved: self._hear_local_queue_gone,
         }
@@ -121,6 +132,9 @@ class Metrics:
         self._eviction_latency = self._new(Histogram, families.EVICTION_LATENCY, self._of_queues)
         self._ready_to_evicted = self._new(Histogram, families.READY_TO_EVICTED, self._of_queues)
         self._cohort_admitted = self._new(Counter, families.COHORT_ADMITTED, self._of_all)
+        self._pauses_begun = Counter(families.PAUSES)
+        self._claims_given_up = Counter(families.CLAIMS_GIVEN_UP)
+        self._of_queues += [self._pauses_begun, self._claims_given_up]
 
     def _new(self, kind: type[Kind], family: Family, among: list[Counter | Histogram]) -> Kind:
         series = kind(family, (self._role,))
@@ -142,6 +156,8 @@ class Metrics:
 
     def heard(self, event: ev.Event, changes: Changes) -> None:
         """Something has happened, and this is what the engine makes of it."""
+        if not isinstance(event, ev.Forgotten):  # then the place was never cleared
+            self._count_claims(changes)
         hearer = self._hearers.get(type(event))
         if hearer is not None:
             hearer(event, changes)
@@ -177,6 +193,9 @@ class Metrics:
         reason = before.eviction.reason.value
         self._eviction_latency.observe(seconds, before.queue or "", reason)
 
+    def _hear_workload_gone(self, event: ev.WorkloadRemoved, _: Changes) -> None:
+        self._pauses.pop(event.key, None)
+
     def _hear_queue_gone(self, event: ev.QueueRemoved, _: Changes) -> None:
         self._skips.pop(event.name, None)
         for series in self._of_queues:
@@ -204,6 +223,8 @@ class Metrics:
             for head in cycle.order:
                 if head.mode is dec.HeadMode.PREEMPT and head.result is dec.HeadResult.SKIPPED:
                     self._skips[head.queue] += 1
+        self._first_cycle_at = min(self._first_cycle_at, now)
+        self._count_claims(cycle.changes)
         for decision in cycle.decisions:
             self._decided(decision, cycle.changes, now)
 
@@ -227,10 +248,31 @@ class Metrics:
                 if self._view[decision.workload].phase is Phase.EVICTING:
                     reason = EvictionReason.DEACTIVATED.value
                     self._count_eviction(decision.workload, reason, decision.reason.value, now)
-            case dec.Wait() | dec.Requeue() | dec.StartOver():
+            case dec.Wait():
+                self._note_pause(decision)
+            case dec.Requeue() | dec.StartOver():
                 pass
             case _:
                 assert_never(decision)
+
+    def _note_pause(self, decision: dec.Wait) -> None:
+        """The same pause may be told many times, and after a restart once more."""
+        for reason in decision.reasons:
+            if isinstance(reason, dec.PreemptionPaused):
+                before = self._pauses.get(decision.workload)
+                pause = _Pause(reason.preemptions.last_at, reason.until)
+                self._pauses[decision.workload] = pause
+                is_told = before is not None and before.since == pause.since
+                if not is_told and pause.since >= self._first_cycle_at:
+                    self._pauses_begun.add(decision.queue)
+
+    def _count_claims(self, changes: Changes) -> None:
+        """Those that end without their place being taken."""
+        for key, (before, after) in changes.items():
+            if before is None or before.claim is None or after is None or after.claim is not None:
+                continue
+            if after.assignment is None and not after.finished:
+                self._claims_given_up.add(self._place(key).queue)
 
     def _count_reservation(self, place: _Place, waited_s: float) -> None:
         self._reserved.add(place)
@@ -291,6 +333,7 @@ class Metrics:
             (
                 *(one.text() for one in series),
                 self._cycles().text(),
+                self._pausing().text(),
                 Gauges(self._view, self._role).text(),
                 self._health().text(),
             )
@@ -300,6 +343,18 @@ class Metrics:
         readings = Readings((self._role,))
         for queue, skips in self._skips.items():
             readings.add(families.PREEMPTION_SKIPS, skips, queue)
+        return readings
+
+    def _pausing(self) -> Readings:
+        """Those who still wait, and whose pause is not over."""
+        now, readings = self._clock(), Readings()
+        counts = dict.fromkeys((queue.name for queue in self._view.specs()), 0)
+        for key, pause in self._pauses.items():
+            known = self._view[key]
+            if known.phase is Phase.PENDING and pause.until > now and known.queue in counts:
+                counts[known.queue] += 1
+        for queue, count in counts.items():
+            readings.add(families.PAUSING, count, queue)
         return readings
 
     def _health(self) -> Readings:

@@ -7,6 +7,7 @@ workload, never from the decision alone, so that a status written late is as tru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple, assert_never
 
 from makeway.api.quantity import format_amount
@@ -144,11 +145,15 @@ def _preemption(decision: dec.Preempt) -> Iterator[tuple[WorkloadKey, StatusUpda
 def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> StatusUpdate:
     """Why a workload has no quota; `text` where it can't be told from reasons alone."""
     known = tuple(reasons)
-    condition = RESERVED, "False", waiting_word(known)
-    update = _update(
-        text or waiting_message(known), Category.TURN.word, condition, event_type="Warning"
-    )
+    word = waiting_word(known)
+    event = word if word == Category.PAUSE.word else Category.TURN.word
+    message = text or waiting_message(known, _in_whole_seconds)
+    update = _update(message, event, (RESERVED, "False", word), event_type="Warning")
     return update._replace(events=() if is_preemptor else update.events, is_urgent=False)
+
+
+def _in_whole_seconds(at: float) -> str:
+    return format_time(ceil(at))
 
 
 # --- patches ---

@@ -38,6 +38,7 @@ from makeway.engine.head import Head
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
+from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Refusal, Tree
@@ -366,7 +367,7 @@ class TreeCycle:
                 self.state, head.entry, head.queue, self.cleared, gone, self.owners
             )
             found = nominator.nominate(is_resumed=False)
-        if not found.victims:
+        if not found.victims or not self._all_borrow(found, head.queue):
             return False
         before = Found(head.nomination, head.victims)
         head.take(found)
@@ -375,6 +376,12 @@ class TreeCycle:
             return True
         head.take(before)
         return False
+
+    def _all_borrow(self, found: Found, own: QueueState) -> bool:
+        """Others are taken from where they borrow now, not where a preemptor of theirs will."""
+        contested, usage = found.nomination.contested, self.present.usage
+        others = {v.queue.node.index: v.queue for v in found.victims if v.queue is not own}
+        return not any(is_within_quota(q.node, contested, usage) for q in others.values())
 
     @contextmanager
     def _without_reserved(self, picture: Snapshot) -> Iterator[None]:

@@ -25,6 +25,7 @@ from makeway.engine.decisions import (
     Reason,
     Shortfall,
     VictimRule,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Entry, QueueOrder
 from makeway.engine.flavors import Mode, Nomination
@@ -50,9 +51,11 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.engine.nominate import Nominator
-from makeway.engine.quota import Node, is_within_quota, potential
+from makeway.engine.owners import Owners, demand_of
+from makeway.engine.quota import Node, available, is_within_quota, potential
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
+from makeway.engine.tree import Refusal as OwnersRefusal
 from makeway.engine.victims import Need, may_preempt
 
 # --- why it is not even looked at ---
@@ -137,6 +140,15 @@ class Holder(NamedTuple):
     queue: QueueName
     amounts: tuple[tuple[FlavorResource, int], ...]  # of what is missing
     verdict: VictimRule | Refusal  # the rule under which it may be taken, or why not
+    borrowed: tuple[tuple[FlavorResource, int], ...] = ()  # by its queue, if that is another one
+
+
+class LeftByOwners(NamedTuple):
+    """What those who wait for their own leave to a queue that would have to borrow."""
+
+    cell: FlavorResource
+    asked: int
+    left: int  # below zero where there is not even enough for those
 
 
 # --- what would help ---
@@ -145,6 +157,14 @@ class Holder(NamedTuple):
 class MoreQuota(NamedTuple):
     """So much more quota, anywhere the queue may borrow from."""
 
+    cell: FlavorResource
+    amount: int
+
+
+class OwnQuota(NamedTuple):
+    """So much more quota of the queue's own: then it would borrow nothing."""
+
+    queue: QueueName
     cell: FlavorResource
     amount: int
 
@@ -236,6 +256,7 @@ WayIn = (
 )
 Help = (
     MoreQuota
+    | OwnQuota
     | AnyOf
     | AllOf
     | SmallerRequest
@@ -258,6 +279,8 @@ class Explanation:
     ahead: tuple[WorkloadKey, ...] = ()  # the next ones before it, nearest last
     would_preempt: tuple[WorkloadKey, ...] = ()  # whom it would preempt if it were decided now
     holders: tuple[Holder, ...] = ()  # of what is missing, biggest first
+    left_by_owners: tuple[LeftByOwners, ...] = ()  # where that is too little for it
+    is_owner: bool = False  # nobody may begin to borrow what it waits for
     helps: tuple[Help, ...] = ()
     history: tuple[FlavorTrial, ...] = ()
     is_preemptor: bool = False
@@ -322,7 +345,9 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
             obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
     if queue.spec.strategy is Strategy.STRICT_FIFO and before:
         obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
+    is_owner = not obstacles and _is_owner(state, head)
     obstacles = (*obstacles, *head.reasons)
+    left = tuple(_left_by_owners(state, head))
     return Explanation(
         workload=key,
         phase=entry.phase,
@@ -332,7 +357,9 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
         holders=tuple(_holders(head)[:SHOWN]),
-        helps=(*_ways_round(state, queue, obstacles), *_helps(head)),
+        left_by_owners=left,
+        is_owner=is_owner,
+        helps=(*_ways_round(state, queue, obstacles), *_helps(state, head, left)),
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
     )
@@ -489,9 +516,19 @@ def _holders(head: Head) -> list[Holder]:
             entry = order.entry
             held = tuple((cell, entry.usage[cell]) for cell in missing if entry.usage.get(cell))
             if held:
+                borrowed = () if queue is head.queue else tuple(_borrowed(queue, missing))
                 verdict = _verdict(need, queue, entry)
-                found.append(Holder(entry.workload.key, queue.spec.name, held, verdict))
+                found.append(Holder(entry.workload.key, queue.spec.name, held, verdict, borrowed))
     return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
+
+
+def _borrowed(
+    queue: QueueState, cells: Iterable[FlavorResource]
+) -> Iterator[tuple[FlavorResource, int]]:
+    for cell in cells:
+        amount = queue.used.get(cell, 0) - queue.node.nominal(cell)
+        if amount > 0:
+            yield cell, amount
 
 
 def _verdict(need: Need, queue: QueueState, holder: Entry) -> VictimRule | Refusal:
@@ -512,7 +549,7 @@ def _verdict(need: Need, queue: QueueState, holder: Entry) -> VictimRule | Refus
     return VictimRule.IN_QUEUE if own else VictimRule.RECLAIM
 
 
-def _helps(head: Head) -> Iterator[Help]:
+def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> Iterator[Help]:
     nomination, queue = head.nomination, head.queue
     for reason in nomination.reasons:
         if isinstance(reason, ExceedsCapacity):
@@ -521,23 +558,32 @@ def _helps(head: Head) -> Iterator[Help]:
             if _is_held_back(queue.node, reason.cell):
                 yield HigherBorrowingLimit(queue.spec.name, reason.cell)
     missing = _missing(nomination)
+    owners = Owners(state, queue.tree)
     short = {reason.pod_set for reason in nomination.reasons if isinstance(reason, _OF_AMOUNTS)}
     for pod_set in head.entry.workload.pod_sets:
         if pod_set.name in short and pod_set.min_count is not None and pod_set.min_count > 1:
             yield LowerMinimum(pod_set.name, pod_set.min_count)
+    for wanted in left:
+        yield from _quota_beside_owners(queue, wanted, missing.get(wanted.cell, 0))
+    refused = {wanted.cell: wanted.asked for wanted in left}
     for cell, amount in sorted(missing.items()):
-        yield MoreQuota(cell, amount)
+        if cell not in refused:
+            yield MoreQuota(cell, amount)
     if nomination.mode is Mode.PREEMPT:
-        yield from _finishes_that_help(queue, nomination.usage)
+        yield from _finishes_that_help(head, nomination.usage, owners)
     elif missing:
         # No flavor was nominated: look at the one that is least short.
         flavor = min(missing, key=lambda cell: (missing[cell], cell)).flavor
-        wanted = {
+        short_of = {
             cell: amount + queue.tree.snapshot.available(queue.node, cell)
             for cell, amount in missing.items()
             if cell.flavor == flavor
         }
-        yield from _finishes_that_help(queue, wanted)
+        yield from _finishes_that_help(head, short_of, owners)
+    elif refused:
+        first = {left[0].cell: left[0].asked}
+        yield from _owners_whose_end_helps(state, head, first)
+        yield from _finishes_that_help(head, first, owners)
 
 
 def _is_held_back(node: Node, cell: FlavorResource) -> bool:
@@ -547,22 +593,28 @@ def _is_held_back(node: Node, cell: FlavorResource) -> bool:
     return potential(node, cell) < node.kept.get(cell, 0) + potential(node.parent, cell)
 
 
-def _finishes_that_help(queue: QueueState, wanted: Amounts) -> Iterator[Help]:
+def _finishes_that_help(head: Head, wanted: Amounts, owners: Owners) -> Iterator[Help]:
     """Whose end would free enough: single workloads, or else the biggest together."""
-    snapshot = queue.tree.snapshot
+    queue, snapshot = head.queue, head.queue.tree.snapshot
+    owners.refuse(head.entry, queue, wanted, snapshot)  # notes the claims, outside of any trial
+
+    def is_enough() -> bool:
+        fits = snapshot.fits(queue.node, wanted)
+        return fits and owners.refuse(head.entry, queue, wanted, snapshot) is None
+
     short = [c for c, amount in wanted.items() if amount > snapshot.available(queue.node, c)]
     holders = [
         (order.entry, other)
         for other in queue.tree.queues
         for order in other.holders
-        if any(cell in order.entry.usage for cell in short)
+        if any(cell in order.entry.usage for cell in short or wanted)
     ]
-    holders.sort(key=lambda pair: (-sum(pair[0].usage.get(c, 0) for c in short), pair[0].serial))
+    holders.sort(key=lambda pair: (-sum(pair[0].usage.get(c, 0) for c in wanted), pair[0].serial))
     enough = []
     for entry, other in holders:
         with snapshot.trial():
             snapshot.release(other.node, entry.usage)
-            if snapshot.fits(queue.node, wanted):
+            if is_enough():
                 enough.append(entry.workload.key)
         if len(enough) == SHOWN:
             break
@@ -574,6 +626,69 @@ def _finishes_that_help(queue: QueueState, wanted: Amounts) -> Iterator[Help]:
         for entry, other in holders:
             snapshot.release(other.node, entry.usage)
             together.append(entry.workload.key)
-            if snapshot.fits(queue.node, wanted):
+            if is_enough():
                 yield AllOf(tuple(together))
                 return
+
+
+# --- owners first ---
+
+
+def _is_owner(state: ClusterState, head: Head) -> bool:
+    """Whether it waits for quota of its own queue, which nobody else begins to borrow then."""
+    node, usage = head.queue.node, head.queue.tree.usage
+    if node.parent is None or not state.config.gates.owners_first or not _missing(head.nomination):
+        return False
+    demand = demand_of(state, head.entry, head.queue)
+    return bool(demand) and all(
+        any(all(n <= available(node, cell, usage, node) for cell, n in c.items()) for c in choices)
+        for choices in demand
+    )
+
+
+def _left_by_owners(state: ClusterState, head: Head) -> Iterator[LeftByOwners]:
+    """Where owners keep it from borrowing, though it be the only thing that does."""
+    entry, queue, missing = head.entry, head.queue, _missing(head.nomination)
+    refused = {reason.cell for reason in head.reasons if isinstance(reason, WaitsForOwner)}
+    if not (refused or missing) or not state.config.gates.owners_first:
+        return
+    owners, snapshot = Owners(state, queue.tree), queue.tree.snapshot
+    choices = [choice for group in demand_of(state, entry, queue) for choice in group]
+    for cell in sorted(refused | missing.keys()):
+        for asked in sorted({choice[cell] for choice in choices if cell in choice}):
+            if owners.refuse(entry, queue, {cell: asked}, snapshot) is not None:
+                ways = (
+                    OwnersRefusal(queue.spec.name, cell, top.index, ())
+                    for top in queue.node.ancestors()
+                )
+                left = max((owners.left(way) for way in ways), default=0)
+                yield LeftByOwners(cell, asked, left)
+                break
+
+
+def _quota_beside_owners(queue: QueueState, wanted: LeftByOwners, missing: int) -> Iterator[Help]:
+    """Enough for the owners and for it, or enough of its own."""
+    cell, asked, left = wanted
+    more = max(asked - left, missing)
+    own = queue.used.get(cell, 0) + asked - queue.node.nominal(cell)
+    yield MoreQuota(cell, more)
+    if own != more and own >= missing:
+        yield OwnQuota(queue.spec.name, cell, own)
+
+
+def _owners_whose_end_helps(state: ClusterState, head: Head, wanted: Amounts) -> Iterator[Help]:
+    """For whom it waits: the one whose end would be enough, or those who together are."""
+    queue, owners = head.queue, Owners(state, head.queue.tree)
+    gone = owners.settled
+    while len(gone) <= SHOWN:
+        refused = owners.refuse(head.entry, queue, wanted, queue.tree.snapshot)
+        if refused is None:
+            yield AnyOf(tuple(gone)) if len(gone) == 1 else AllOf(tuple(gone))
+            return
+        owner = state.entries[refused.owner]
+        alike = state.queue_of(owner).pending.alike(owner)
+        others = [other for other in alike if other.workload.key not in gone]
+        if owner.phase is not Phase.PENDING or not others:
+            return  # it is on its way out, and will wait again
+        first = min(others, key=state.order_of)
+        gone[first.workload.key] = first

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from makeway.engine.decisions import Reason
+from makeway.engine.decisions import Reason, WaitsForOwner
 from makeway.engine.entry import Entry
 from makeway.engine.explain import Obstacle, QueueInactive, inactivity, why_in_no_queue
 from makeway.engine.fairness import share_of
@@ -59,6 +59,7 @@ class KnownQueue(NamedTuple):
     used: Amounts
     in_line: int  # workloads
     parked: int
+    waiting_for_owners: int  # of them: who may not begin to borrow
     holders: tuple[KnownWorkload, ...]
     share: float | None  # under fair sharing; None: infinite
 
@@ -179,6 +180,7 @@ class View:
             used=dict(queue.used),
             in_line=in_line if why is None else 0,
             parked=parked if why is None else in_line + parked,
+            waiting_for_owners=_waiting_for_owners(queue) if why is None else 0,
             holders=tuple(_known(order.entry) for order in queue.holders),
             share=self._share(queue.node, queue.tree),
         )
@@ -217,6 +219,23 @@ class View:
             return 0.0
         share = share_of(node, tree.snapshot).share
         return None if share.is_infinite else share.value
+
+
+def _waiting_for_owners(queue: QueueState) -> int:
+    """By what was said last to each shape that waits. Cost: one step per shape."""
+    pending = queue.pending
+    if queue.spec.strategy is Strategy.STRICT_FIFO:
+        head = pending.head()
+        return int(head is not None and _is_for_owner(pending.reasons_for(head)))
+    return sum(
+        count
+        for entry, count in pending.by_shape()
+        if entry.place is not None and _is_for_owner(pending.reasons_for(entry))
+    )
+
+
+def _is_for_owner(reasons: tuple[Reason, ...]) -> bool:
+    return any(isinstance(reason, WaitsForOwner) for reason in reasons)
 
 
 def _known(entry: Entry) -> KnownWorkload:

@@ -20,6 +20,8 @@ class Category(Enum):
     """From the one nearest to being overcome to the one farthest from it."""
 
     PREEMPTION = "WaitingForPreemptedWorkloads", False
+    PAUSE = "PreemptionPaused", False
+    OWNER = "WaitingForOwner", False
     STOPPED = "Suspended", False
     QUOTA = "WaitingForQuota", False
     CAPACITY = "ExceedsMaxQuota", True
@@ -41,8 +43,10 @@ def category_of(obstacle: exp.Obstacle) -> Category:
             return Category.PREEMPTION
         case dec.Shortfall() | dec.LostToOthers() | dec.VictimsTaken() | dec.HeldForPreemptor():
             return Category.QUOTA
-        case dec.WaitsForOwner() | dec.PreemptionPaused():
-            return Category.QUOTA
+        case dec.PreemptionPaused():
+            return Category.PAUSE
+        case dec.WaitsForOwner():
+            return Category.OWNER
         case dec.ExceedsCapacity():
             return Category.CAPACITY
         case dec.FlavorMismatch():

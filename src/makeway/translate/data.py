@@ -32,7 +32,7 @@ def as_data(value: Any) -> Any:
     return value
 
 
-def obstacle_data(obstacle: Obstacle, now: float = 0.0) -> dict[str, Any]:
+def obstacle_data(obstacle: Obstacle, now: float | None = None) -> dict[str, Any]:
     return {**as_data(obstacle), "text": str(obstacle_line(obstacle, now))}
 
 

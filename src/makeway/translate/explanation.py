@@ -25,6 +25,12 @@ def explanation_lines(explanation: exp.Explanation, now: float) -> Iterator[Line
     """One thought per line; `now` is for what is still to come."""
     yield Line(workload(explanation.workload), *_standing(explanation))
     yield from obstacle_lines(explanation.obstacles, now)
+    yield from map(_left, explanation.left_by_owners)
+    if explanation.is_owner:
+        yield Line(
+            "It asks for no more than its ClusterQueue owns: "
+            "until it has its place, nobody else begins to borrow that"
+        )
     if explanation.would_preempt:
         yield Line("It would preempt ", *named(explanation.would_preempt))
     if explanation.holders:
@@ -62,12 +68,22 @@ def _standing(explanation: exp.Explanation) -> Line:
             assert_never(explanation.phase)
 
 
+def _left(left: exp.LeftByOwners) -> Line:
+    flavor, resource = left.cell
+    some = format_amount(resource, left.left) if left.left > 0 else "none"
+    asked = format_amount(resource, left.asked)
+    what = f"{some} of the {asked} {resource} of flavor {flavor} that it asks for"
+    return Line(f"Those who wait for quota of their own leave it {what}")
+
+
 def _holder(holder: exp.Holder) -> Line:
     amounts = ", ".join(
         f"{amount_text(cell, amount)} of flavor {cell.flavor}" for cell, amount in holder.amounts
     )
     queue = Ref("ClusterQueue", holder.queue)
-    held = f"): {amounts}; {_verdict(holder.verdict)}"
+    borrowed = ", ".join(amount_text(cell, amount) for cell, amount in holder.borrowed)
+    borrows = f", which borrows {borrowed}" if borrowed else ""
+    held = f"{borrows}): {amounts}; {_verdict(holder.verdict)}"
     return Line("- ", workload(holder.workload), " (ClusterQueue ", queue, held)
 
 
@@ -94,6 +110,11 @@ def _help(help: exp.Help) -> Line:
         case exp.MoreQuota():
             amount = amount_text(help.cell, help.amount)
             return Line(f"{amount} more quota of flavor {help.cell.flavor}")
+        case exp.OwnQuota():
+            amount = amount_text(help.cell, help.amount)
+            queue = Ref("ClusterQueue", help.queue)
+            more = f"{amount} more quota of flavor {help.cell.flavor} for ClusterQueue "
+            return Line(more, queue, " itself, so that it need not borrow")
         case exp.AnyOf():
             return Line("the end of ", *named(help.workloads, "or"))
         case exp.AllOf():

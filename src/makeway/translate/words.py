@@ -7,8 +7,9 @@ Kueue gives a UID, the name of the other workload stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
+from math import ceil
 from typing import NamedTuple, Self, assert_never
 
 from makeway.api.quantity import format_amount
@@ -243,17 +244,27 @@ def trial_text(trial: model.FlavorTrial) -> str:
 # --- reasons ---
 
 
-def waiting_message(obstacles: Iterable[exp.Obstacle]) -> str:
-    """All obstacles in one line, as in the message of a condition; those of a pod set together."""
+def waiting_message(
+    obstacles: Iterable[exp.Obstacle], moment: Callable[[float], str] | None = None
+) -> str:
+    """All obstacles in one line, as in the message of a condition; those of a pod set together.
+
+    `moment` writes a point in time, where readers have a clock that it can be found on.
+    """
     whole, of_pod_sets = _by_pod_set(obstacles)
-    parts = [str(obstacle_line(obstacle)) for obstacle in whole]
+    parts = [
+        pause_text(obstacle, f"at {moment(obstacle.until)}")
+        if isinstance(obstacle, dec.PreemptionPaused) and moment is not None
+        else str(obstacle_line(obstacle))
+        for obstacle in whole
+    ]
     for pod_set, own in of_pod_sets.items():
         texts = ", ".join(map(_of_pod_set, own))
         parts.append(f"couldn't assign flavors to pod set {pod_set}: {texts}")
     return ". ".join(parts)
 
 
-def obstacle_lines(obstacles: Iterable[exp.Obstacle], now: float = 0.0) -> Iterator[Line]:
+def obstacle_lines(obstacles: Iterable[exp.Obstacle], now: float | None = None) -> Iterator[Line]:
     """The same, an obstacle on each line."""
     whole, of_pod_sets = _by_pod_set(obstacles)
     yield from (obstacle_line(obstacle, now) for obstacle in whole)
@@ -271,7 +282,7 @@ def _by_pod_set(
     """Obstacles that concern the workload as a whole, and those of its pod sets."""
     whole: list[exp.Obstacle] = []
     of_pod_sets: dict[model.PodSetName, list[_OfPodSet]] = {}
-    for obstacle in obstacles:
+    for obstacle in _without_contradiction(tuple(obstacles)):
         if isinstance(obstacle, _OfPodSet):
             of_pod_sets.setdefault(obstacle.pod_set, []).append(obstacle)
         else:
@@ -279,8 +290,19 @@ def _by_pod_set(
     return whole, of_pod_sets
 
 
-def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
-    """What is in the way of a workload; `now` is for a back-off, which no decision speaks of."""
+def _without_contradiction(obstacles: Sequence[exp.Obstacle]) -> Iterator[exp.Obstacle]:
+    """Who may not preempt now, or not this much, may have victims who would free enough."""
+    is_pausing = any(isinstance(obstacle, dec.PreemptionPaused) for obstacle in obstacles)
+    refused = {obstacle.cell for obstacle in obstacles if isinstance(obstacle, dec.WaitsForOwner)}
+    for obstacle in obstacles:
+        if isinstance(obstacle, dec.Shortfall) and (is_pausing or obstacle.cell in refused):
+            yield obstacle._replace(preemption=dec.Preemptability.POSSIBLE)
+        else:
+            yield obstacle
+
+
+def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
+    """What is in the way of a workload; with `now`, how much longer what time will end."""
     match obstacle:
         case dec.LostToOthers():
             return Line("Workload no longer fits after processing another workload")
@@ -295,12 +317,10 @@ def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
             whose = (workload(owner), " waits for in ClusterQueue ", Ref("ClusterQueue", queue))
             return Line(f"Owners first: {what}", *whose)
         case dec.PreemptionPaused(preemptions, until):
-            times = f"{preemptions.times} time{'s' if preemptions.times > 1 else ''}"
+            if now is not None:
+                return Line(pause_text(obstacle, f"in {format_span(ceil(until - now))}"))
             pause = format_span(until - preemptions.last_at)
-            return Line(
-                f"It has preempted others {times} without running for long: "
-                f"it preempts again {pause} after the last time"
-            )
+            return Line(pause_text(obstacle, f"{pause} after the last time"))
         case dec.NamespaceNotAdmitted(namespace):
             return Line(f"Workload namespace ({namespace}) doesn't match ClusterQueue selector")
         case dec.Defective(problem) if problem == PODS_GONE:
@@ -318,7 +338,7 @@ def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
             why_text = f" is inactive: {why.value}{named_ones}"
             return Line("ClusterQueue ", Ref("ClusterQueue", queue), why_text)
         case exp.BackingOff(until, requeues):
-            left = format_span(until - now)
+            left = format_span(until - (now or 0.0))
             return Line(f"It backs off for another {left} (requeue number {requeues})")
         case exp.EvictedByStop(reason):
             return Line(f"It waits for the return of its queue [{reason.value}]")
@@ -331,6 +351,12 @@ def obstacle_line(obstacle: exp.Obstacle, now: float = 0.0) -> Line:
             return Line(f"Its pods have not gone yet [{reason.value}]")
         case _:
             return Line(_of_pod_set(obstacle))
+
+
+def pause_text(paused: dec.PreemptionPaused, when: str) -> str:
+    times = paused.preemptions.times
+    often = "once" if times == 1 else f"{times} times"
+    return f"It has preempted others {often} without running for long: it may preempt again {when}"
 
 
 def _of_pod_set(reason: _OfPodSet) -> str:
