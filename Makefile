@@ -54,8 +54,8 @@ docs: $(STAMP) ## write what is generated: pages, CRDs, deploy/; `make check` fa
 	$(BIN)/python -m tools.make_crds
 	$(BIN)/python -m tools.make_deploy
 
-conformance: $(STAMP) ## replay recorded decisions; SCENARIOS=files or folders
-	@$(BIN)/python -m tests.conformance $(SCENARIOS)
+conformance: $(STAMP) ## replay recorded decisions; SCENARIOS=files or folders; GATES=OwnersFirst=true or each
+	@$(BIN)/python -m tests.conformance $(SCENARIOS) $(if $(GATES),--gates $(GATES))
 
 simulate-faults: $(STAMP) ## the whole system on virtual time with faults; SEEDS=0:300 SIZE=tiny|small|middle
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:300) --size $(or $(SIZE),tiny)

@@ -37,7 +37,7 @@ spec:
   resourceGroups:
   - coveredResources: ["{resource}"]
     flavors: [{flavors}]
-  preemption: {{reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}}
+  preemption: {{reclaimWithinCohort: {reclaim}, withinClusterQueue: LowerPriority}}
 """
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {{name: {name}}}\n"
 
@@ -55,7 +55,9 @@ class Row(NamedTuple):
         return self.events / self.cpu_s
 
 
-def cluster_of(resource_name: str, quotas: dict[str, dict[str, int]]) -> SimulatedCluster:
+def cluster_of(
+    resource_name: str, quotas: dict[str, dict[str, int]], reclaim: str = "Any"
+) -> SimulatedCluster:
     flavors = dict.fromkeys(flavor for quota in quotas.values() for flavor in quota)
     documents = [FLAVOR.format(name=flavor) for flavor in flavors]
     for name, quota in sorted(quotas.items()):
@@ -63,11 +65,13 @@ def cluster_of(resource_name: str, quotas: dict[str, dict[str, int]]) -> Simulat
             f'{{name: {flavor}, resources: [{{name: "{resource_name}", nominalQuota: {amount}}}]}}'
             for flavor, amount in quota.items()
         )
-        documents.append(QUEUE.format(name=name, resource=resource_name, flavors=lines))
+        documents.append(
+            QUEUE.format(name=name, resource=resource_name, flavors=lines, reclaim=reclaim)
+        )
     return parse_cluster("---\n".join(documents), "benchmark")
 
 
-def philly_cluster(trace: Trace) -> SimulatedCluster:
+def philly_cluster(trace: Trace, reclaim: str = "Any") -> SimulatedCluster:
     """Quota by past use, 600 GPUs in all but for rounding."""
     used: dict[str, float] = {}
     for job in trace.jobs:
@@ -79,6 +83,7 @@ def philly_cluster(trace: Trace) -> SimulatedCluster:
             name: {flavor: round(amount * share / total) for flavor, amount in FLAVORS.items()}
             for name, share in used.items()
         },
+        reclaim,
     )
 
 

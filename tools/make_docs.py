@@ -15,6 +15,8 @@ from textwrap import fill
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tests.conformance.differences import DeliberateDifference, read_differences
+from tests.conformance.gate_report import read_figures
+from tests.conformance.gates import Rule
 
 from makeway.api.batch import PodTemplateSpec
 from makeway.api.codec import json_name
@@ -60,15 +62,57 @@ make conformance SCENARIOS=some/file.jsonl    # any file or folder of that forma
 ```
 
 It prints a line per family, then the first differences, and exits with 1 if a scenario differs
-that is not covered below. The recordings are run with Kueue's own settings: the gate
-`HoldForPreemptor` is off and there are no fallback rules, since Kueue has neither.
+that is not covered below. The recordings are run with Kueue's own settings: the gates
+`HoldForPreemptor`, `OwnersFirst` and `PreemptionBackoff` are off and there are no fallback rules,
+since Kueue has none of these.
 
 ## Where Makeway differs on purpose
 
 Each difference is a predicate on a scenario, never a list of scenarios, and excuses nothing but
 what it names: everything else in such a scenario still has to agree.
 
-{sections}"""
+{sections}
+## What Makeway's own gates change
+
+```
+make conformance GATES=OwnersFirst=true       # one gate, or several with commas between them
+make conformance GATES=each                   # every gate alone, then all together
+```
+
+Each scenario is played as it was recorded, and again with the gate. In the first cycle in which a
+cohort tree differs, every head that is told something else falls under one of these rules, which
+are read off what was decided and said, never off the name of a scenario; a difference under no
+rule makes the command fail. From then on the two runs are different stories, and are only counted.
+Figures are of the recordings that lie beside the checkout.
+
+{_gate_sections()}"""
+
+
+def _gate_sections() -> str:
+    return "\n".join(_gate_section(name, figures) for name, figures in read_figures().items())
+
+
+def _gate_section(name: str, figures: dict[str, Any]) -> str:
+    gates = [f"`{gate}`" for gate in name.split(", ")]
+    text = (
+        f"Scenarios that differ: {figures['differ']} of {figures['scenarios']}; in who is admitted "
+        "or preempted, and not only in the words of a wait, the order of heads, or who is parked: "
+        f"{figures['decided otherwise']}; in further cycles as well: "
+        f"{figures['in further cycles']}."
+    )
+    rows = "\n".join(
+        f"| {Rule[rule].value} | {scenarios} | {heads} |"
+        for rule, (scenarios, heads) in figures["rules"].items()
+    )
+    return f"""\
+### {gates[0] if len(gates) == 1 else "All of them"}
+
+{fill(text, WIDTH, break_on_hyphens=False)}
+
+| at first | scenarios | heads |
+|---|---:|---:|
+{rows}
+"""
 
 
 def _difference(difference: DeliberateDifference) -> str:

@@ -12,7 +12,7 @@ from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.engine import events as ev
-from makeway.engine.decisions import Admit, Decision, Evict, HeadOutcome, Preempt, Reserve
+from makeway.engine.decisions import Admit, Cycle, Decision, Evict, HeadOutcome, Preempt, Reserve
 from makeway.engine.engine import Engine
 from makeway.engine.model import (
     HOLDING,
@@ -34,7 +34,12 @@ GATES = {
     "FlavorFungibilityPreserveScanProgress": "keep_scan_progress",
     "FlavorFungibilityImplicitPreferenceDefault": "implicit_preference",
     "RecomputeAssignmentUponPreemptionTargetsOverlap": "reassign_on_overlap",
+    # Kueue does not have these: they are off where it was recorded.
+    "HoldForPreemptor": "hold_for_preemptor",
+    "OwnersFirst": "owners_first",
+    "PreemptionBackoff": "preemption_backoff",
 }
+OWN_GATES = ("OwnersFirst", "HoldForPreemptor", "PreemptionBackoff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +90,26 @@ def compare_values(cycle: int | None, what: str, expected: Any, got: Any) -> lis
     return [Difference(cycle=cycle, what=what, expected=expected, got=got)]
 
 
-def config_of(recorded: Mapping[str, Any]) -> Config:
-    gates = {GATES[name]: value for name, value in recorded["featureGates"].items()}
+def config_of(recorded: Mapping[str, Any], own_gates: Mapping[str, bool]) -> Config:
+    named = {**dict.fromkeys(OWN_GATES, False), **recorded["featureGates"], **own_gates}
+    gates = {GATES[name]: is_on for name, is_on in named.items()}
     rules = tuple(map(ShareRule, recorded.get("preemptionStrategies") or ()))
     by_eviction = recorded.get("requeueTimestamp", "Eviction") == "Eviction"
     return Config(
         fair_sharing=recorded["fairSharing"],
         share_rules=rules or Config().share_rules,
         after_pods_ready_timeout=RequeueTime.EVICTION if by_eviction else RequeueTime.CREATION,
-        gates=Gates(
-            hold_for_preemptor=False, owners_first=False, preemption_backoff=False, **gates
-        ),
+        gates=Gates(**gates),
     )
 
 
 class Replay:
     """Drives the engine as the recording was driven: evictions take no time."""
 
-    def __init__(self, scenario: Mapping[str, Any]) -> None:
-        self.engine = Engine(config_of(scenario["config"]))
+    def __init__(
+        self, scenario: Mapping[str, Any], own_gates: Mapping[str, bool] | None = None
+    ) -> None:
+        self.engine = Engine(config_of(scenario["config"], own_gates or {}))
         self.is_fair = scenario["config"]["fairSharing"]
         self.now = parse_time(scenario["now"])
         apply = self.engine.apply
@@ -154,7 +160,7 @@ class Replay:
     def cycle(self) -> dict[str, Any]:
         queues = self.engine.state.queues
         standing = [o for o in self.order if queues[o.queue].tree.is_settled]
-        cycle = self.engine.run_cycle(self.now)
+        cycle = self.run_cycle()
         preempted = [
             {"workload": victim.workload, "by": d.preemptor, "reason": victim.rule.value}
             for d in cycle.decisions
@@ -175,6 +181,9 @@ class Replay:
             "pending_active": self._waiting("active"),
             "inadmissible": self._waiting("parked"),
         }
+
+    def run_cycle(self) -> Cycle:
+        return self.engine.run_cycle(self.now)
 
     def _place(self, outcome: HeadOutcome) -> tuple[object, ...]:
         """Heads of all trees in one order; under fair sharing grouped by root, order kept."""
