@@ -220,7 +220,7 @@ class TreeCycle:
             head.shares_fate = blocking.applies_to_shape
 
     def _settle(self, head: Head) -> None:
-        if head.victims and head.queue.node.parent is not None:
+        if head.result is not HeadResult.ADMITTED and head.queue.node.parent is not None:
             head.held_before = self._held_before(head)
         self._take(head.victims)
         self._charge(head.queue, head.nomination.usage)
@@ -287,6 +287,9 @@ class TreeCycle:
             )
 
     def _held_before(self, head: Head) -> Amounts:
+        if not any(victim.queue is head.queue for victim in head.victims):
+            claim = head.entry.status.claim
+            return NOTHING if claim is None else claim.held_before
         with self.cleared.trial():
             release_all(head.victims, self.cleared)
             return self.owners.held_before(
