@@ -44,17 +44,16 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import NamedTuple
 
-from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import Amounts, EvictionReason, Phase, WorkloadKey
+from makeway.engine.model import Amounts, Phase, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Tree
-from makeway.engine.victims import Chosen
+from makeway.engine.tree import Leaving, QueueState, Tree, was_preempted
+from makeway.engine.victims import release_all
 
 
 class BlockingPreemptor(NamedTuple):
@@ -87,28 +86,24 @@ def claimed_usage(state: ClusterState, tree: Tree, entry: Entry) -> Amounts:
         return known
     if claim.assignment is not None:
         return claim.assignment.usage()
-    nomination, _ = Nominator(state, entry, _queue_of(tree, entry), tree.snapshot).nominate()
+    nomination, _ = Nominator(state, entry, tree.queue_of(entry), tree.snapshot).nominate()
     return nomination.usage if nomination.mode is not Mode.NO_FIT else {}
 
 
 def can_be_met(state: ClusterState, queue: QueueState, entry: Entry) -> bool:
     """Whether a preemptor would have its place if everybody were gone who is on the way out."""
     tree, claimed = queue.tree, claimed_usage(state, queue.tree, entry)
-    with tree.snapshot.trial():
-        for leaving, its_queue in _evicted(tree):
-            tree.snapshot.release(its_queue.node, leaving.usage)
-        return tree.snapshot.fits(queue.node, claimed)
+    with _without_leaving(tree) as picture:
+        return picture.fits(queue.node, claimed)
 
 
 def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
     """The preemptors that lose their places to others, even if all who make way were gone."""
-    picture, lost = tree.snapshot, []
-    with picture.trial():
-        for leaving, its_queue in _evicted(tree):
-            picture.release(its_queue.node, leaving.usage)
+    lost = []
+    with _without_leaving(tree) as picture:
         claims = []
         for entry in tree.preemptors.values():
-            node, claimed = _queue_of(tree, entry).node, claimed_usage(state, tree, entry)
+            node, claimed = tree.queue_of(entry).node, claimed_usage(state, tree, entry)
             rank = (_level_claimed(entry, node, claimed, picture), *_precedence(entry))
             claims.append((rank, entry, node, claimed))
         for _, entry, node, claimed in sorted(claims, key=itemgetter(0)):
@@ -117,6 +112,15 @@ def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
             else:
                 lost.append(entry)
     return lost
+
+
+@contextmanager
+def _without_leaving(tree: Tree) -> Iterator[Snapshot]:
+    """The live picture as if everybody were gone who is on the way out."""
+    with tree.snapshot.trial():
+        for entry, queue in tree.leaving():
+            tree.snapshot.release(queue.node, entry.usage)
+        yield tree.snapshot
 
 
 def find_blocking(
@@ -134,14 +138,10 @@ def find_blocking(
     if not waiting:
         return None
     node, usage = head.queue.node, head.nomination.usage
-    own_victims = {victim.entry.workload.key for victim in head.victims}
     with picture.trial():
-        others = []
-        for leaving, its_queue in _leaving(head, gone):
-            if _was_preempted(leaving) or leaving.workload.key in own_victims:
-                picture.release(its_queue.node, leaving.usage)
-            else:
-                others.append((its_queue.node, leaving.usage))
+        own = {victim.entry.workload.key for victim in head.victims}
+        _, others = _clear(picture, head.queue.tree, gone, own)
+        release_all((v for v in head.victims if v.entry.phase is not Phase.EVICTING), picture)
         applies_to_shape = head.entry.status.claim is None
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
             if not _fits_without(others, rival, picture):
@@ -160,22 +160,15 @@ def beside_claims(
     picture: Snapshot,
     settled: Collection[WorkloadKey],
     gone: Collection[WorkloadKey],
-) -> Iterator[tuple[dict[WorkloadKey, Chosen], dict[WorkloadKey, Entry]]]:
+) -> Iterator[tuple[dict[WorkloadKey, Leaving], dict[WorkloadKey, Entry]]]:
     """The picture with everybody gone who makes way, and given to preemptors what they claim.
 
     Yields who is gone in it, besides those in `gone`, and to whom something is given. Nothing is
     left of it afterwards.
     """
-    leaving: dict[WorkloadKey, Chosen] = {}
-    given: dict[WorkloadKey, Entry] = {}
-    waiting, others = _waiting(state, head, settled), []
+    waiting, given = _waiting(state, head, settled), {}
     with picture.trial():
-        for entry, queue in _evicted(head.queue.tree, gone):
-            if _was_preempted(entry):
-                picture.release(queue.node, entry.usage)
-                leaving[entry.workload.key] = Chosen(entry, queue, VictimRule.IN_QUEUE)
-            else:
-                others.append((queue.node, entry.usage))
+        leaving, others = _clear(picture, head.queue.tree, gone)
         for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
             if _fits_without(others, rival, picture):
                 picture.charge(rival.node, rival.claimed)
@@ -197,29 +190,33 @@ def _waiting(
     ]
 
 
-def _fits_without(others: list[tuple[Node, Amounts]], rival: _Rival, picture: Snapshot) -> bool:
+def _clear(
+    picture: Snapshot,
+    tree: Tree,
+    gone: Collection[WorkloadKey],
+    chosen: Collection[WorkloadKey] = (),
+) -> tuple[dict[WorkloadKey, Leaving], list[Leaving]]:
+    """Let go who leaves by preemption, or is `chosen`; returns them, and who leaves besides."""
+    cleared: dict[WorkloadKey, Leaving] = {}
+    others: list[Leaving] = []
+    for one in tree.leaving():
+        key = one.entry.workload.key
+        if key in gone:
+            continue
+        if one.by_preemption or key in chosen:
+            picture.release(one.queue.node, one.entry.usage)
+            cleared[key] = one
+        else:
+            others.append(one)
+    return cleared, others
+
+
+def _fits_without(others: list[Leaving], rival: _Rival, picture: Snapshot) -> bool:
     """Whether a preemptor has what it claims once these are gone, who leave for other reasons."""
     with picture.trial():
-        for node, usage in others:
-            picture.release(node, usage)
+        for entry, queue in others:
+            picture.release(queue.node, entry.usage)
         return picture.fits(rival.node, rival.claimed)
-
-
-def _evicted(tree: Tree, gone: Collection[WorkloadKey] = ()) -> Iterator[tuple[Entry, QueueState]]:
-    for queue in tree.queues:
-        for order in queue.holders:
-            if order.is_staying:
-                break  # from here on nobody is being evicted
-            if order.entry.workload.key not in gone:
-                yield order.entry, queue
-
-
-def _leaving(head: Head, gone: Collection[WorkloadKey]) -> Iterator[tuple[Entry, QueueState]]:
-    """Who leaves in this tree, the head's own victims included."""
-    yield from _evicted(head.queue.tree, gone)
-    for victim in head.victims:
-        if victim.entry.phase is not Phase.EVICTING:
-            yield victim.entry, victim.queue
 
 
 def _rivals(
@@ -228,9 +225,9 @@ def _rivals(
     """The preemptors that come before the head, or whose place it may not come back to."""
     queue, entry = head.queue, head.entry
     level = _level(queue.node, head.nomination.usage, picture)
-    comes_back = _was_preempted(entry) and entry.status.claim is None
+    comes_back = was_preempted(entry) and entry.status.claim is None
     for rival, claimed in waiting:
-        node = _queue_of(queue.tree, rival).node
+        node = queue.tree.queue_of(rival).node
         its_level = _level_claimed(rival, node, claimed, picture)
         if node is queue.node:
             its_level = level  # the line decides (3)
@@ -253,17 +250,6 @@ def _comes_before(preemptor: Entry, its_level: int, entry: Entry, level: int) ->
 def _precedence(entry: Entry) -> tuple[int, float, str, int]:
     workload = entry.workload
     return -workload.priority, entry.order_time, workload.uid, entry.serial
-
-
-def _was_preempted(entry: Entry) -> bool:
-    """Whether it had to make way since it last ran, or has to now."""
-    eviction = entry.status.eviction
-    return eviction is not None and eviction.reason is EvictionReason.PREEMPTED
-
-
-def _queue_of(tree: Tree, entry: Entry) -> QueueState:
-    assert entry.queue is not None, f"{entry.workload.key} waits in no queue"
-    return tree.queue_named[entry.queue]
 
 
 def _level_claimed(preemptor: Entry, node: Node, claimed: Amounts, picture: Snapshot) -> int:

@@ -41,7 +41,7 @@ from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Refusal, Tree
+from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
 
 
@@ -69,7 +69,7 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
         state.wake_tree(tree.queues[0])
         return False
     tree.was_put_off = tree.is_confirming = False
-    if not state.config.gates.hold_for_preemptor or not tree.preemptors or tree.has_leaving():
+    if not state.config.gates.hold_for_preemptor or not tree.preemptors or any(tree.leaving()):
         return True
     for entry in list(tree.preemptors.values()):
         state.claim(entry, None)
@@ -86,7 +86,7 @@ class TreeCycle:
         self.owners = owners
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
-        self.taken: dict[WorkloadKey, Chosen] = {}  # victims of this cycle
+        self.taken: dict[WorkloadKey, Leaving] = {}  # victims of this cycle
         self.settled = owners.settled  # heads whose place is charged in both
         self.promised: list[Head] = []  # those of them who wait until victims have let go
         # Kept for heads without victims. That is no borrowing for which their queue could be made
@@ -133,11 +133,8 @@ class TreeCycle:
             if owners.refuse(entry, queue, claimed, tree.snapshot) is not None:
                 lost.append(entry)
         for entry in lost:
-            queue = self.state.queue_of(entry)
-            if queue.pending.is_parked_alone(entry):
+            if self.state.unpark(entry):
                 tree.needs_cycle = True
-                queue.pending.discard(entry)
-                queue.pending.add(entry, self.state.order_of(entry))
 
     def refusals(self) -> dict[Refusal, int]:
         """Who was refused for the sake of owners, and how much those left when the cycle began."""
@@ -336,7 +333,8 @@ class TreeCycle:
             return
         if self.cleared is self.present:
             self.cleared = self.present.copy()
-        self.taken.update((victim.entry.workload.key, victim) for victim in victims)
+        for victim in victims:
+            self.taken[victim.entry.workload.key] = Leaving(victim.entry, victim.queue)
         release_all(victims, self.cleared)
 
     def _charge(self, queue: QueueState, amounts: dict[FlavorResource, int]) -> None:

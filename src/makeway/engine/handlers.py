@@ -71,12 +71,13 @@ def _check_touched(state: ClusterState, name: CheckName) -> None:
 
 
 def on_cohort(state: ClusterState, event: ev.CohortChanged) -> None:
-    before = state.cohorts.get(event.cohort.name)
-    if before != event.cohort:
-        state.forget_preemptions(event.cohort.name)
-    state.cohorts[event.cohort.name] = event.cohort
-    if before != event.cohort:
-        state.forget_preemptions(event.cohort.name)
+    name = event.cohort.name
+    is_edited = state.cohorts.get(name) != event.cohort
+    if is_edited:
+        state.forget_preemptions(name)  # in the tree that it was in
+    state.cohorts[name] = event.cohort
+    if is_edited:
+        state.forget_preemptions(name)  # and in the one where it is now
     state.trees_are_stale = True
 
 
@@ -101,7 +102,7 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
     if before == spec:
         return
     state.trees_are_stale = True
-    state.forget_preemptions(before.cohort, spec.cohort, spec.name)
+    state.forget_preemptions(before.cohort, spec.cohort, edited=spec.name)
     queue.configure(spec)
     waiting = state.waiting_for(spec.name)
     if before.fungibility.fallbacks != spec.fungibility.fallbacks:

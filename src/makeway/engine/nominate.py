@@ -30,7 +30,7 @@ from makeway.engine.partial import search_counts
 from makeway.engine.quota import borrow_level
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState
+from makeway.engine.tree import Leaving, QueueState
 from makeway.engine.victims import Chosen, Need, find_victims, is_hopeless, release_all
 
 Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
@@ -50,7 +50,8 @@ class Nominator:
         entry: Entry,
         queue: QueueState,
         snapshot: Snapshot,
-        taken: Mapping[WorkloadKey, Chosen] | None = None,  # by others; not in the picture any more
+        taken: Mapping[WorkloadKey, Leaving]
+        | None = None,  # by others; not in the picture any more
         owners: Owners | None = None,  # None: asked for the first time
     ) -> None:
         self.state = state

@@ -48,7 +48,6 @@ from makeway.engine.flavors import mismatch_of
 from makeway.engine.model import (
     PODS,
     Amounts,
-    EvictionReason,
     FlavorResource,
     Phase,
     PodSet,
@@ -62,7 +61,7 @@ from makeway.engine.model import (
 from makeway.engine.quota import Node, Usage, available, exceeds_subtree
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState, Refusal, Tree
+from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen
 
 CHOICES_MAX = 64  # of flavors for several pod sets; beyond that an owner may be overlooked
@@ -76,13 +75,6 @@ class Claimed(NamedTuple):
 Claims = dict[FlavorResource, Claimed]
 Settled = Mapping[WorkloadKey, Entry]  # heads that are charged in the picture, and still in line
 NOBODY: Settled = {}
-
-
-class Leaving(NamedTuple):
-    """Somebody on the way out by preemption, who will wait again."""
-
-    entry: Entry
-    queue: QueueState
 
 
 class Owners:
@@ -109,7 +101,7 @@ class Owners:
         amounts: Amounts,
         picture: Snapshot,
         victims: Collection[Chosen] = (),
-        taken: Mapping[WorkloadKey, Chosen] | None = None,
+        taken: Mapping[WorkloadKey, Leaving] | None = None,
     ) -> WaitsForOwner | None:
         """The owner for whose sake this workload may not have these amounts; None: it may.
 
@@ -120,7 +112,7 @@ class Owners:
         if not any(_begun(queue.node, amounts, NOTHING, picture)):
             return None  # it does not even borrow
         with self._left_behind(picture, victims, taken or {}) as returning:
-            before = held_before(entry, queue, victims, picture)
+            before = _held_before(entry, queue, victims, picture)
             for cell in list(_begun(queue.node, amounts, before, picture)):
                 reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
                 if reason is not None:
@@ -135,19 +127,19 @@ class Owners:
         queue: QueueState,
         picture: Snapshot,
         victims: Collection[Chosen],
-        taken: Mapping[WorkloadKey, Chosen],
+        taken: Mapping[WorkloadKey, Leaving],
     ) -> dict[FlavorResource, int]:
         """What its queue holds before it takes these victims, who are gone in the picture."""
         with self._left_behind(picture, victims, taken):
-            return held_before(entry, queue, victims, picture)
+            return _held_before(entry, queue, victims, picture)
 
     @contextmanager
     def _left_behind(
-        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Chosen]
+        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Leaving]
     ) -> Iterator[list[Leaving]]:
         """With everybody gone who is on the way out by preemption; yields who they are."""
-        gone = {**taken, **{victim.entry.workload.key: victim for victim in victims}}
-        returning = [Leaving(one.entry, one.queue) for one in gone.values()]
+        gone = {**taken, **{v.entry.workload.key: Leaving(v.entry, v.queue) for v in victims}}
+        returning = list(gone.values())
         with picture.trial():
             for one in self.leaving():
                 if one.entry.workload.key not in gone:
@@ -208,7 +200,7 @@ class Owners:
         queue = self.tree.queue_named[refusal.queue]
         victims = [self._state.entries[key] for key in refusal.victims]
         gone = self.leaving() + [
-            Leaving(entry, self._queue_of(entry))
+            Leaving(entry, self.tree.queue_of(entry))
             for entry in victims
             if entry.phase is not Phase.EVICTING
         ]
@@ -224,19 +216,10 @@ class Owners:
             return top.subtree.get(cell, 0) - picture.used(top, cell)
 
     def leaving(self) -> list[Leaving]:
-        """Who is on the way out by preemption."""
+        """Who is on the way out by preemption, and will wait again."""
         if self._leaving is None:
-            self._leaving = list(self._find_leaving())
+            self._leaving = [one for one in self.tree.leaving() if one.by_preemption]
         return self._leaving
-
-    def _find_leaving(self) -> Iterator[Leaving]:
-        for queue in self.tree.queues:
-            for order in queue.holders:
-                if order.is_staying:
-                    break  # from here on nobody is being evicted
-                eviction = order.entry.status.eviction
-                if eviction is not None and eviction.reason is EvictionReason.PREEMPTED:
-                    yield Leaving(order.entry, queue)
 
     # --- what is claimed beside the way up ---
 
@@ -262,7 +245,7 @@ class Owners:
     def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
         queues = [one.queue for one in returning]
-        queues += [self._queue_of(entry) for entry in settled.values()]
+        queues += [self.tree.queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
         for queue in queues:
             node: Node | None = queue.node
@@ -270,11 +253,6 @@ class Owners:
                 changed.add(node.index)
                 node = node.parent
         return changed
-
-    def _queue_of(self, entry: Entry) -> QueueState:
-        """Its queue in this tree, which may be a look-alike of the one that it waits in."""
-        assert entry.queue is not None, f"{entry.workload.key} is in no queue"
-        return self.tree.queue_named[entry.queue]
 
     def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
         """The children of a cohort at which something is claimed, and those that have changed."""
@@ -404,9 +382,7 @@ def wake_refused(state: ClusterState, owners: Owners) -> None:
     grown = [refusal for refusal, left in tree.refusals.items() if owners.left(refusal) > left]
     for refusal in grown:
         del tree.refusals[refusal]
-        queue = tree.queue_named[refusal.queue]
-        for entry in queue.pending.wake():
-            queue.pending.add(entry, state.order_of(entry))
+        state.wake_line(tree.queue_named[refusal.queue])
 
 
 # --- what a workload asks for ---
@@ -491,7 +467,7 @@ def _claimed_by(demand: Demand, queue: Node, node: Node, usage: Usage) -> dict[F
 # --- small questions ---
 
 
-def held_before(
+def _held_before(
     entry: Entry, queue: QueueState, victims: Collection[Chosen], left_behind: Snapshot
 ) -> dict[FlavorResource, int]:
     """What its queue held before it took these victims, and those that it took before.

@@ -279,21 +279,23 @@ class ClusterState:
             before = Preemptions(counted.times - 1, 0.0) if counted.times > 1 else None
             self.move(entry, entry.status._replace(preemptions=before))
 
-    def forget_preemptions(self, *edited: CohortName | QueueName | None) -> None:
+    def forget_preemptions(
+        self, *cohorts: CohortName | None, edited: QueueName | None = None
+    ) -> None:
         """Quota or policy is another now: who went round in a circle may not do so any more.
 
-        It concerns the trees of these cohorts, and these queues. Before the first cycle nothing is
-        edited: we are only being told.
+        It concerns the trees of these cohorts, and the edited queue. Before the first cycle nothing
+        is edited: we are only being told.
         """
         if not self.has_run or not self.preempting:
             return
-        roots = {root_of(CohortName(name), self.cohorts) for name in edited if name is not None}
+        roots = {root_of(name, self.cohorts) for name in cohorts if name is not None}
         for entry in list(self.preempting.values()):
             queue = self.queues.get(entry.queue) if entry.queue is not None else None
             if queue is None:
                 continue
             cohort = queue.spec.cohort
-            if queue.spec.name in edited or (cohort and root_of(cohort, self.cohorts) in roots):
+            if queue.spec.name == edited or (cohort and root_of(cohort, self.cohorts) in roots):
                 self.move(entry, entry.status._replace(preemptions=None))
 
     def pause_preemption(self, entry: Entry, until: float) -> None:
@@ -306,11 +308,17 @@ class ClusterState:
 
     def end_pause(self, entry: Entry) -> None:
         """It may take victims again: so it is looked at once more."""
-        queue = self.queue_of(entry)
-        if queue.pending.is_parked_alone(entry):
-            queue.pending.discard(entry)
-            queue.pending.add(entry, self.order_of(entry))
-        self.touch(queue.tree)
+        self.unpark(entry)
+        self.touch(self.queue_of(entry).tree)
+
+    def unpark(self, entry: Entry) -> bool:
+        """Put one who is parked alone back in line; False: it is not."""
+        pending = self.queue_of(entry).pending
+        if not pending.is_parked_alone(entry):
+            return False
+        pending.discard(entry)
+        pending.add(entry, self.order_of(entry))
+        return True
 
     def backed_off(self, status: WorkloadStatus, now: float) -> WorkloadStatus | None:
         """With a requeue counted and the pause before it set; None when the limit is reached."""
@@ -597,9 +605,13 @@ class ClusterState:
     def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
-            for entry in queue.pending.wake():
-                queue.pending.add(entry, self.order_of(entry))
+            self.wake_line(queue)
         self.touch(queues[0].tree)
+
+    def wake_line(self, queue: QueueState) -> None:
+        """The same in the middle of a cycle, which looks at the line anyhow."""
+        for entry in queue.pending.wake():
+            queue.pending.add(entry, self.order_of(entry))
 
     def wake_tree(self, queue: QueueState) -> None:
         queue.tree.refusals.clear()

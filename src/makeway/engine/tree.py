@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from math import inf
 from operator import attrgetter
@@ -15,6 +15,7 @@ from makeway.engine.model import (
     Amounts,
     Assignment,
     CheckName,
+    EvictionReason,
     FlavorResource,
     Inactive,
     Phase,
@@ -47,6 +48,23 @@ class Refusal(NamedTuple):
     cell: FlavorResource
     top: int  # index of the node whose quota was to be borrowed
     victims: tuple[WorkloadKey, ...]  # even without these
+
+
+class Leaving(NamedTuple):
+    """Somebody on the way out, who still holds quota of a queue."""
+
+    entry: Entry
+    queue: QueueState
+
+    @property
+    def by_preemption(self) -> bool:
+        return was_preempted(self.entry)
+
+
+def was_preempted(entry: Entry) -> bool:
+    """Whether it had to make way since it last ran, or has to now."""
+    eviction = entry.status.eviction
+    return eviction is not None and eviction.reason is EvictionReason.PREEMPTED
 
 
 class QueueState:
@@ -222,9 +240,18 @@ class Tree:
     def has_heads(self) -> bool:
         return any(q.inactive is None and q.pending.head() is not None for q in self.queues)
 
-    def has_leaving(self) -> bool:
-        """Whether somebody is on the way out who still holds quota."""
-        return any(q.holders and not q.holders[0].is_staying for q in self.queues)
+    def leaving(self) -> Iterator[Leaving]:
+        """Who is on the way out, for whatever reason. Cost: a look at each queue."""
+        for queue in self.queues:
+            for order in queue.holders:
+                if order.is_staying:
+                    break  # from here on nobody is being evicted
+                yield Leaving(order.entry, queue)
+
+    def queue_of(self, entry: Entry) -> QueueState:
+        """Where it waits or holds quota; in a look-alike of a tree, a look-alike of that queue."""
+        assert entry.queue is not None, f"{entry.workload.key} is in no queue"
+        return self.queue_named[entry.queue]
 
     def charge(self, queue: QueueState, amounts: Amounts) -> None:
         """Charge for good; negative amounts are released."""
