@@ -149,8 +149,8 @@ def test_a_preemptor_without_victims_to_wait_for_has_no_claim() -> None:
     assert preemptors(lab) == []
 
 
-def test_two_owners_reclaim_at_the_same_time() -> None:
-    """Not one after the other: gamma does not wait until alpha's victim has let go."""
+def alpha_takes_back() -> Scenario:
+    """Three queues of 2, of which beta holds all six; a1 of alpha comes."""
     lab = Scenario(
         queue("alpha", gpu=2, reclaim=ANY),
         queue("beta", gpu=2),
@@ -160,6 +160,12 @@ def test_two_owners_reclaim_at_the_same_time() -> None:
     for name in ("b1", "b2", "b3"):
         lab.later().running(name, on="beta", gpu=2)
     lab.later().pending("a1", on="alpha", gpu=2)
+    return lab
+
+
+def test_two_owners_reclaim_at_the_same_time() -> None:
+    """Not one after the other: gamma does not wait until alpha's victim has let go."""
+    lab = alpha_takes_back()
     assert lab.cycles() == [preempt("a1", victims=["b3"], why=RECLAIM)]
 
     lab.later().pending("c1", on="gamma", gpu=2)
@@ -173,15 +179,7 @@ def test_two_owners_reclaim_at_the_same_time() -> None:
 
 def test_the_place_of_one_owner_is_not_taken_by_the_next() -> None:
     """The other side of it: what alpha's victim leaves is alpha's, whoever else reclaims."""
-    lab = Scenario(
-        queue("alpha", gpu=2, reclaim=ANY),
-        queue("beta", gpu=2),
-        queue("gamma", gpu=2, reclaim=ANY),
-        cohort="lab",
-    )
-    for name in ("b1", "b2", "b3"):
-        lab.later().running(name, on="beta", gpu=2)
-    lab.later().pending("a1", on="alpha", gpu=2)
+    lab = alpha_takes_back()
     lab.cycles()
     lab.later().pending("c1", on="gamma", gpu=2)
     lab.cycles()
