@@ -91,3 +91,22 @@ def test_an_event_loop_that_stands_still_is_named_with_the_place(
     text = caplog.records[0].getMessage()
     assert 'late="event loop"' in text
     assert " endless" in text
+
+
+def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.01)
+    looks = list[int]()
+
+    def tell(served_by: int) -> None:
+        looks.append(served_by)
+        if len(looks) == 1:
+            raise OSError("no")
+
+    async def story() -> None:
+        dog = Watchdog()
+        monkeypatch.setattr(dog, "_tell", tell)
+        with dog.watching():
+            await asyncio.sleep(0.2)
+
+    asyncio.run(story())
+    assert len(looks) > 1

@@ -129,7 +129,10 @@ class Watchdog:
             now = time.monotonic()
             # Who was stopped as a whole, and goes on, gives everybody the time to take a turn.
             if now - looked_at < LOOK_EVERY_S + PATIENCE_S / 2:
-                self._tell(served_by)
+                try:
+                    self._tell(served_by)
+                except Exception:
+                    log.exception(Fields(task="watchdog"))
             looked_at = now
 
     def _tell(self, served_by: int) -> None:
