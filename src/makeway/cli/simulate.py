@@ -30,7 +30,7 @@ from textwrap import wrap
 from types import FrameType
 
 from makeway.api.errors import in_words
-from makeway.api.times import DurationError, format_span, format_time, parse_duration
+from makeway.api.times import format_span, format_time
 from makeway.cli.command import UsageError
 from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
@@ -38,16 +38,25 @@ from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.circles import Circle
 from makeway.sim.cluster import SimulatedCluster
-from makeway.sim.comparison import comparison_json, comparison_tables
+from makeway.sim.comparison import (
+    comparison_json,
+    comparison_tables,
+    paired,
+    verdict,
+    why_lines,
+)
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, circle_lines, short_span, tables
+from makeway.sim.report import as_json, circle_lines, tables
+from makeway.sim.spans import short_span
+from makeway.sim.straggling import warnings
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
+from makeway.sim.values import Unreadable, span_s
 from makeway.sim.world import Progress
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text, victim_line, waiting_message
@@ -88,7 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
-    parser.add_argument("--compare", metavar="FILE", help="run this configuration as well")
+    parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="run this configuration as well; may be repeated",
+    )
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
@@ -112,6 +127,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
     parser.add_argument("--until", metavar="TIME", help="stop after so much time: 90m, 36h, 7d")
+    parser.add_argument(
+        "--measure",
+        metavar="WINDOW",
+        default="all",
+        help="what counts: all, steady (warm-up and end left out) or 2d..30d (default: all)",
+    )
     parser.add_argument("--first", type=int, metavar="N", help="only the first N jobs of the trace")
     parser.add_argument(
         "--share",
@@ -138,25 +159,25 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.example == "":
         _list_examples()
         return 0
-    first, second = _simulate(arguments)
+    results = _simulate(arguments)
     if arguments.report:
-        page = render_page(first, second)
-        _write(arguments.report, page)
+        _write(arguments.report, render_page(*results))
     if arguments.jobs:
-        _write(arguments.jobs, "".join(job_lines(first)))
+        _write(arguments.jobs, "".join(job_lines(results[0])))
+    is_alone = len(results) == 1
     if arguments.output == "json":
-        print(as_json(first) if second is None else comparison_json(first, second), end="")
+        print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
-        _print_tables(first, second)
+        _print_tables(results)
         for name in arguments.explain:
-            for result in filter(None, (first, second)):
-                _print_story(result, name, is_labelled=second is not None)
+            for result in results:
+                _print_story(result, name, is_labelled=not is_alone)
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
 
 
-def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
+def _simulate(arguments: argparse.Namespace) -> list[Result]:
     until = _until(arguments.until)
     with Bar(is_shown=not arguments.quiet and sys.stderr.isatty()) as bar:
         cluster, trace = _inputs(arguments)
@@ -166,17 +187,19 @@ def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
             queue=arguments.queue,
             seed=arguments.seed,
             until=until,
+            measure=arguments.measure,
             explain=arguments.explain,
             watch=bar.look,
             notice=bar.notice,
         )
         queues = arguments.files if cluster is None else cluster
         gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
-        result = play(queues, gates=gates)
-        if not arguments.compare and not others:
-            return result, None
-        second = _other_queues(arguments) if arguments.compare else queues
-        return result, play(second, gates=others)
+        results = [play(queues, gates=gates)]
+        for name in arguments.compare:
+            results.append(play(_other_queues(name), gates=others))
+        if others and not arguments.compare:
+            results.append(play(queues, gates=others))
+        return results
 
 
 def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
@@ -205,8 +228,7 @@ def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Tra
     return None, trace
 
 
-def _other_queues(arguments: argparse.Namespace) -> SimulatedCluster | str:
-    name: str = arguments.compare
+def _other_queues(name: str) -> SimulatedCluster | str:
     if name in VARIANTS and not Path(name).exists():
         return load_variant(name)
     return name
@@ -230,10 +252,8 @@ def _until(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        if text.endswith("d"):
-            return float(text[:-1]) * 86_400
-        return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
-    except (ValueError, DurationError):
+        return span_s(text)
+    except Unreadable:
         raise UsageError(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
@@ -255,18 +275,30 @@ def _list_examples() -> None:
 # --- what the reader sees ---
 
 
-def _print_tables(first: Result, second: Result | None) -> None:
-    _print_head(first)
-    found = tables(first) if second is None else comparison_tables(first, second)
+def _print_tables(results: Sequence[Result]) -> None:
+    is_alone = len(results) == 1
+    if not is_alone:
+        for sentence in verdict(results):
+            _print_wrapped(sentence, "")
+        print()
+    _print_head(results[0])
+    found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
         print(table.title)
         for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
             print(f"  {line}".rstrip())
-    for result in filter(None, (first, second)):
-        _print_longest(result, is_labelled=second is not None)
+    for compared in paired(results):
+        if lines := why_lines(compared):
+            print(f"\nwhy they wait in {compared.second.label}")
+        for line in lines[:LONGEST_SHOWN]:
+            _print_wrapped(line, "  ")
+    for result in results:
+        _print_longest(result, is_labelled=not is_alone)
         _print_never_fits(result)
-        _print_circles(result, is_labelled=second is not None)
+        _print_circles(result, is_labelled=not is_alone)
+        for sentence in () if result is results[0] else warnings(result):
+            _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
 
 
 def _print_head(result: Result) -> None:
@@ -283,6 +315,14 @@ def _print_head(result: Result) -> None:
         print(f"  noted: {note}")
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
     print(f"{ended}; {result.preemptions} preemptions")
+    for sentence in warnings(result):
+        _print_wrapped(f"WARNING: {sentence}", "")
+    if not result.window.is_whole:
+        window = result.window
+        print(
+            f"measured: {short_span(window.since)} to {short_span(window.until)},"
+            f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
+        )
     if not result.is_complete:
         print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
     if result.waits_for_ever:

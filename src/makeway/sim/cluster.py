@@ -166,6 +166,9 @@ class SimulatedCluster:
             return self.priority_default
         if text in self.priorities:
             return self.priorities[text]
+        folded = {name.lower(): value for name, value in self.priorities.items()}
+        if text.lower() in folded:
+            return folded[text.lower()]
         try:
             return int(float(text))
         except ValueError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from makeway.engine.model import (
+    PODS,
     LocalQueueKey,
     PodSet,
     PodSetName,
@@ -45,7 +46,9 @@ class Demand:
         self.cluster = cluster
         self._oddities = Oddities()
         self._resource_of = resource_names(cluster, trace)
+        self._has_pod_quota = any(cell.resource == PODS for cell in cluster.cells())
         self.main_resource = self._main_resource(trace)
+        self._queues_taken_in: set[str] = set()  # named in the trace, with no queue of that name
         self._queue_of = self._find_queues(trace, queue)
         self._pod_size_max = pod_size_max(cluster.settings)
         self._pod_sets: dict[object, tuple[PodSet, ...]] = {}
@@ -68,7 +71,7 @@ class Demand:
             local_queue=key,
             namespace=key.partition("/")[0],
             priority=run.priority,
-            created_at=job.submit_s,
+            created_at=run.submitted_at,
             pod_sets=self._pod_sets_of(job),
         )
 
@@ -89,6 +92,13 @@ class Demand:
                 what = f"jobs of queue {job.queue or '(none)'}, which the configuration lacks"
                 self._oddities.note(what, is_left_out=True)
                 continue
+            if not self._asks_for_quota(job):
+                what = "jobs that ask for nothing the queues have quota for"
+                self._oddities.note(what, job.name, is_left_out=True)
+                continue
+            if job.queue in self._queues_taken_in:
+                queue_name = self.cluster.local_queues[local_queue].queue
+                self._oddities.note(f"jobs of queue {job.queue} go to queue {queue_name}")
             name = job.name
             if name in names:
                 self._oddities.note("jobs with a name that was taken (numbered)", name)
@@ -108,6 +118,7 @@ class Demand:
         namespace = local_queue.partition("/")[0]
         queue = self.cluster.local_queues[local_queue].queue
         run = JobRun(job, index, WorkloadKey(f"{namespace}/{name}"), queue)
+        run.submitted_at = job.submit_s
         run.priority = self._priority(job)
         (pod_set,) = self._pod_sets_of(job)
         run.pods_asked = pod_set.count
@@ -119,6 +130,10 @@ class Demand:
         if run.checkpoint_s is None and checkpoints is not None:
             run.checkpoint_s = checkpoints.interval
         return run
+
+    def _asks_for_quota(self, job: TraceJob) -> bool:
+        """Jobs that don't would start at once everywhere, and dilute every figure."""
+        return self._has_pod_quota or any(word in self._resource_of for word, _ in job.amounts)
 
     def _is_main(self, word: str) -> bool:
         return self._resource_of.get(word) == self.main_resource
@@ -149,6 +164,8 @@ class Demand:
                 f" {self.cluster.source} has {known}; name one for all jobs with --queue"
             )
         is_for_all = queue is not None or len(self.cluster.queues) == 1
+        if is_for_all:
+            self._queues_taken_in = {word for word, key in found.items() if word and key is None}
         return {w: key or (default if is_for_all or not w else None) for w, key in found.items()}
 
     def _main_resource(self, trace: Trace) -> str:

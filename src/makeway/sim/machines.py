@@ -56,7 +56,7 @@ class Machines:
             min_count=run.pods_admitted,
             mode=DisruptionMode.GANG,
             priority=run.priority,
-            created_at=run.job.submit_s,
+            created_at=run.submitted_at,
         )
         wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
         shape = PodShape(

@@ -8,7 +8,7 @@ from makeway.api.quantity import format_amount
 from makeway.sim.cluster import as_name
 from makeway.sim.demand import RESOURCES
 from makeway.sim.record import Steps
-from makeway.sim.report import short_span
+from makeway.sim.spans import short_span
 from makeway.sim.statistics import together
 from makeway.sim.trace_jobs import SimulationError, Trace, TraceJob
 

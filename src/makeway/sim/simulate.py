@@ -7,6 +7,7 @@ from pathlib import Path
 
 from makeway.sim.cluster import SimulatedCluster, read_cluster
 from makeway.sim.layouts import parse_mapping
+from makeway.sim.measuring import horizon_s, parse_measure
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
@@ -23,6 +24,7 @@ def simulate(
     queue: str | None = None,
     seed: int = 0,
     until: float | None = None,
+    measure: str = "all",
     jobs: int | None = None,
     explain: Iterable[str] = (),
     watch: Watch | None = None,
@@ -34,9 +36,10 @@ def simulate(
     `queues` are files of queue objects, `trace` is a log or generator file; both may be given
     ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
-    seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
-    `watch` is asked now and then whether to go on, `notice` is told of circles of displacement.
-    `gates` turns feature gates on or off, as in `{"OwnersFirst": False}`.
+    seconds (without it, a run that goes on and on is given up), `measure` says which part of the
+    run counts (`all`, `steady`, `2d..30d`), `jobs` takes the first so many of the trace. Jobs named
+    in `explain` keep their story. `watch` is asked now and then whether to go on, `notice` is told
+    of circles of displacement. `gates` turns feature gates on or off: `{"OwnersFirst": False}`.
     Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
@@ -48,8 +51,10 @@ def simulate(
         queues = read_cluster(files, () if files else trace.manifests)
     if gates:
         queues = queues.with_gates(gates)
+    measured = parse_measure(measure)
     world = World(queues, trace, seed, explain, queue)
-    is_complete = world.run(until, watch, notice)
+    horizon = horizon_s(queues, world.demand) if until is None else until
+    is_complete = world.run(horizon, watch, notice)
     world.explain_open()
     return Result(
         cluster=queues,
@@ -59,5 +64,7 @@ def simulate(
         seed=seed,
         end=world.now,
         is_complete=is_complete,
+        measure=measured,
+        is_given_up=not is_complete and until is None and world.now >= horizon,
         label=queues.source,
     )

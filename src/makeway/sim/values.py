@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from math import ceil, isfinite
 
@@ -9,6 +10,7 @@ from makeway.api.quantity import QuantityError, parse_nanos
 from makeway.api.times import DurationError, parse_duration
 from makeway.sim.trace_jobs import CPUS, MEMORY
 
+_DAYS = re.compile(r"([0-9.]+)d(.*)", re.ASCII)
 ABSENT_WORDS = frozenset({"", "-1", "unknown", "none", "null", "nan", "n/a", "na"})
 
 
@@ -51,11 +53,13 @@ def moment(text: str) -> tuple[float, bool]:
 
 
 def span_s(text: str) -> float:
-    """`90`, `1m30s`, `00:01:30` or `2-00:01:30` (days first, as Slurm has it)."""
+    """`90`, `1m30s`, `2d12h`, `00:01:30` or `2-00:01:30` (days first, as Slurm has it)."""
     try:
         return number(text)
     except Unreadable:
         pass
+    if with_days := _DAYS.fullmatch(text.strip()):
+        return number(with_days[1]) * 86_400 + (span_s(with_days[2]) if with_days[2] else 0.0)
     if ":" in text:
         days, _, clock = text.rpartition("-")
         parts = [number(part) for part in clock.split(":")]

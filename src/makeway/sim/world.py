@@ -40,6 +40,7 @@ from makeway.sim.record import (
     Incident,
     JobOutcome,
     JobRun,
+    Loss,
     RecordedEviction,
     SimulationRecord,
     StayEnding,
@@ -290,6 +291,7 @@ class World:
     def _submit(self, run: JobRun) -> None:
         self.record.runs.append(run)
         self.runs[run.key] = run
+        run.submitted_at = self.now
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
         run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
@@ -406,7 +408,7 @@ class World:
         run.evictions += 1
         eviction = RecordedEviction(self.now, run.index, run.queue, cause, by)
         self.record.evictions.append(eviction)
-        self._lose_progress(run)
+        self._lose_progress(run, by)
         self._end_stay(run, ending)
         run.held_from = self.now
         self.circles.place(run, is_leaving=True)
@@ -426,7 +428,7 @@ class World:
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
 
-    def _lose_progress(self, run: JobRun) -> None:
+    def _lose_progress(self, run: JobRun, by: int = -1) -> None:
         if run.run_from is None:
             return
         progress_s = run.done_s + (self.now - run.run_from) * speed_of(run)
@@ -434,7 +436,11 @@ class World:
         if run.checkpoint_s is not None:
             kept_s = max(run.done_s, progress_s // run.checkpoint_s * run.checkpoint_s)
         run.done_s = min(kept_s, run.job.run_s)
-        run.lost_s += progress_s - run.done_s
+        lost_s = progress_s - run.done_s
+        run.lost_s += lost_s
+        if lost_s > 0:
+            loss = Loss(self.now, run.index, run.flavors, lost_s / speed_of(run), by)
+            self.record.losses.append(loss)
 
     def _end_stay(self, run: JobRun, ending: StayEnding) -> None:
         """The pods no longer run, and nothing that was planned for them happens."""
