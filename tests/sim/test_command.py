@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
-from makeway.cli.simulate import Bar, bar_text
+from makeway.cli.simulation_progress import Bar, bar_text
 from makeway.sim import simulate
 from makeway.sim.examples import queues_text, trace_text
 from makeway.sim.world import Progress

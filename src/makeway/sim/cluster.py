@@ -34,6 +34,7 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
+from makeway.sim.overlay import laid_over
 from makeway.sim.settings import (
     GATES_HINT,
     Simulation,
@@ -69,6 +70,7 @@ class SimulatedCluster:
     namespaces: set[str] = field(default_factory=set)
     events: list[ev.Event] = field(default_factory=list)  # that tell all this to an engine
     notes: list[str] = field(default_factory=list)  # what stands there and has no effect here
+    manifests: tuple[Manifest, ...] = ()  # the objects as written, to change them and read again
 
     @property
     def gates(self) -> dict[str, bool]:
@@ -187,14 +189,22 @@ def nominal_of(queue: Queue) -> dict[FlavorResource, int]:
 def read_cluster(
     files: Sequence[str | Path], extra: Iterable[Mapping[str, object]] = ()
 ) -> SimulatedCluster:
-    """Read queue objects and settings; the first error ends it, with its place."""
-    manifests: list[Manifest] = []
+    """Read queue objects and settings; the first error ends it, with its place.
+
+    What a later file says of an object is laid over what an earlier one says.
+    """
+    manifests: tuple[Manifest, ...] = ()
     for file in files:
-        manifests += _manifests_of(read_text(Path(file)), str(file))
+        manifests = laid_over(manifests, read_objects(file))
     source = ", ".join(map(str, files)) or "the trace"
     for index, document in enumerate(extra):
-        manifests.append(Manifest(document=document, index=index, position=Position(source, 0)))
+        position = Position(source, 0)
+        manifests += (Manifest(document=document, index=index, position=position),)
     return build_cluster(manifests, source)
+
+
+def read_objects(file: str | Path) -> Sequence[Manifest]:
+    return _manifests_of(read_text(Path(file)), str(file))
 
 
 def parse_cluster(text: str, source: str) -> SimulatedCluster:
@@ -209,7 +219,7 @@ def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
 
 
 def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluster:
-    cluster = SimulatedCluster(source)
+    cluster = SimulatedCluster(source, manifests=tuple(manifests))
     views = list(_views(manifests, cluster))
     for between in validate_set([view for _, view in views]):
         _refuse(views[between.index][0], between.error)
@@ -231,8 +241,13 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
 def _views(
     manifests: Iterable[Manifest], cluster: SimulatedCluster
 ) -> Iterator[tuple[Manifest, View]]:
+    settings_seen: list[Manifest] = []
     for manifest in manifests:
         if manifest.document.get("kind") == Simulation.KIND:
+            if settings_seen:
+                problem = "a Simulation is there already; write one, or lay files over each other"
+                raise SimulationError(f"{position_of(manifest.position)}: {problem}")
+            settings_seen.append(manifest)
             cluster.settings, errors = read_settings(manifest.document)
             for error in errors:
                 _refuse(manifest, error)

@@ -15,6 +15,7 @@ from makeway.sim.spans import short_span
 from makeway.translate.words import waiting_message
 
 NOTICED_S = 1.0  # a smaller difference is none
+ABOUT = 0.05  # a smaller change of the mean is none
 CALLED_OUT = 1.25  # a group whose mean wait changes by less is not worth a sentence
 GROUP_LEAST = 0.5  # ... and so many of its jobs have to go that way
 GROUPS_NAMED = 3
@@ -95,6 +96,8 @@ class PairedComparison:
         if not whole.longer and not whole.shorter:
             return [f"{after} against {before}: no job waits longer or shorter"]
         verb = "longer" if whole.is_longer else "shorter"
+        if abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s:
+            verb = "about as long"
         said = [
             f"{after} against {before}: waits are {verb} on average ({_means(whole)});"
             f" {whole.shorter} jobs wait less, {whole.longer} longer, of {whole.jobs}"

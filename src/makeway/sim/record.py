@@ -160,7 +160,7 @@ class SimulationRecord:
         self.losses: list[Loss] = []
         self.counts: dict[str, int] = {}  # requeues, fallbacks, failures, answers of checks ...
         self.circles = Circles()
-        self.stockouts: list[tuple[float, float, str]] = []  # from, to, flavor
+        self.stockouts: list[tuple[float, float, str, float]] = []  # from, to, flavor, share
         # Stays on machines, a line each: of which job, where, from, to, how it ended, did pods run.
         self.stay_job = array("L")
         self.stay_flavors = array("L")  # a place in `flavor_sets`

@@ -110,8 +110,13 @@ def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
         "neverFits": _never_fits(result),
         "circles": [_circle(circle) for circle in islice(result.record.circles, LONGEST_SHOWN)],
         "stockouts": [
-            {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
-            for start, end, flavor in result.record.stockouts
+            {
+                "flavor": flavor,
+                "fromSeconds": _round(start),
+                "toSeconds": _round(end),
+                "share": share,
+            }
+            for start, end, flavor, share in result.record.stockouts
         ],
         "series": series(result, result.end if axis_s is None else axis_s),
     }
@@ -482,6 +487,16 @@ def circle_lines(circle: Circle) -> list[str]:
         victims = ", ".join(f"{d.victim} ({d.victim_queue})" for d in displaced)
         lines.append(f"{preemptor} ({queue}) displaces {victims}: {rule.value}")
     return lines
+
+
+def circle_remedy(circle: Circle) -> str:
+    if not circle.kept:
+        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
+    verb = "is" if len(circle.kept) == 1 else "are"
+    return (
+        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
+        f" {circle.tree}"
+    )
 
 
 def _units(result: Result, amount: float) -> str:

@@ -55,6 +55,7 @@ class Stockout:
     start: Duration | None = field(default=None, metadata={"name": "from"})
     lasts: Duration = field(metadata={"name": "for"})  # at random: the mean
     every: Duration | None = None  # the mean time from one beginning to the next
+    share: Quantity = Fraction(1)  # of the flavor's quota that has no machines
     stops_running: bool = False  # True: machines in use are taken away as well
 
 
@@ -145,6 +146,9 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
         yield from _wrong_times(f"spec.stockouts[{i}]", stockout, "from", stockout.start)
         if stockout.lasts <= 0:
             yield FieldError(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive")
+        if not 0 < stockout.share <= 1:
+            path, hint = f"spec.stockouts[{i}].share", "write 0.2 for one fifth"
+            yield FieldError(path, float(stockout.share), "is no share", hint)
     for i, failure in enumerate(spec.failures):
         yield from _wrong_times(f"spec.failures[{i}]", failure, "at", failure.at)
     for i, pool in enumerate(spec.nodes):

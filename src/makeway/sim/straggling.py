@@ -69,7 +69,7 @@ def _fate(result: Result, run: JobRun) -> str:
         for job, ran in zip(result.record.stay_job, result.record.stay_ran, strict=True)
         if ran and job == run.index
     )
-    return (
-        f"needs {short_span(run.job.run_s)}, was started {stays} times and lost"
-        f" {short_span(run.lost_s)} of progress"
-    )
+    needs = f"needs {short_span(run.job.run_s)}"
+    if not run.lost_s:
+        return f"{needs} and lost nothing"
+    return f"{needs}, was started {stays} times and lost {short_span(run.lost_s)} of progress"

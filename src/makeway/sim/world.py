@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
@@ -27,7 +28,15 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
-from makeway.engine.model import CheckName, CheckState, EvictionReason, QueueName, WorkloadKey
+from makeway.engine.model import (
+    CheckName,
+    CheckState,
+    EvictionReason,
+    FlavorName,
+    FlavorResource,
+    QueueName,
+    WorkloadKey,
+)
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
 from makeway.sim.circle_watch import CircleWatch
 from makeway.sim.circles import Circle, Round
@@ -100,7 +109,9 @@ class World:
         self._arrivals = deque(self.demand.runs)  # jobs that are still to be submitted
         self._next_cycle_at: float | None = None  # when the engine wants to be asked again
         self.runs: dict[WorkloadKey, JobRun] = {}  # jobs that have come and not ended
-        self.stockout_until: dict[str, float] = {}  # by flavor
+        self.stockouts: dict[str, list[tuple[float, Fraction]]] = {}  # by flavor: until, share
+        self.machines_in_use: dict[FlavorResource, int] = {}
+        self.on_machines: dict[int, dict[FlavorResource, int]] = {}  # by job: what it has of those
         self.waiting_for_machines: dict[int, JobRun] = {}  # jobs admitted in a stockout
         self.running: dict[int, JobRun] = {}  # jobs whose pods run
         self.machines = machines_for(cluster)
@@ -353,10 +364,12 @@ class World:
         self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
 
     def _start_pods(self, run: JobRun) -> None:
-        if any(self.stockout_until.get(flavor, 0.0) > self.now for flavor in run.flavors):
+        if not self._are_there_machines(run):
             self.waiting_for_machines[run.index] = run
             run.tell(self.now, Incident("no machines", f"of flavor {', '.join(run.flavors)}"))
-        elif self.machines is not None and self.machines.pool_of(run) is not None:
+            return
+        self._take_machines(run)
+        if self.machines is not None and self.machines.pool_of(run) is not None:
             self.machines.ask(run, self.demand.pod_requests(run), self.now)
         else:
             self._start_on_machines(run)
@@ -467,6 +480,7 @@ class World:
         self._change_from_outside(run.queue)
 
     def _release(self, run: JobRun) -> None:
+        self._return_machines(run)
         if self.machines is not None:
             self.machines.release(run.key)
         if run.usage is not None:
@@ -493,12 +507,55 @@ class World:
 
     def _begin_stockout(self, stockout: Stockout, until: float) -> None:
         flavor = stockout.flavor
-        self.stockout_until[flavor] = max(until, self.stockout_until.get(flavor, 0.0))
-        self.record.stockouts.append((self.now, until, flavor))
+        self.stockouts.setdefault(flavor, []).append((until, stockout.share))
+        self.record.stockouts.append((self.now, until, flavor, float(stockout.share)))
         self.record.count(f"stockouts of {flavor}")
-        if stockout.stops_running:
-            for run in [run for run in self.running.values() if flavor in run.flavors]:
+        if not stockout.stops_running:
+            return
+        hit = [run for run in self.running.values() if flavor in run.flavors]
+        if stockout.share < 1:
+            self.random.named("stockout hits", flavor, self.now).shuffle(hit)
+        for run in hit:
+            if self._lacks_machines(FlavorName(flavor)):
                 self._fail(run, f"flavor {flavor} ran dry")
+
+    def _missing(self, flavor: FlavorName) -> Fraction:
+        """The share of a flavor's quota that has no machines now."""
+        stockouts = self.stockouts.get(flavor, ())
+        return min(Fraction(1), sum((s for until, s in stockouts if until > self.now), Fraction(0)))
+
+    def _there_are(self, cell: FlavorResource) -> int:
+        return int((1 - self._missing(cell.flavor)) * self.cluster.quota_of(cell))
+
+    def _are_there_machines(self, run: JobRun) -> bool:
+        return all(
+            self.machines_in_use.get(cell, 0) + amount <= self._there_are(cell)
+            for cell, amount in (run.usage or {}).items()
+            if cell.flavor in self.stockouts and self._missing(cell.flavor)
+        )
+
+    def _lacks_machines(self, flavor: FlavorName) -> bool:
+        """Are more machines in use than there are?"""
+        in_use = self.machines_in_use.items()
+        return any(n > self._there_are(cell) for cell, n in in_use if cell.flavor == flavor)
+
+    def _take_machines(self, run: JobRun) -> None:
+        self.on_machines[run.index] = run.usage or {}
+        for cell, amount in (run.usage or {}).items():
+            self.machines_in_use[cell] = self.machines_in_use.get(cell, 0) + amount
+
+    def _return_machines(self, run: JobRun) -> None:
+        """Whoever waits for machines of a flavor that is short may have them now."""
+        for cell, amount in self.on_machines.pop(run.index, {}).items():
+            self.machines_in_use[cell] -= amount
+        for waiting in self.waiting_for_machines.values():
+            if self._are_there_machines(waiting):
+                planned = Planned(self._try_machines, waiting, waiting.attempt)
+                self.agenda.plan(self.now, planned)
+
+    def _try_machines(self, run: JobRun) -> None:
+        if self.waiting_for_machines.pop(run.index, None) is not None:
+            self._start_pods(run)
 
     def _place(self, machines: Machines) -> None:
         """Let placement decide about the jobs that wait for nodes, and carry that out."""
@@ -550,6 +607,7 @@ class World:
         run.tell(self.now, Incident("pods failed", why))
         self._tell(ev.PodsChanged(run.key, False, self.now))
         self._change_from_outside(run.queue)
+        self._return_machines(run)
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)
