@@ -40,7 +40,16 @@ def keys_of(value: object, skipped: tuple[str, ...]) -> Iterator[str]:
 def test_every_field_of_the_report_is_documented() -> None:
     first = simulate(*load_example("stockout"), explain=["train-1"])
     second = simulate(load_variant("stockout-without-rules"), first.trace, seed=first.seed)
-    maps = ("evictions", "counts", "byQueue", "byPriority", "bySize", "reasons", "stories")
+    maps = (
+        "evictions",
+        "counts",
+        "byQueue",
+        "byPriority",
+        "bySize",
+        "byUser",
+        "reasons",
+        "stories",
+    )
     maps = (
         *maps,
         "waiting",

@@ -149,7 +149,7 @@ def test_every_job_has_a_line_in_the_listing() -> None:
     assert lines[0].startswith("job,queue,priority")
     assert lines[1] == (
         "default/asr,speech,0,12,0,0,9000,0,3600,1800,1,finished,9000,2,a,"
-        "a/0/1800/preempted a/5400/9000/finished,default/seg\n"
+        "a/0/1800/preempted a/5400/9000/finished,default/seg,,\n"
     )
 
 

@@ -420,6 +420,10 @@ def _print_head(result: Result) -> None:
         print(f"  {verb}: {oddity.count} {oddity.what}")
         for example in oddity.examples if oddity.is_left_out else ():
             print(f"    {example}")
+    for sentence in trace.warnings:
+        _print_wrapped(f"WARNING: {sentence}", "  ")
+    if result.requested_share is not None:
+        print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
     for note in result.cluster.notes:
         print(f"  noted: {note}")
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)

@@ -27,6 +27,8 @@ from makeway.engine.model import (
     CheckName,
     CohortName,
     Config,
+    Flavor,
+    FlavorName,
     FlavorResource,
     LocalQueueKey,
     Queue,
@@ -44,8 +46,9 @@ from makeway.sim.settings import (
 )
 from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
-from makeway.translate.queues import changed, cohort_of, config_of, local_queue_of, queue_of
+from makeway.translate.queues import cohort_of, config_of, flavor_of, local_queue_of, queue_of
 
+FLAVOR_LABEL = "makeway.dev/flavor"  # jobs ask for flavors by it, whatever labels those have
 NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
@@ -64,6 +67,7 @@ class SimulatedCluster:
     settings: SimulationSpec = field(default_factory=SimulationSpec)
     queues: dict[QueueName, Queue] = field(default_factory=dict)
     cohorts: dict[CohortName, EngineCohort] = field(default_factory=dict)
+    flavors: dict[FlavorName, Flavor] = field(default_factory=dict)
     local_queues: dict[LocalQueueKey, EngineLocalQueue] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)  # of priority classes
     priority_default: int = 0
@@ -161,6 +165,16 @@ class SimulatedCluster:
         if labels or name not in self.namespaces:
             self.namespaces.add(name)
             self.events.append(ev.NamespaceChanged(name, labels))
+
+    def flavors_named(self, word: str) -> tuple[FlavorName, ...]:
+        """The flavors that a word of a trace means: by name, or by the value of a label."""
+        word, name = word.lower(), as_name(word)
+        return tuple(
+            flavor.name
+            for flavor in self.flavors.values()
+            if flavor.name.lower() in (word, name)
+            or word in (value.lower() for value in flavor.labels.values())
+        )
 
     def priority_of(self, text: str) -> int | None:
         """The number that a trace's priority means; None for an undefined class."""
@@ -279,7 +293,10 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             cluster.cohorts[cohort.name] = cohort
             cluster.events.append(ev.CohortChanged(cohort))
         case ResourceFlavor():
-            cluster.events.append(changed(view))
+            flavor = flavor_of(view)
+            cluster.flavors[flavor.name] = flavor
+            labels = {**flavor.labels, FLAVOR_LABEL: str(flavor.name)}
+            cluster.events.append(ev.FlavorChanged(replace(flavor, labels=labels)))
         case LocalQueue():
             cluster.add_local_queue(local_queue_of(view))
         case Namespace():

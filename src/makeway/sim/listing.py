@@ -12,7 +12,7 @@ from makeway.sim.result import Result
 COLUMNS = (
     *("job", "queue", "priority", "size", "submit_s", "first_run_s", "end_s", "wait_s"),
     *("run_s", "lost_s", "evictions", "fate", "turnaround_s", "attempts", "flavors", "stays"),
-    "preempted_by",
+    *("preempted_by", "user", "requested_s"),
 )
 
 
@@ -43,6 +43,8 @@ def job_lines(result: Result) -> Iterator[str]:
                 ),
                 " ".join(stays.get(run.index, ())),
                 " ".join(preemptors.get(run.index, ())),
+                run.job.user,
+                _seconds(run.job.requested_s),
             )
         )
         yield line.getvalue()

@@ -78,8 +78,10 @@ def _drawn(trace: Trace, block_s: float, random: SeededRandom) -> Iterator[Trace
     draws = random.named("bootstrap")
     for place in range(count):
         drawn = draws.randrange(count)
+        names = {job.name for job in blocks[drawn]}
         for job in blocks[drawn]:
-            yield _moved(job, place, (place - drawn) * block_s)
+            after = tuple(f"{name}@{place}" for name in job.after if name in names)
+            yield _moved(job, place, (place - drawn) * block_s)._replace(after=after)
 
 
 def _moved(job: TraceJob, place: int, by_s: float) -> TraceJob:

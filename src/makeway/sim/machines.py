@@ -20,10 +20,9 @@ from makeway.placement.model import (
     PodShape,
 )
 from makeway.placement.state import PlacementState
+from makeway.sim.cluster import FLAVOR_LABEL
 from makeway.sim.record import JobRun
 from makeway.sim.settings import NodePool
-
-FLAVOR_LABEL = "makeway.dev/flavor"
 
 
 class Machines:

@@ -107,6 +107,7 @@ class JobRun:
     submitted_at: float = 0.0  # for a job that is still to come, as the trace has it
     priority: int = 0
     size: int = 0  # how much of the main resource the job asks for, smallest unit
+    before: tuple[int, ...] = ()  # jobs that have to end before it is submitted
     pods_asked: int = 1
     pods_admitted: int = 1
     checkpoint_s: float | None = None  # None: an eviction loses all progress
@@ -114,6 +115,7 @@ class JobRun:
     attempt: int = 0  # what was planned for an earlier attempt no longer counts
     usage: dict[FlavorResource, int] | None = None  # None: the job holds no quota
     flavors: tuple[FlavorName, ...] = ()  # the flavors of that quota
+    flavor_speed: float = 1.0  # on those, relative to the trace
     held_from: float = 0.0
     run_from: float | None = None  # None: no pods run
     first_run_at: float | None = None
@@ -123,6 +125,11 @@ class JobRun:
     evictions: int = 0
     reasons: tuple[Obstacle, ...] = ()  # the reasons given last for waiting
     story: list[Moment] | None = None  # None: nobody asked for the story
+
+    @property
+    def speed(self) -> float:
+        """Progress per second; with fewer pods than asked for, the work takes longer."""
+        return self.pods_admitted / self.pods_asked * self.flavor_speed
 
     def tell(self, at: float, what: Decision | Incident | Explanation) -> None:
         if self.story is not None:

@@ -58,6 +58,7 @@ def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
         "events": result.record.steps,
         "cycles": result.record.cycles,
         "jobs": {_camel(outcome.value): count for outcome, count in result.outcomes.items()},
+        "requestedShare": _round(result.requested_share),
         "makespan": {
             "seconds": _round(result.makespan.seconds),
             "workSeconds": _round(result.makespan.work_s),
@@ -70,6 +71,7 @@ def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
             "byQueue": {name: _waits(w) for name, w in result.waits_by_queue().items()},
             "byPriority": {str(p): _waits(w) for p, w in result.waits_by_priority().items()},
             "bySize": {size_text(group): _waits(w) for group, w in result.waits_by_size().items()},
+            "byUser": {name: _waits(w) for name, w in result.waits_by_user().items()},
         },
         "flavors": [
             {
@@ -277,6 +279,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "jobs": len(trace.jobs),
         "simulated": len(result.demand.runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
+        "warnings": list(trace.warnings),
         "oddities": [
             {
                 "what": oddity.what,
@@ -397,6 +400,9 @@ def tables(result: Result) -> tuple[Table, ...]:
     if len(by_size) > 1:
         title = f"waiting by size ({result.main_resource})"
         found.append(_wait_table(title, "size", by_size))
+    by_user = result.waits_by_user()
+    if len(by_user) > 1:
+        found.append(_wait_table("waiting by user (those with most jobs)", "user", by_user))
     found.append(_flavor_table(result))
     found.append(_queue_table(result))
     if result.preemptions_by_queues:

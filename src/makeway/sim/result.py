@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
+from statistics import median
 from typing import NamedTuple, TypeVar
 
 from makeway.engine.model import FlavorResource, QueueName
@@ -19,6 +20,7 @@ from makeway.sim.statistics import Waits, jain_index, size_group, wait_of, waits
 from makeway.sim.trace_jobs import Oddity, Trace
 
 KeyT = TypeVar("KeyT")
+USERS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,21 @@ class Result:
         groups = self._grouped(self.size_group_of)
         return {group: waits_of(groups[group], self.end) for group in sorted(groups)}
 
+    def waits_by_user(self) -> dict[str, Waits]:
+        """Of those with most jobs; empty where the trace names no users."""
+        groups = self._grouped(lambda run: run.job.user)
+        groups.pop("", None)
+        names = sorted(groups, key=lambda name: (-len(groups[name]), name))[:USERS_SHOWN]
+        return {name: waits_of(groups[name], self.end) for name in names}
+
+    @cached_property
+    def requested_share(self) -> float | None:
+        """The run time over what users asked for, at the median; None where that is not known."""
+        shares = [
+            run.job.run_s / run.job.requested_s for run in self.counted if run.job.requested_s
+        ]
+        return median(shares) if shares else None
+
     def _grouped(self, key_of: Callable[[JobRun], KeyT]) -> dict[KeyT, list[JobRun]]:
         groups: dict[KeyT, list[JobRun]] = {}
         for run in self.counted:
@@ -283,7 +300,7 @@ class Result:
     def _progress_s(self, run: JobRun) -> float:
         if run.run_from is None:
             return run.done_s
-        return run.done_s + (self.end - run.run_from) * run.pods_admitted / run.pods_asked
+        return run.done_s + (self.end - run.run_from) * run.speed
 
     @cached_property
     def makespan(self) -> Makespan:

@@ -70,6 +70,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How much faster than in the trace jobs run on a flavor."""
+
+    flavor: str
+    factor: Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Delay):
     """How an admission check answers: after a while with Ready, Rejected or Retry."""
 
@@ -108,6 +116,7 @@ class SimulationSpec:
     checks: tuple[Check, ...] = ()
     cancellations: tuple[Cancellations, ...] = ()
     nodes: tuple[NodePool, ...] = ()
+    speeds: tuple[Speed, ...] = ()
     pod_size_max: Mapping[str, Amount] = field(default_factory=dict)  # a bigger job has more pods
     feature_gates: Mapping[str, bool] = field(default_factory=dict)  # before those of Configuration
 
@@ -159,6 +168,10 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     for resource, amount in spec.pod_size_max.items():
         if amount <= 0:
             yield FieldError("spec.podSizeMax", amount, f"of {resource} is no size for a pod")
+    for i, speed in enumerate(spec.speeds):
+        if speed.factor <= 0:
+            path = f"spec.speeds[{i}].factor"
+            yield FieldError(path, float(speed.factor), "is no factor", "write 2 for twice as fast")
     for i, checkpoints in enumerate(spec.checkpoints):
         if checkpoints.interval <= 0:
             path = f"spec.checkpoints[{i}].interval"

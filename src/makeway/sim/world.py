@@ -56,6 +56,7 @@ from makeway.sim.record import (
 )
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
+from makeway.sim.successors import Successors, is_sent_by_others
 from makeway.sim.trace_jobs import Trace
 
 if TYPE_CHECKING:
@@ -106,7 +107,10 @@ class World:
         self.agenda: Agenda[Planned] = Agenda()
         self.outages = Outages(self.settings, self.random)
         self.demand = Demand(cluster, trace, tuple(explained), queue)
-        self._arrivals = deque(self.demand.runs)  # jobs that are still to be submitted
+        self.successors = Successors(self.demand.runs)
+        # Jobs that are still to be submitted, as the trace has it.
+        self._arrivals = deque(run for run in self.demand.runs if not is_sent_by_others(run))
+        self._coming = 0  # jobs whose submission is on the agenda
         self._next_cycle_at: float | None = None  # when the engine wants to be asked again
         self.runs: dict[WorkloadKey, JobRun] = {}  # jobs that have come and not ended
         self.stockouts: dict[str, list[tuple[float, Fraction]]] = {}  # by flavor: until, share
@@ -150,7 +154,7 @@ class World:
 
     def _next_moment(self) -> float | None:
         """When something happens next; None when nothing will, or no job is left."""
-        if not self._arrivals and not self.runs:
+        if not self._arrivals and not self.runs and not self._coming:
             return None
         agenda = self.agenda
         while (planned := agenda.first) is not None and planned.is_off:
@@ -174,8 +178,10 @@ class World:
                 self.record.steps += 1
                 planned.act(planned.run)
         while self._arrivals and self._arrivals[0].job.submit_s <= now:
-            self.record.steps += 1
-            self._submit(self._arrivals.popleft())
+            run = self._arrivals.popleft()
+            if not self.successors.has_to_wait(run):
+                self.record.steps += 1
+                self._submit(run)
 
     def explain_open(self) -> None:
         """End the stories of jobs that have not ended with where they stand, and why."""
@@ -299,6 +305,10 @@ class World:
 
     # --- a job's way ---
 
+    def _come(self, run: JobRun) -> None:
+        self._coming -= 1
+        self._submit(run)
+
     def _submit(self, run: JobRun) -> None:
         self.record.runs.append(run)
         self.runs[run.key] = run
@@ -337,6 +347,7 @@ class World:
             return  # the quota was reserved before, and now the job is admitted
         run.usage = decision.assignment.usage()
         run.flavors = decision.assignment.flavors()
+        run.flavor_speed = self.demand.speed_on(run, run.usage)
         run.held_from = self.now
         run.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
         self.circles.place(run)
@@ -397,7 +408,7 @@ class World:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
         self._tell(ev.PodsChanged(run.key, True, self.now))
-        left_s = (run.job.run_s - run.done_s) / speed_of(run)
+        left_s = (run.job.run_s - run.done_s) / run.speed
         self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
 
     def _finish(self, run: JobRun) -> None:
@@ -411,7 +422,7 @@ class World:
         if run.ended_at is not None:
             return
         if run.run_from is not None:
-            run.done_s += (self.now - run.run_from) * speed_of(run)
+            run.done_s += (self.now - run.run_from) * run.speed
         self._end_stay(run, StayEnding.CANCELLED)
         run.tell(self.now, Incident("cancelled", "by its user"))
         self._leave(run, JobOutcome.CANCELLED)
@@ -444,7 +455,7 @@ class World:
     def _lose_progress(self, run: JobRun, by: int = -1) -> None:
         if run.run_from is None:
             return
-        progress_s = run.done_s + (self.now - run.run_from) * speed_of(run)
+        progress_s = run.done_s + (self.now - run.run_from) * run.speed
         kept_s = 0.0
         if run.checkpoint_s is not None:
             kept_s = max(run.done_s, progress_s // run.checkpoint_s * run.checkpoint_s)
@@ -452,7 +463,7 @@ class World:
         lost_s = progress_s - run.done_s
         run.lost_s += lost_s
         if lost_s > 0:
-            loss = Loss(self.now, run.index, run.flavors, lost_s / speed_of(run), by)
+            loss = Loss(self.now, run.index, run.flavors, lost_s / run.speed, by)
             self.record.losses.append(loss)
 
     def _end_stay(self, run: JobRun, ending: StayEnding) -> None:
@@ -476,6 +487,10 @@ class World:
         run.attempt += 1
         del self.runs[run.key]
         self.kept.pop(run.key, None)
+        for follower in self.successors.after(run):
+            self._coming += 1
+            planned = Planned(self._come, follower, ANY_ATTEMPT)
+            self.agenda.plan(self.now + (follower.job.think_s or 0.0), planned)
         self._tell(ev.WorkloadRemoved(run.key))
         self._change_from_outside(run.queue)
 
@@ -620,8 +635,3 @@ def machines_for(cluster: SimulatedCluster) -> Machines | None:
     from makeway.sim.machines import Machines
 
     return Machines(cluster.settings.nodes)
-
-
-def speed_of(run: JobRun) -> float:
-    """With fewer pods than asked for, the work takes longer in proportion."""
-    return run.pods_admitted / run.pods_asked
