@@ -38,7 +38,8 @@ def keys_of(value: object, skipped: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_every_field_of_the_report_is_documented() -> None:
-    first = simulate(*load_example("stockout"), explain=["train-1"])
+    price = "simulation.prices=[{flavor: spot, perHour: 1}]"
+    first = simulate(*load_example("stockout"), explain=["train-1"], set=[price])
     second = simulate(load_variant("stockout-without-rules"), first.trace, seed=first.seed)
     maps = (
         "evictions",
@@ -47,6 +48,7 @@ def test_every_field_of_the_report_is_documented() -> None:
         "byPriority",
         "bySize",
         "byUser",
+        "byQueueHeld",
         "reasons",
         "stories",
     )

@@ -66,6 +66,12 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     hours = 3600 * (1000 if resource == "cpu" else 1)
     lost = [result.work.lost / hours for result in results]
     yield _figure(f"work lost ({resource}-hours)", lost, _one_digit)
+    if all(result.money is not None for result in results):
+        money = [result.money for result in results if result.money is not None]
+        yield _figure("cost", [one.total.paid for one in money], _two_digits)
+        yield _figure("cost of lost work", [one.total.lost for one in money], _two_digits)
+        yield _figure("cost of unused quota", [one.total.unused for one in money], _two_digits)
+        yield _figure("cost per useful hour", [one.per_useful_hour for one in money], _two_digits)
     finished = tuple(float(result.finished) for result in results)
     yield Figure("finished jobs", finished, _whole, is_better_low=False)
     shares = tuple(result.fairness for result in results)

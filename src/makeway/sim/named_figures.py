@@ -55,6 +55,12 @@ def _totals(result: Result) -> Iterable[tuple[str, float]]:
     yield "work lost", result.work.lost / hours
     if result.fairness is not None:
         yield "fairness", result.fairness
+    if (money := result.money) is not None:
+        yield "cost", money.total.paid
+        yield "cost of lost work", money.total.lost
+        yield "cost of unused quota", money.total.unused
+        if money.per_useful_hour is not None:
+            yield "cost per useful hour", money.per_useful_hour
 
 
 def is_span(name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -150,8 +150,8 @@ class Loss(NamedTuple):
 
     at: float
     job: int
-    flavors: tuple[FlavorName, ...]
-    machine_s: float  # time on machines that was in vain
+    usage: Mapping[FlavorResource, int]
+    machine_s: float  # time on those machines that was in vain
     by: int  # index of the preemptor; -1 where there is none
 
 
@@ -160,6 +160,7 @@ class SimulationRecord:
         self.runs: list[JobRun] = []  # in order of submission
         self.used: dict[tuple[QueueName, FlavorResource], Steps] = {}
         self.busy: dict[FlavorResource, Steps] = {}  # quota of jobs whose pods run
+        self.rented: dict[FlavorResource, Steps] = {}  # machines that jobs have, pods or not
         self.waiting: dict[QueueName, Steps] = {}  # jobs
         self.wanted: dict[QueueName, Steps] = {}  # what those jobs ask for of the main resource
         self.running: dict[QueueName, Steps] = {}
@@ -186,6 +187,7 @@ class SimulationRecord:
         for cell in cells:
             self.used[name, cell] = Steps()
             self.busy.setdefault(cell, Steps())
+            self.rented.setdefault(cell, Steps())
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
@@ -14,6 +14,7 @@ from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.circles import Circle
 from makeway.sim.cluster import nominal_of
+from makeway.sim.money import Cost, Money
 from makeway.sim.paired import size_text
 from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
@@ -108,6 +109,7 @@ def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
+        "money": _money(result),
         "longestWaits": [_long_wait(result, run) for run in result.longest_waits()],
         "neverFits": _never_fits(result),
         "circles": [_circle(circle) for circle in islice(result.record.circles, LONGEST_SHOWN)],
@@ -296,6 +298,32 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
+def _money(result: Result) -> dict[str, Any] | None:
+    money = result.money
+    if money is None:
+        return None
+    return {
+        "currency": result.cluster.settings.currency,
+        "total": _rounded_costs(money.total),
+        "perUsefulHour": _round(money.per_useful_hour),
+        "byFlavor": [
+            {
+                "flavor": one.cell.flavor,
+                "resource": one.cell.resource,
+                "perHour": float(one.price.per_hour),
+                "isReserved": one.price.reserved,
+                **_rounded_costs(one.cost),
+            }
+            for one in money.flavors
+        ],
+        "byQueueHeld": {name: _round(cost) for name, cost in money.queues.items()},
+    }
+
+
+def _rounded_costs(cost: Cost) -> dict[str, Any]:
+    return {name: _round(value) for name, value in cost._asdict().items()}
+
+
 def _long_wait(result: Result, run: JobRun) -> dict[str, Any]:
     return {
         "job": run.key,
@@ -405,6 +433,8 @@ def tables(result: Result) -> tuple[Table, ...]:
         found.append(_wait_table("waiting by user (those with most jobs)", "user", by_user))
     found.append(_flavor_table(result))
     found.append(_queue_table(result))
+    if result.money is not None:
+        found += _money_tables(result, result.money)
     if result.preemptions_by_queues:
         found.append(_preemption_table(result))
     causes = tuple((cause, str(n)) for cause, n in result.evictions.items())
@@ -469,6 +499,27 @@ def _queue_table(result: Result) -> Table:
         )
     columns = ("queue", "owns", "used", "borrowed", "lent", "share", "preempts", "preempted")
     return Table(f"queues ({result.main_resource})", (*columns, "evicted"), tuple(rows))
+
+
+COST_COLUMNS = ("paid", "useful", "lost", "no pods", "unused")
+
+
+def _money_tables(result: Result, money: Money) -> Iterator[Table]:
+    currency = f" ({result.cluster.settings.currency})" if result.cluster.settings.currency else ""
+    rows = [
+        (
+            f"{one.cell.flavor} {one.cell.resource}",
+            f"{float(one.price.per_hour):g}{' reserved' if one.price.reserved else ''}",
+            *(f"{amount:.2f}" for amount in one.cost),
+        )
+        for one in money.flavors
+    ]
+    rows.append(("all", "", *(f"{amount:.2f}" for amount in money.total)))
+    if money.per_useful_hour is not None:
+        rows.append(("per useful hour", "", f"{money.per_useful_hour:.2f}", "", "", "", ""))
+    yield Table(f"money{currency}", ("flavor", "per hour", *COST_COLUMNS), tuple(rows))
+    by_queue = tuple((name, f"{cost:.2f}") for name, cost in money.queues.items())
+    yield Table(f"money by what queues held{currency}", ("queue", "cost"), by_queue)
 
 
 def _preemption_table(result: Result) -> Table:

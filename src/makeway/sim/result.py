@@ -15,6 +15,7 @@ from makeway.sim.cluster import SimulatedCluster, nominal_of
 from makeway.sim.demand import Demand
 from makeway.sim.entitlement import shares_of
 from makeway.sim.measuring import EVERYTHING, Measure, Window
+from makeway.sim.money import Money, money_of
 from makeway.sim.record import JobOutcome, JobRun, RecordedEviction, SimulationRecord
 from makeway.sim.statistics import Waits, jain_index, size_group, wait_of, waits_of
 from makeway.sim.trace_jobs import Oddity, Trace
@@ -241,6 +242,11 @@ class Result:
     def fairness(self) -> float | None:
         """Jain's index of the shares; None with fewer than two of them."""
         return jain_index([share for share in self.shares.values() if share is not None])
+
+    @cached_property
+    def money(self) -> Money | None:
+        """What it costs; None where nothing has a price."""
+        return money_of(self.cluster, self.record, self.main_resource, self.window)
 
     # --- making way ---
 

@@ -78,6 +78,16 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a unit of a flavor costs: while machines are rented, or, if reserved, all the time."""
+
+    flavor: str
+    resource: str = ""  # empty: the main resource of the trace
+    per_hour: Quantity
+    reserved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Delay):
     """How an admission check answers: after a while with Ready, Rejected or Retry."""
 
@@ -117,6 +127,8 @@ class SimulationSpec:
     cancellations: tuple[Cancellations, ...] = ()
     nodes: tuple[NodePool, ...] = ()
     speeds: tuple[Speed, ...] = ()
+    prices: tuple[Price, ...] = ()
+    currency: str = ""  # a word to print
     pod_size_max: Mapping[str, Amount] = field(default_factory=dict)  # a bigger job has more pods
     feature_gates: Mapping[str, bool] = field(default_factory=dict)  # before those of Configuration
 
@@ -172,6 +184,9 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
         if speed.factor <= 0:
             path = f"spec.speeds[{i}].factor"
             yield FieldError(path, float(speed.factor), "is no factor", "write 2 for twice as fast")
+    for i, price in enumerate(spec.prices):
+        if price.per_hour < 0:
+            yield FieldError(f"spec.prices[{i}].perHour", float(price.per_hour), "is negative")
     for i, checkpoints in enumerate(spec.checkpoints):
         if checkpoints.interval <= 0:
             path = f"spec.checkpoints[{i}].interval"

@@ -463,7 +463,7 @@ class World:
         lost_s = progress_s - run.done_s
         run.lost_s += lost_s
         if lost_s > 0:
-            loss = Loss(self.now, run.index, run.flavors, lost_s / run.speed, by)
+            loss = Loss(self.now, run.index, run.usage or {}, lost_s / run.speed, by)
             self.record.losses.append(loss)
 
     def _end_stay(self, run: JobRun, ending: StayEnding) -> None:
@@ -558,11 +558,13 @@ class World:
         self.on_machines[run.index] = run.usage or {}
         for cell, amount in (run.usage or {}).items():
             self.machines_in_use[cell] = self.machines_in_use.get(cell, 0) + amount
+            self.record.rented[cell].add(self.now, amount)
 
     def _return_machines(self, run: JobRun) -> None:
         """Whoever waits for machines of a flavor that is short may have them now."""
         for cell, amount in self.on_machines.pop(run.index, {}).items():
             self.machines_in_use[cell] -= amount
+            self.record.rented[cell].add(self.now, -amount)
         for waiting in self.waiting_for_machines.values():
             if self._are_there_machines(waiting):
                 planned = Planned(self._try_machines, waiting, waiting.attempt)

@@ -591,8 +591,42 @@ function circles(run, panel) {
   panel.append(table(["in", "since", "times", "preemptor", "displaces", "rule", "kept from preempting"], rows));
 }
 
+const COST_COLUMNS = ["paid", "useful", "lost", "idle", "unused"];
+
+function money(run, panel) {
+  const m = run.report.money;
+  const row = (name, perHour, cost) => [name, perHour, ...COST_COLUMNS.map((c) => cost[c].toFixed(2))];
+  panel.append(table(["flavor", "per hour", "paid", "useful", "lost", "no pods", "unused"], [
+    ...m.byFlavor.map((f) => row(`${f.flavor} ${f.resource}`, `${f.perHour}${f.isReserved ? " reserved" : ""}`, f)), row("all", "", m.total)]));
+  panel.append(table(["queue", "held"], Object.entries(m.byQueueHeld).map(([name, cost]) => [name, cost.toFixed(2)])));
+}
+
+function waitAgainstCost() {
+  // One point for each run: to the left is cheaper, below waits less.
+  const points = RUNS.map((run) => ({ run, cost: run.report.money.total.paid, wait: run.report.waits.all.p95 }));
+  const mostX = niceMax(Math.max(...points.map((p) => p.cost))), mostY = niceMax(Math.max(...points.map((p) => p.wait)));
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const x = (v) => LEFT + (W - LEFT - RIGHT) * v / mostX;
+  for (let i = 0; i <= 4; i += 1) {
+    const y = yAt(mostY * i / 4, mostY);
+    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
+    node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, span(mostY * i / 4)));
+    node.append(svg("text", { x: x(mostX * i / 4), y: H - 5, "text-anchor": i ? "end" : "start" }, number(mostX * i / 4)));
+  }
+  for (const p of points) {
+    const dot = svg("circle", { cx: x(p.cost), cy: yAt(p.wait, mostY), r: 5, fill: PALETTE[0] });
+    dot.append(svg("title", {}, `${p.run.title}: cost ${number(p.cost)}, p95 wait ${span(p.wait)}`));
+    node.append(dot, svg("text", { x: x(p.cost) - 9, y: yAt(p.wait, mostY) + 4, "text-anchor": "end" }, p.run.letter));
+  }
+  page.append(element("h2", {}, "Wait against cost"), element("p", { class: "note" }, "Across: what was paid. Up: p95 wait."), node);
+}
+
 header();
 differences();
+if (RUNS.every((run) => run.report.money)) {
+  panels("Money", "Paid: reserved quota all the time, other machines while jobs have them. Unused: reserved, and nobody had it.", money);
+  if (RUNS.length > 1) waitAgainstCost();
+}
 panels("Utilisation", "Line: quota held. Area: with pods running. Dashed: borrowed by somebody, and so lent. Shaded: stockouts.", utilisation);
 const mostWaiting = mostOf((run) => run.report.series.waiting);
 panels("Waiting jobs", "By queue.", (run, panel) => stacked(run, panel, run.report.series.waiting, mostWaiting, number));
