@@ -95,14 +95,18 @@ class PairedComparison:
         whole = self.whole
         if not whole.longer and not whole.shorter:
             return [f"{after} against {before}: no job waits longer or shorter"]
+        is_about_same = abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s
         verb = "longer" if whole.is_longer else "shorter"
-        if abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s:
-            verb = "about as long"
         said = [
-            f"{after} against {before}: waits are {verb} on average ({_means(whole)});"
-            f" {whole.shorter} jobs wait less, {whole.longer} longer, of {whole.jobs}"
+            f"{after} against {before}: waits are {'about as long' if is_about_same else verb} on"
+            f" average ({_means(whole)}); of {whole.jobs} jobs {whole.shorter} wait less,"
+            f" {whole.longer} longer"
         ]
-        others = [g for g in self.groups if g.matters and g.is_longer != whole.is_longer]
+        others = [
+            group
+            for group in self.groups
+            if group.matters and (is_about_same or group.is_longer != whole.is_longer)
+        ]
         others.sort(key=lambda group: -abs(group.after_s - group.before_s) * group.jobs)
         for group in others[:GROUPS_NAMED]:
             moved = group.longer if group.is_longer else group.shorter
