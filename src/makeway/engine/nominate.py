@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from makeway.engine.decisions import PreemptionPaused, WaitsForOwner
+from makeway.engine.decisions import PreemptionPaused, VictimRule, WaitsForOwner
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
@@ -145,11 +145,44 @@ class Nominator:
             return None
         only = {ps.name: dict(ps.flavors) for ps in claimed.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
-        nomination = assign_flavors(self._question(only, False, capped))
+        question = self._question(only, False, capped)
+        nomination = assign_flavors(question)
         victims = self._victims_for(nomination)
         are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in victims)
-        works = nomination.mode is Mode.FIT or (victims and are_leaving)
-        return Found(nomination, victims) if works else None
+        if nomination.mode is Mode.FIT or (victims and are_leaving):
+            return Found(nomination, victims)
+        return self._await_leaving(question)
+
+    def _await_leaving(self, question: FlavorQuestion) -> Found | None:
+        """The same place, if those on the way out leave it, by whatever rule they had to go.
+
+        Others of its queue may have been admitted beside it, so that it has to borrow now what
+        was its queue's own when it took its victims: for that it might not take them again.
+        """
+        nomination = assign_flavors(
+            question._replace(may_preempt_and_borrow=True, try_victims=self._try_leaving)
+        )
+        victims = self._leaving_for(nomination.usage) if nomination.mode is Mode.PREEMPT else ()
+        return Found(nomination, victims) if victims else None
+
+    def _leaving_for(self, amounts: Amounts) -> tuple[Chosen, ...]:
+        """Those on the way out who leave room for these amounts: its own victims, then others."""
+        key, victims = self.entry.workload.key, []
+        with self.snapshot.trial():
+            for one in sorted(self.queue.tree.leaving(), key=lambda one: one.preemptor != key):
+                if one.entry.workload.key in self.taken:
+                    continue
+                self.snapshot.release(one.queue.node, one.entry.usage)
+                victims.append(Chosen(one.entry, one.queue, self._rule_for(one.queue)))
+                if self.snapshot.fits(self.queue.node, amounts):
+                    return () if self._refused_for(amounts, victims) else tuple(victims)
+        return ()
+
+    def _rule_for(self, victims: QueueState) -> VictimRule:
+        if victims is self.queue:
+            return VictimRule.IN_QUEUE
+        is_fair = self.state.config.fair_sharing
+        return VictimRule.FAIR_SHARING if is_fair else VictimRule.RECLAIM
 
     def _usable_scan(self) -> Scan | None:
         """Where the last search stopped, unless who holds the queue's quota has changed since.
@@ -168,8 +201,15 @@ class Nominator:
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
         """What preemption could do for a single cell."""
+        return self._offer_without(self._find({cell: amount}, (cell,)), cell, amount)
+
+    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer:
+        return self._offer_without(self._leaving_for({cell: amount}), cell, amount)
+
+    def _offer_without(
+        self, victims: tuple[Chosen, ...], cell: FlavorResource, amount: int
+    ) -> Offer:
         node, snapshot = self.queue.node, self.snapshot
-        victims = self._find({cell: amount}, (cell,))
         if not victims:
             return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
         with snapshot.trial():
