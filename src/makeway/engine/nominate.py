@@ -6,11 +6,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from makeway.engine.decisions import PreemptionPaused, VictimRule, WaitsForOwner
+from makeway.engine.decisions import PreemptionPaused, Reason, VictimRule, WaitsForOwner
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
-from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
+from makeway.engine.flavors import (
+    FlavorQuestion,
+    Mode,
+    Nomination,
+    Offer,
+    assign_flavors,
+    why_never,
+)
 from makeway.engine.model import (
     Amounts,
     FlavorName,
@@ -39,6 +46,7 @@ Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
 class Found(NamedTuple):
     nomination: Nomination
     victims: tuple[Chosen, ...]  # empty when none are needed, or none would do
+    are_leaving: bool = False  # the victims, whatever rule they were taken by: none is taken now
 
 
 class Nominator:
@@ -60,6 +68,7 @@ class Nominator:
         self.snapshot = snapshot
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
+        self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[WaitsForOwner | PreemptionPaused] = set()  # of victims there would be
 
     def nominate(self, only: Flavors | None = None, is_resumed: bool = True) -> Found:
@@ -79,9 +88,17 @@ class Nominator:
             partial = self._nominate_fewer(question)
             if partial is not None:
                 return partial
-            told = set(nomination.reasons)
-            nomination.reasons[:0] = sorted(self._in_the_way - told, key=repr)
+            if self._was_refused or self._in_the_way:
+                nomination.reasons = self._told(nomination, question)
         return Found(nomination, victims)
+
+    def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:
+        """Why it has to wait. Who can never fit does not wait for an owner, nor for a pause."""
+        in_the_way = self._in_the_way.difference(nomination.reasons)
+        reasons = [*sorted(in_the_way, key=repr), *nomination.reasons]
+        if self._was_refused and not self.owners.can_ever_fit(self.entry, self.queue):
+            return why_never(question) or reasons
+        return reasons
 
     def _nominate_fewer(self, question: FlavorQuestion) -> Found | None:
         if not self.state.config.gates.partial_admission:
@@ -90,8 +107,11 @@ class Nominator:
         def attempt(counts: tuple[int, ...]) -> Found | None:
             nomination = assign_flavors(question, counts)
             victims = self._victims_for(nomination)
-            works = nomination.mode is Mode.FIT or victims
-            return Found(nomination, victims) if works else None
+            if nomination.mode is Mode.FIT or victims:
+                return Found(nomination, victims)
+            refusals = (r for r in nomination.reasons if isinstance(r, WaitsForOwner))
+            self._in_the_way.update(refusals)
+            return None
 
         return search_counts(question.pod_sets, attempt)
 
@@ -123,9 +143,11 @@ class Nominator:
         return self._refused_for({cell: amount}, ())
 
     def _refused_for(self, amounts: Amounts, victims: Collection[Chosen]) -> WaitsForOwner | None:
-        return self.owners.refuse(
+        refused = self.owners.refuse(
             self.entry, self.queue, amounts, self.snapshot, victims, self.taken
         )
+        self._was_refused = self._was_refused or refused is not None
+        return refused
 
     def _find_cleared_place(self) -> Found | None:
         """A preemptor takes the place that is cleared for it, and no more.
@@ -163,7 +185,7 @@ class Nominator:
             question._replace(may_preempt_and_borrow=True, try_victims=self._try_leaving)
         )
         victims = self._leaving_for(nomination.usage) if nomination.mode is Mode.PREEMPT else ()
-        return Found(nomination, victims) if victims else None
+        return Found(nomination, victims, are_leaving=True) if victims else None
 
     def _leaving_for(self, amounts: Amounts) -> tuple[Chosen, ...]:
         """Those on the way out who leave room for these amounts: its own victims, then others."""

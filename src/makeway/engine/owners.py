@@ -39,7 +39,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, product
-from typing import NamedTuple
 
 from makeway.engine.decisions import WaitsForOwner
 from makeway.engine.entry import NOTHING, Demand, Entry
@@ -58,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available, exceeds_subtree
+from makeway.engine.quota import Node, Usage, available, exceeds_subtree, potential
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -67,12 +66,7 @@ from makeway.engine.victims import Chosen
 CHOICES_MAX = 64  # of flavors for several pod sets; beyond that an owner may be overlooked
 
 
-class Claimed(NamedTuple):
-    amount: int
-    owner: Entry  # one of those who claim it
-
-
-Claims = dict[FlavorResource, Claimed]
+Claims = dict[FlavorResource, int]
 Settled = Mapping[WorkloadKey, Entry]  # heads that are charged in the picture, and still in line
 NOBODY: Settled = {}
 
@@ -163,23 +157,48 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
-        owner: Entry | None = None
-        way = self._way_up(queue.node, picture, returning, self.settled)
+        way, claiming = self._way_up(queue.node, picture, returning, self.settled), []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
             for top, beside in way:
-                used = picture.used(top, cell)
                 for node, claims in beside:
                     if cell in claims:
-                        picture.charge(node, {cell: claims[cell].amount})
-                        if owner is None and picture.used(top, cell) > used:
-                            owner = claims[cell].owner  # not one whose claim its queue keeps
+                        used = picture.used(top, cell)
+                        picture.charge(node, {cell: claims[cell]})
+                        if picture.used(top, cell) > used:
+                            claiming.append(node)  # not one that keeps what is claimed there
                 if not exceeds_subtree(top, cell, 0, picture.usage):
                     return None
-        if owner is None:
+        if not claiming:
             return None
+        owner = self._first_owner(claiming, cell, picture.usage, returning)
         assert owner.queue is not None, f"{owner.workload.key} is in no queue"
         return WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def _first_owner(
+        self, nodes: Iterable[Node], cell: FlavorResource, usage: Usage, returning: list[Leaving]
+    ) -> Entry:
+        """Of those who claim a cell, who would be the first if they stood in one line.
+
+        Or of those who ask for it, if what one of them claims is charged already in this picture.
+        """
+        owners, asking = [], []
+        for node in nodes:
+            for queue in _queues_below(node, self.tree):
+                for entry, demand, _ in self._waiting_in(queue, returning, self.settled):
+                    if cell in _claimed_by(demand, queue.node, node, usage):
+                        owners.append(self._first_alike(entry, queue))
+                    elif not owners and any(cell in c for choices in demand for c in choices):
+                        asking.append(self._first_alike(entry, queue))
+        return min(owners or asking, key=self._state.order_of)
+
+    def _first_alike(self, entry: Entry, queue: QueueState) -> Entry:
+        """The first of a shape who waits: others of it may have got their places in this cycle."""
+        if entry.workload.key not in self.settled:
+            return entry
+        alike = queue.pending.alike(entry)
+        waiting = [other for other in alike if other.workload.key not in self.settled]
+        return min(waiting, key=self._state.order_of)
 
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
@@ -210,7 +229,7 @@ class Owners:
             for cohort, beside in self._way_up(queue.node, picture, gone, NOBODY):
                 for node, claims in beside:
                     if cell in claims:
-                        picture.charge(node, {cell: claims[cell].amount})
+                        picture.charge(node, {cell: claims[cell]})
                 if cohort is top:
                     break
             return top.subtree.get(cell, 0) - picture.used(top, cell)
@@ -307,14 +326,12 @@ class Owners:
             return claims
         unclaimed = set(free)
         for queue in _queues_below(node, self.tree):
-            for entry, demand, count in self._waiting_in(queue, returning, settled):
+            for _, demand, count in self._waiting_in(queue, returning, settled):
                 for cell, amount in _claimed_by(demand, queue.node, node, usage).items():
                     if cell not in free:
                         continue  # it would take what a queue below keeps for itself
-                    known = claims.get(cell)
-                    total = amount * count + (known.amount if known is not None else 0)
-                    owner = known.owner if known is not None else entry
-                    claims[cell] = Claimed(min(total, free[cell]), owner)
+                    total = claims.get(cell, 0) + amount * count
+                    claims[cell] = min(total, free[cell])
                     if total >= free[cell]:
                         unclaimed.discard(cell)
                 if not unclaimed:
@@ -367,6 +384,14 @@ class Owners:
     def _admissible_like(self, entry: Entry, queue: QueueState) -> int:
         alike = queue.pending.alike(entry)
         return sum(1 for other in alike if self._state.admits_namespace_of(other, queue))
+
+    def can_ever_fit(self, entry: Entry, queue: QueueState) -> bool:
+        """Whether the workload would have room if nothing were in use."""
+        demand = self._demand_of(entry, queue)
+        return bool(demand) and all(
+            any(all(n <= potential(queue.node, cell) for cell, n in c.items()) for c in choices)
+            for choices in demand
+        )
 
     def _demand_of(self, entry: Entry, queue: QueueState) -> Demand:
         known = queue.demands.get(entry.shape)
