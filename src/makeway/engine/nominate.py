@@ -68,6 +68,7 @@ class Nominator:
         self.snapshot = snapshot
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
+        self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
         self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[WaitsForOwner | PreemptionPaused] = set()  # of victims there would be
 
@@ -223,7 +224,8 @@ class Nominator:
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
         """What preemption could do for a single cell."""
-        return self._offer_without(self._find({cell: amount}, (cell,)), cell, amount)
+        victims = self._tried[cell, amount] = self._find({cell: amount}, (cell,))
+        return self._offer_without(victims, cell, amount)
 
     def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer:
         return self._offer_without(self._leaving_for({cell: amount}), cell, amount)
@@ -244,6 +246,10 @@ class Nominator:
         if nomination.mode is not Mode.PREEMPT:
             return ()
         amounts = {cell: amount for cell, amount in nomination.usage.items() if amount}
+        if len(amounts) == 1 and amounts.keys() == nomination.contested:
+            ((cell, amount),) = amounts.items()
+            if (cell, amount) in self._tried:
+                return self._tried[cell, amount]  # the same search, on the same picture
         return self._find(amounts, sorted(nomination.contested))
 
     def _find(
@@ -259,14 +265,15 @@ class Nominator:
                 self._in_the_way.add(refused)
             return refused is not None
 
-        owners_first = self.state.config.gates.owners_first
+        has_cohort = self.queue.node.parent is not None
+        asks_owners = has_cohort and self.state.config.gates.owners_first
         need = Need(
             preemptor=self.entry,
             queue=self.queue,
             amounts=amounts,
             contested=tuple(contested),
             gone=self.taken,
-            is_refused=is_refused if owners_first else None,
+            is_refused=is_refused if asks_owners else None,
         )
         config, tree = self.state.config, self.queue.tree
         if config.fair_sharing:

@@ -85,7 +85,8 @@ class Owners:
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
         self._claims: dict[int, Claims] = {}  # by node, when the cycle began
-        self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
+        # By cohort, and nodes that have changed: the children where there are claims.
+        self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -157,16 +158,16 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
-        way, claiming = self._way_up(queue.node, picture, returning, self.settled), []
+        way = self._way_up(queue.node, cell, picture, returning, self.settled)
+        claiming = []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
             for top, beside in way:
-                for node, claims in beside:
-                    if cell in claims:
-                        used = picture.used(top, cell)
-                        picture.charge(node, {cell: claims[cell]})
-                        if picture.used(top, cell) > used:
-                            claiming.append(node)  # not one that keeps what is claimed there
+                for node, claimed in beside:
+                    used = picture.used(top, cell)
+                    picture.charge(node, {cell: claimed})
+                    if picture.used(top, cell) > used:
+                        claiming.append(node)  # not one that keeps what is claimed there
                 if not exceeds_subtree(top, cell, 0, picture.usage):
                     return None
         if not claiming:
@@ -226,10 +227,9 @@ class Owners:
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            for cohort, beside in self._way_up(queue.node, picture, gone, NOBODY):
-                for node, claims in beside:
-                    if cell in claims:
-                        picture.charge(node, {cell: claims[cell]})
+            for cohort, beside in self._way_up(queue.node, cell, picture, gone, NOBODY):
+                for node, claimed in beside:
+                    picture.charge(node, {cell: claimed})
                 if cohort is top:
                     break
             return top.subtree.get(cell, 0) - picture.used(top, cell)
@@ -243,20 +243,28 @@ class Owners:
     # --- what is claimed beside the way up ---
 
     def _way_up(
-        self, node: Node, picture: Snapshot, returning: list[Leaving], settled: Settled
-    ) -> list[tuple[Node, list[tuple[Node, Claims]]]]:
-        """The cohorts above a queue, each with what is claimed beside the way up to it."""
-        changed, way = self._changed_nodes(returning, settled), []
+        self,
+        node: Node,
+        cell: FlavorResource,
+        picture: Snapshot,
+        returning: list[Leaving],
+        settled: Settled,
+    ) -> list[tuple[Node, list[tuple[Node, int]]]]:
+        """The cohorts above a queue, each with what is claimed of a cell beside the way to it."""
+        changed, usage, way = self._changed_nodes(returning, settled), picture.usage, []
         while node.parent is not None:
             beside = []
-            for other in self._who_may_claim(node.parent, picture.usage, changed):
+            for other in self._who_may_claim(node.parent, usage, changed):
                 if other is node:
                     continue
                 if other.index in changed:
-                    claims = self._claims_at(other, picture.usage, returning, settled)
+                    if exceeds_subtree(other, cell, 1, usage):
+                        continue  # nothing is free there
+                    claims = self._claims_at(other, usage, returning, settled)
                 else:
-                    claims = self._known_claims(other, picture.usage)
-                beside.append((other, claims))
+                    claims = self._known_claims(other, usage)
+                if cell in claims:
+                    beside.append((other, claims[cell]))
             way.append((node.parent, beside))
             node = node.parent
         return way
@@ -275,16 +283,14 @@ class Owners:
 
     def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
         """The children of a cohort at which something is claimed, and those that have changed."""
-        known = self._claiming.get(cohort.index)
-        if known is not None and not changed:
-            return known
-        found = [
-            child
-            for child in cohort.children
-            if child.index in changed or self._known_claims(child, usage)
-        ]
-        if not changed:
-            self._claiming[cohort.index] = found
+        at = (cohort.index, frozenset(changed))
+        found = self._claiming.get(at)
+        if found is None:
+            found = self._claiming[at] = [
+                child
+                for child in cohort.children
+                if child.index in changed or self._known_claims(child, usage)
+            ]
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
@@ -301,6 +307,8 @@ class Owners:
 
     def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        if queue.pending.is_empty:
+            return {}
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
             queue.claims_known = (key, self._claims_at(queue.node, usage))
