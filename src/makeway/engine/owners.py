@@ -87,6 +87,8 @@ class Owners:
         self._claims: dict[int, Claims] = {}  # by node, when the cycle began
         # By cohort, and nodes that have changed: the children where there are claims.
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
+        self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
+        self._left = {}  # for borrowers, when the cycle began
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -216,23 +218,27 @@ class Owners:
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
-        picture, cell, top = self.tree.snapshot, refusal.cell, self.tree.nodes[refusal.top]
-        queue = self.tree.queue_named[refusal.queue]
-        victims = [self._state.entries[key] for key in refusal.victims]
-        gone = self.leaving() + [
-            Leaving(entry, self.tree.queue_of(entry))
-            for entry in victims
-            if entry.phase is not Phase.EVICTING
-        ]
+        at = (refusal.queue, refusal.cell, refusal.victims)
+        if at not in self._left:
+            self._left[at] = self._left_above(*at)
+        return self._left[at][refusal.top]
+
+    def _left_above(
+        self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> dict[int, int]:
+        """What owners leave for a queue, by the cohort above it of whose quota it would be."""
+        picture, queue, left = self.tree.snapshot, self.tree.queue_named[name], {}
+        entries = (self._state.entries[key] for key in victims)
+        staying = [entry for entry in entries if entry.phase is not Phase.EVICTING]
+        gone = self.leaving() + [Leaving(entry, self.tree.queue_of(entry)) for entry in staying]
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
             for cohort, beside in self._way_up(queue.node, cell, picture, gone, NOBODY):
                 for node, claimed in beside:
                     picture.charge(node, {cell: claimed})
-                if cohort is top:
-                    break
-            return top.subtree.get(cell, 0) - picture.used(top, cell)
+                left[cohort.index] = cohort.subtree.get(cell, 0) - picture.used(cohort, cell)
+        return left
 
     def leaving(self) -> list[Leaving]:
         """Who is on the way out by preemption, and will wait again."""
