@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from makeway.sim.examples import load_example, load_variant
+from makeway.sim.knobs import parse_turn
 from makeway.sim.page import render_page
 from makeway.sim.record import SimulationRecord
-from makeway.sim.simulate import simulate
+from makeway.sim.simulate import changed_cluster, simulate
+from makeway.sim.sweep import Question, Runs, SweepResult, parse_axis, points_of, tasks_of
+from makeway.sim.sweep_page import render_sweep
 from tests.prerequisites import program
 from tests.sim.circle_worlds import EVERYDAY, lab
 from tests.sim.worlds import cluster, flavor, job, play, queue, trace
@@ -166,3 +169,23 @@ def test_circles_are_shown_where_there_are_any(browser: str, tmp_path: Path) -> 
     drawn = run.stdout[run.stdout.index("<body") :].partition('<script type="application/json"')[0]
     circles = drawn.partition("<h2>Circles</h2>")[2]
     assert "<td>default/a-5 (a)</td><td>default/b-1 (b)</td><td>InCohortReclamation</td>" in circles
+
+
+def test_a_sweep_draws_heat_maps_and_waits_against_cost(browser: str, tmp_path: Path) -> None:
+    queues, jobs = load_example("borrow")
+    prices = changed_cluster(
+        queues, (), [parse_turn("simulation.prices=[{flavor: a100, perHour: 2, reserved: true}]")]
+    )[0]
+    question = Question(cluster=prices, trace=jobs)
+    axes = [parse_axis("quota of flavor a100=12,16"), parse_axis("load=1,2")]
+    sweep = SweepResult(question, axes, (0,))
+    for point in points_of(axes):
+        for finished in Runs(question).finish(tasks_of(axes, point, (0,))):
+            sweep.take(finished)
+
+    run = look(browser, render_sweep(sweep, ["mean wait of all", "cost"]), tmp_path, "--dump-dom")
+
+    assert console(run) == []
+    assert 'data-drawn="yes"' in run.stdout
+    assert run.stdout.count('class="heat"') == 8  # four points, two figures
+    assert "<h2>Wait against cost</h2>" in run.stdout

@@ -141,7 +141,7 @@ def test_a_think_time_counts_from_the_end_of_the_other() -> None:
 
     assert run(result, "2").submitted_at == HOUR + 600
     assert result.makespan.seconds == HOUR + 660
-    assert result.requested_share == 0.75
+    assert result.requested_share == 0.5
 
     by_the_clock = parse_trace("\n".join(rows), "log.swf", parse_mapping("after=-"))
     assert run(simulate(cluster(flavor("f"), cpus), by_the_clock), "2").submitted_at == 10.0
@@ -238,7 +238,7 @@ def test_the_database_of_slurm_is_read() -> None:
     ("rows", "warning"),
     [
         ("0,60,1\n10000000000,60,1\n", "submissions span 317 years: perhaps they are no seconds"),
-        ("0,5000000,1\n1,6000000,1\n", "half of the jobs run longer than 63.7d"),
+        ("0,5000000,1\n1,6000000,1\n", "half of the jobs run longer than 57.9d"),
     ],
 )
 def test_units_that_are_surely_wrong_are_named(rows: str, warning: str) -> None:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from makeway.api.errors import in_words
 from makeway.cli.command import UsageError
+from makeway.cli.simulate import write
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import aligned, counted
 from makeway.sim.named_figures import parse_goal
@@ -118,10 +118,3 @@ def print_table(table: Table) -> None:
     print(table.title)
     for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
         print(f"  {line}".rstrip())
-
-
-def write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name}: {in_words(error)}") from None

@@ -32,8 +32,8 @@ from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
+from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
-from makeway.cli.asking import Asking, write
 from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
@@ -60,7 +60,6 @@ from makeway.sim.report import as_json, circle_lines, circle_remedy, tables
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.spans import short_span
 from makeway.sim.straggling import warnings
-from makeway.sim.sweep import Question
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.values import Unreadable, span_s
@@ -242,6 +241,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _ask(arguments: argparse.Namespace) -> int:
     """Many runs: a sweep or a search."""
+    # Imported here: processes and what they need take a tenth of a second to load.
+    from makeway.cli.asking import Asking
+    from makeway.sim.sweep import Question
+
     if arguments.compare or arguments.explain or arguments.jobs:
         raise UsageError("--compare, --explain and --jobs are for a single run")
     cluster, trace = _inputs(arguments)
@@ -371,6 +374,13 @@ def _span(option: str, text: str) -> float:
         return span_s(text)
     except Unreadable:
         raise UsageError(f"{option} {text}: not a span of time; write 90m, 36h or 7d") from None
+
+
+def write(name: str, text: str) -> None:
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{name}: {in_words(error)}") from None
 
 
 def _list_examples() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from makeway.sim.layouts import RUN, SUBMIT, TraceColumn
 from makeway.sim.spans import short_span
+from makeway.sim.statistics import quantile
 from makeway.sim.trace_jobs import CPUS, MEMORY, TraceJob
 
 SPAN_MAX_S = 3 * 365 * 86_400.0
@@ -33,16 +33,23 @@ def implausible(jobs: Sequence[TraceJob], columns: Mapping[str, TraceColumn]) ->
             f"half of the jobs run longer than {short_span(typical_s)}: perhaps that is in"
             f" milliseconds ({hint(RUN, '0.001')})"
         )
-    amounts = [dict(job.amounts) for job in jobs]
-    memory = [own[MEMORY] for own in amounts if MEMORY in own]
+    memory = _amounts(jobs, MEMORY) if MEMORY in columns else []
     if memory and median(memory) < MEMORY_LEAST:
         yield (
             f"half of the jobs ask for {median(memory):.0f} bytes of memory or less: perhaps it is"
             f" MiB ({hint(MEMORY, '1048576')}) or GiB ({hint(MEMORY, '1073741824')})"
         )
-    cpus = [own[CPUS] for own in amounts if CPUS in own]
+    cpus = _amounts(jobs, CPUS) if CPUS in columns else []
     if cpus and median(cpus) > CPUS_MOST:
         yield (
             f"half of the jobs ask for {median(cpus) / 1000:.0f} CPUs or more: perhaps that is"
             f" thousandths ({hint(CPUS, '0.001')})"
         )
+
+
+def median(values: Iterable[float]) -> float:
+    return quantile(sorted(values), 0.5)
+
+
+def _amounts(jobs: Sequence[TraceJob], word: str) -> list[int]:
+    return [amount for job in jobs for own, amount in job.amounts if own == word]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
-from statistics import median
 from typing import NamedTuple, TypeVar
 
 from makeway.engine.model import FlavorResource, QueueName
@@ -17,7 +16,14 @@ from makeway.sim.entitlement import shares_of
 from makeway.sim.measuring import EVERYTHING, Measure, Window
 from makeway.sim.money import Money, money_of
 from makeway.sim.record import JobOutcome, JobRun, RecordedEviction, SimulationRecord
-from makeway.sim.statistics import Waits, jain_index, size_group, wait_of, waits_of
+from makeway.sim.statistics import (
+    Waits,
+    jain_index,
+    quantile,
+    size_group,
+    wait_of,
+    waits_of,
+)
 from makeway.sim.trace_jobs import Oddity, Trace
 
 KeyT = TypeVar("KeyT")
@@ -171,7 +177,7 @@ class Result:
         shares = [
             run.job.run_s / run.job.requested_s for run in self.counted if run.job.requested_s
         ]
-        return median(shares) if shares else None
+        return quantile(sorted(shares), 0.5) if shares else None
 
     def _grouped(self, key_of: Callable[[JobRun], KeyT]) -> dict[KeyT, list[JobRun]]:
         groups: dict[KeyT, list[JobRun]] = {}

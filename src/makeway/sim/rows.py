@@ -63,6 +63,8 @@ class Rows:
         self.source, self.layout, self.header = source, layout, header
         self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
         self.run_fields = [f for f in layout.columns if f.startswith(RUN_ON)]
+        rare = (USER, FLAVORS, REQUESTED, AFTER, THINK, *self.run_fields)
+        self.says_more = any(field in layout.columns for field in rare)
         self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
         self.jobs: list[TraceJob] = []
         self.oddities = Oddities()
@@ -83,6 +85,8 @@ class Rows:
             return
         try:
             job = self._job(line, row, is_cancelled)
+            if job is not None and self.says_more:
+                job = self._told_more(job, row)
         except UnreadableField as error:
             column = len(delimiter.join(row[: error.index])) + (2 if error.index else 1)
             place = FilePosition(self.source, line, column)
@@ -171,6 +175,11 @@ class Rows:
             priority=self._share(self._text(row, PRIORITY)),
             cancel_s=self._moment(row, CANCEL),
             checkpoint_s=self._span(row, CHECKPOINT),
+        )
+
+    def _told_more(self, job: TraceJob, row: Sequence[str]) -> TraceJob:
+        """With what few traces say."""
+        return job._replace(
             user=self._share(self._text(row, USER)),
             flavors=self._share(self._read(row, FLAVORS, values.flavor_names) or ()),
             run_on=self._run_on(row),

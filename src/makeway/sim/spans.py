@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+
 
 def short_span(seconds: float) -> str:
     """`0s`, `450ms`, `45.2s`, `12.5m`, `3.4h`, `2.1d`: three digits, so that columns compare."""
@@ -11,5 +13,10 @@ def short_span(seconds: float) -> str:
         return f"{seconds * 1000:.0f}ms"
     for size, unit, most in ((1, "s", 100), (60, "m", 100), (3600, "h", 100)):
         if seconds / size < most:
-            return f"{seconds / size:.1f}{unit}"
-    return f"{seconds / 86400:.1f}d"
+            return f"{_one_digit(seconds / size)}{unit}"
+    return f"{_one_digit(seconds / 86400)}d"
+
+
+def _one_digit(value: float) -> str:
+    """Halves are rounded up, as the page of a report does."""
+    return f"{floor(10 * value + 0.5) / 10:.1f}"

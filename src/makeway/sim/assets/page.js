@@ -302,7 +302,7 @@ function distribution(run, panel) {
     const line = svg("path", { d: path, fill: "none", stroke: colour, "stroke-width": g.name === "all" ? 2.5 : 1.2 });
     line.append(svg("title", {}, g.name));
     node.append(line);
-    items.push({ name: g.name, colour });
+    items.push({ name: g.name, colour: g.name === "all" ? "var(--ink)" : colour });
   }
   if (hidden) items.push({ name: `${hidden} other queues are not drawn`, colour: OTHERS });
   panel.append(node, legend(items));
