@@ -36,25 +36,22 @@ from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.engine.view import KnownQueue
 from tests.engine.worlds import (
+    CYCLE_CHECKS,
     PLAIN,
     Before,
     Play,
     Spice,
     Step,
     Worldmaker,
-    check_admissions_fit,
     check_nobody_is_superfluous,
-    check_places_are_kept,
-    check_policy_allows,
-    check_victims_suffice,
-    play_again,
 )
 from tests.harness.engine import add_queue, check_state, forest_of, objects_in, queue, quota
 from tests.harness.quota_forest import QuotaForest
+from tests.prerequisites import samples
 
 Check = Callable[[Before, Cycle], None]
 
-EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=samples(200), deadline=None, derandomize=True)
 
 
 class Seeded(Random):
@@ -102,47 +99,19 @@ def life(rng: Random, *checks: Check, spice: Spice = EVERYTHING) -> Play:
 
 @EXAMPLES
 @given(rng=RANDOMS)
-def test_admissions_never_exceed_what_the_tree_allows(rng: Random) -> None:
-    life(rng, check_admissions_fit)
+def test_in_a_crowd_decisions_keep_to_the_rules_of_quota_and_victims(rng: Random) -> None:
+    """Who is admitted fits; victims suffice, may be taken, are needed; places are kept."""
+    play = crowd(rng, PLAIN, *CYCLE_CHECKS, check_nobody_is_superfluous)
+    play.settle(lets_go=False)
 
 
 @EXAMPLES
 @given(rng=RANDOMS)
-def test_victims_suffice_for_everybody_who_was_promised_a_place(rng: Random) -> None:
-    crowd(rng, PLAIN, check_victims_suffice)
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_no_victim_is_superfluous(rng: Random) -> None:
-    crowd(rng, CLASSICAL, check_nobody_is_superfluous)
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_nobody_is_preempted_whom_policy_protects(rng: Random) -> None:
-    crowd(rng, PLAIN, check_policy_allows)
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_preemption_obeys_its_rules_whatever_else_happens(rng: Random) -> None:
-    life(rng, check_victims_suffice, check_policy_allows)
+def test_decisions_keep_to_the_rules_whatever_else_happens(rng: Random) -> None:
+    life(rng, *CYCLE_CHECKS)
 
 
 # --- getting on ---
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_without_events_the_engine_comes_to_rest(rng: Random) -> None:
-    spice = replace(EVERYTHING, hold_for_preemptor=True)
-    play = life(rng, spice=spice)
-    for _ in range(300):
-        cycle = play.cycle()
-        if cycle.next_at is None or cycle.next_at > play.now:
-            return
-    raise AssertionError(f"still busy: {cycle.decisions}")
 
 
 @EXAMPLES
@@ -225,44 +194,41 @@ def test_no_preemption_goes_in_circles(maker: type[Worldmaker], rng: Random) -> 
     raise AssertionError(f"still busy: {play.cycles[-3:]}")
 
 
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_nobody_takes_the_place_that_is_kept_for_a_preemptor(rng: Random) -> None:
-    spice = replace(CLASSICAL, hold_for_preemptor=True)
-    play = crowd(rng, spice, check_places_are_kept)
-    play.settle(lets_go=False)
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_places_are_kept_whatever_else_happens(rng: Random) -> None:
-    life(rng, check_places_are_kept, spice=replace(EVERYTHING, hold_for_preemptor=True))
-
-
 # --- no trace, no chance, no forgetting ---
 
 
 @EXAMPLES
 @given(rng=RANDOMS)
-def test_explaining_leaves_no_trace_and_never_fails(rng: Random) -> None:
+def test_explaining_and_nominating_leave_no_trace_and_never_fail(rng: Random) -> None:
     play = life(rng)
-    before = dump(play.state)
-    for key in play.state.entries:
+    state, before = play.state, dump(play.state)
+    for key in state.entries:
         play.engine.explain(key)
-    assert dump(play.state) == before
-    check_state(play.state)
+    for waiting in state.queues.values():
+        for entry in [*waiting.pending.active(), *waiting.pending.parked()]:
+            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate()
+            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate(is_resumed=False)
+    assert dump(state) == before
+    check_state(state)
 
 
 @EXAMPLES
 @given(rng=RANDOMS)
-def test_asking_changes_neither_decisions_nor_their_order(rng: Random) -> None:
+def test_the_same_events_give_the_same_decisions_whoever_asks_in_between(rng: Random) -> None:
+    """Decisions, their order, explanations and the state itself, on engines without upkeep."""
     play = life(rng)
     silent, asked = Engine(play.world.config), Engine(play.world.config)
+    cycles: list[Cycle] = []
     for step in play.steps:
         for _ in range(rng.choice([0, 0, 1, 3])):
             rng.choice(QUESTIONS)(asked, rng)
-        assert answer(asked, step) == answer(silent, step)
-    assert dump(asked.state) == dump(silent.state)
+        said = answer(silent, step)
+        assert answer(asked, step) == said
+        cycles += [said] if isinstance(said, Cycle) else []
+    assert [cycle.decisions for cycle in cycles] == [cycle.decisions for cycle in play.cycles]
+    assert [cycle.order for cycle in cycles] == [cycle.order for cycle in play.cycles]
+    assert explanations(silent) == explanations(play.engine)
+    assert dump(asked.state) == dump(silent.state) == dump(play.state)
 
 
 def answer(engine: Engine, step: Step) -> object:
@@ -315,35 +281,6 @@ def by_name(queues: Iterable[KnownQueue]) -> dict[QueueName, KnownQueue]:
         queue.spec.name: queue._replace(in_line=queue.in_line + queue.parked, parked=0)
         for queue in queues
     }
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_a_nomination_leaves_no_trace(rng: Random) -> None:
-    play = crowd(rng, PLAIN)
-    state = play.state
-    before = dump(state)
-    for waiting in state.queues.values():
-        for entry in [*waiting.pending.active(), *waiting.pending.parked()]:
-            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate()
-            Nominator(state, entry, waiting, waiting.tree.snapshot).nominate(is_resumed=False)
-    assert dump(state) == before
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_the_same_events_give_the_same_decisions_and_explanations(rng: Random) -> None:
-    play = life(rng)
-    again = Engine(play.world.config)
-    cycles = []
-    for step in play.steps:
-        if isinstance(step, float):
-            cycles.append(again.run_cycle(step))
-        else:
-            again.apply(step)
-    assert [cycle.decisions for cycle in cycles] == [cycle.decisions for cycle in play.cycles]
-    assert [cycle.order for cycle in cycles] == [cycle.order for cycle in play.cycles]
-    assert explanations(again) == explanations(play.engine)
 
 
 def test_decisions_do_not_depend_on_how_strings_are_hashed() -> None:
@@ -415,14 +352,6 @@ def test_looking_again_at_a_settled_tree_finds_the_same(rng: Random) -> None:
 
 def news(decision: Preempt) -> list[WorkloadKey]:
     return [victim.workload for victim in decision.victims if victim.is_new]
-
-
-@EXAMPLES
-@given(rng=RANDOMS)
-def test_taking_steps_twice_changes_nothing(rng: Random) -> None:
-    """The log of a life, played on a fresh engine, ends in the very same state."""
-    play = life(rng)
-    assert dump(play_again(play.steps, play.world.config).state) == dump(play.state)
 
 
 # --- pictures of a state ---

@@ -602,16 +602,6 @@ def changed_by(decision: Decision) -> tuple[WorkloadKey, ...]:
     return ()
 
 
-def play_again(steps: Iterable[Step], config: Config) -> Engine:
-    engine = Engine(config)
-    for step in steps:
-        if isinstance(step, float):
-            engine.run_cycle(step)
-        else:
-            engine.apply(step)
-    return engine
-
-
 # --- checks of one cycle ---
 
 
@@ -767,9 +757,10 @@ def check_nobody_is_superfluous(before: Before, cycle: Cycle) -> None:
     A head whose victims an earlier one took was nominated again on a changed picture: it may be
     judged by either. Victims of other queues may be had only by staying inside the nominal quota:
     where they were looked at, fitting means that (even if in the end none of them is needed). With
-    OwnersFirst somebody may take more than it lacks, so as to exchange instead of borrowing.
+    OwnersFirst somebody may take more than it lacks, so as to exchange instead of borrowing; with
+    fair sharing shares decide.
     """
-    if before.state.config.gates.owners_first:
+    if before.state.config.gates.owners_first or before.state.config.fair_sharing:
         return
     for stand in stands(before, cycle):
         if stand.preempt is not None:
