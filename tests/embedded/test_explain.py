@@ -29,7 +29,7 @@ kind: Node
 metadata: {name: box}
 status: {capacity: {cpu: "8", memory: 16Gi}}
 """
-LONG = "sleep 60"
+LONG = "sleep 600"
 
 
 @pytest.fixture(scope="module")

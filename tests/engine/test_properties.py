@@ -24,8 +24,6 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     Phase,
-    Policy,
-    Preemption,
     QueueName,
     ResourceName,
     Workload,
@@ -35,18 +33,10 @@ from makeway.engine.nominate import Nominator
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
 from makeway.engine.view import KnownQueue
-from tests.engine.worlds import (
-    CYCLE_CHECKS,
-    PLAIN,
-    Before,
-    Play,
-    Spice,
-    Step,
-    Worldmaker,
-    check_nobody_is_superfluous,
-)
+from tests.engine.worlds import CYCLE_CHECKS, Before, Play, Step, check_nobody_is_superfluous
 from tests.harness.engine import add_queue, check_state, forest_of, objects_in, queue, quota
 from tests.harness.quota_forest import QuotaForest
+from tests.harness.random_worlds import EVERYTHING, PLAIN, Knobs, Worldmaker
 from tests.prerequisites import samples
 
 Check = Callable[[Before, Cycle], None]
@@ -70,13 +60,10 @@ class Seeded(Random):
 
 RANDOMS = st.integers(0, 10**9).map(Seeded)
 
-CLASSICAL = replace(PLAIN, fair_sharing=False)
-EVERYTHING = Spice()
 
-
-def crowd(rng: Random, spice: Spice, *checks: Check, most: int = 24) -> Play:
+def crowd(rng: Random, knobs: Knobs, *checks: Check, most: int = 24) -> Play:
     """A world where people only submit, and whoever is evicted lets go sooner or later."""
-    play = Play(Worldmaker(rng, spice))
+    play = Play(Worldmaker(rng, knobs))
     play.on_cycle += checks
     play.fill(most)
     for _ in range(rng.randint(0, 6)):
@@ -85,9 +72,9 @@ def crowd(rng: Random, spice: Spice, *checks: Check, most: int = 24) -> Play:
     return play
 
 
-def life(rng: Random, *checks: Check, spice: Spice = EVERYTHING) -> Play:
+def life(rng: Random, *checks: Check, knobs: Knobs = EVERYTHING) -> Play:
     """A world where anything may happen."""
-    play = Play(Worldmaker(rng, spice))
+    play = Play(Worldmaker(rng, knobs))
     play.on_cycle += checks
     play.fill(16)
     play.live(40)
@@ -152,34 +139,19 @@ def has_room_at_once(state: ClusterState, name: QueueName, workload: Workload) -
     return True
 
 
-class MildWorldmaker(Worldmaker):
-    """Nobody takes anything from a higher priority: such policies can't go in circles.
-
-    With `reclaimWithinCohort: Any` three can: the low one reclaims from the high one, the middle
-    one preempts the low one in its own queue, and the high one the middle one while borrowing.
-    """
-
-    def preemption(self) -> Preemption:
-        preemption = super().preemption()
-        if preemption.reclaim is Policy.ANY:
-            return replace(preemption, reclaim=Policy.LOWER_PRIORITY)
-        return preemption
+# Where nobody takes anything from a higher priority, nothing can go in circles. With
+# `reclaimWithinCohort: Any` three can: the low one reclaims from the high one, the middle
+# one preempts the low one in its own queue, and the high one the middle one while borrowing.
+STEADY = replace(PLAIN, fair_sharing=False, hold_for_preemptor=True)
+MILD = replace(STEADY, is_mild=True)
+EQUAL = replace(STEADY, priorities=(1,))  # queues take back what is theirs from anybody
 
 
-class EqualWorldmaker(Worldmaker):
-    """Everybody has the same priority, and queues take back what is theirs from anybody."""
-
-    def workload(self, number: int, queue: QueueName, now: float) -> Workload:
-        workload = super().workload(number, queue, now)
-        return replace(workload, priority=1, preemption_priority=None)
-
-
-@pytest.mark.parametrize("maker", [MildWorldmaker, EqualWorldmaker])
+@pytest.mark.parametrize("knobs", [MILD, EQUAL], ids=["mild", "equal"])
 @EXAMPLES
 @given(rng=RANDOMS)
-def test_no_preemption_goes_in_circles(maker: type[Worldmaker], rng: Random) -> None:
-    spice = replace(CLASSICAL, hold_for_preemptor=True)
-    play = Play(maker(rng, spice))
+def test_no_preemption_goes_in_circles(knobs: Knobs, rng: Random) -> None:
+    play = Play(Worldmaker(rng, knobs))
     play.fill(24)
     lets_go_late = rng.random() < 0.5
     for _ in range(400):
