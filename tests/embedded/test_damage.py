@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import JOBS, PODS
-from makeway.client import Client
 from makeway.embedded import CannotServe, Settings, client_in_process, examine, serve
 from makeway.server.identity import identity_in
 from tests.harness.process import Up, job, running, wait_until
@@ -29,7 +28,7 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
         "whole": lambda pod: None,
     }
     for name in wounds:
-        asyncio.run(submitted(up.client(), job(name, f"sleep 60; : {name}", cpu="10m")))
+        up.create(JOBS, job(name, f"sleep 60; : {name}", cpu="10m"))
     wait_until(lambda: Counter(phases(up)) == {"Running": 4})
     up.kill()
     for name, wound in wounds.items():
@@ -38,7 +37,7 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
     up.start()
     try:
         wait_until(lambda: Counter(phases(up)) == {"Failed": 3, "Running": 1})
-        for pod in pods(up):
+        for pod in up.listed(PODS):
             is_whole = pod["metadata"]["name"].startswith("whole")
             assert ("is damaged" in pod["status"].get("message", "")) is not is_whole
         up.makeway("delete", "jobs", *wounds)
@@ -47,17 +46,8 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
         up.stop()
 
 
-def pods(up: Up) -> list[dict[str, Any]]:
-    async def listed(client: Client) -> list[dict[str, Any]]:
-        found = (await client.list(PODS)).items
-        await client.close()
-        return found
-
-    return asyncio.run(listed(up.client()))
-
-
 def phases(up: Up) -> list[str]:
-    return [pod["status"]["phase"] for pod in pods(up)]
+    return [pod["status"]["phase"] for pod in up.listed(PODS)]
 
 
 def pod_folder(up: Up, job_name: str) -> Path:
@@ -97,7 +87,7 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
 ) -> None:
     async def write(name: str) -> None:
         async with serve(tmp_path / "data", Settings(port=0)) as running:
-            await client_in_process(running.app).create(JOBS, job(name, "true", suspend=True))
+            await client_in_process(running.app).create(JOBS, suspended(name))
 
     asyncio.run(write("one"))
     shutil.copy(tmp_path / "data" / "makeway.db", tmp_path / "old.db")
@@ -112,9 +102,9 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
 def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with running(tmp_path / "data") as up:
-        asyncio.run(created(up.client(), "one"))
+        up.create(JOBS, suspended("one"))
         up.makeway("backup", str(copy))
-        asyncio.run(created(up.client(), "two"))
+        up.create(JOBS, suspended("two"))
         up.makeway("backup", str(copy), code=2)  # never over another one
         with pytest.raises(CannotServe, match="another makeway"):
             examine(up.folder)
@@ -131,8 +121,8 @@ def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path
     assert asyncio.run(jobs()) == ["one"]
 
 
-async def created(client: Client, name: str) -> None:
-    await submitted(client, job(name, "true", suspend=True))
+def suspended(name: str) -> dict[str, Any]:
+    return job(name, "true", suspend=True)
 
 
 def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
@@ -140,16 +130,11 @@ def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
 ) -> None:
     with running(tmp_path / "data") as up:
         script = "env -i setsid sleep 6789 & sleep 0.3; kill -9 $PPID"
-        asyncio.run(submitted(up.client(), job("escape", script, cpu="10m")))
+        up.create(JOBS, job("escape", script, cpu="10m"))
         wait_until(lambda: phases(up) == ["Failed"])
         wait_until(lambda: b"6789" not in commands())
 
     assert "escaped=" in up.folder.with_suffix(".log").read_text()
-
-
-async def submitted(client: Client, document: dict[str, object]) -> None:
-    await client.create(JOBS, document)
-    await client.close()
 
 
 def commands() -> bytes:

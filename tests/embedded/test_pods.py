@@ -151,7 +151,7 @@ def test_a_pod_makes_way_for_a_more_important_one(up: Up) -> None:
 @pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])
 def test_what_the_queue_has_set_survives_another_apply(up: Up, way: tuple[str, ...]) -> None:
     waits = named("waits", "true", queue_name="nowhere")
-    runs = named("runs", "sleep 2", queue_name="user-queue")
+    runs = named("runs", "sleep 60", queue_name="user-queue")
     for given in (waits, runs):
         up.kubectl("apply", *way, "-f", "-", given=given)
     wait_until(lambda: phases(up) == ["Pending", "Running"])
