@@ -68,7 +68,8 @@ def test_pods_run_two_at_a_time_where_quota_is_for_two(up: Up, tmp_path: Path) -
 
     wait_until(lambda: phases(up) == ["Pending", "Running", "Running"])
     [waiting] = [pod for pod in up.listed(PODS) if pod["status"]["phase"] == "Pending"]
-    assert waiting["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    assert waiting["spec"]["schedulingGates"]
+    wait_until(lambda: "SchedulingGated" in str(up.listed(PODS)))
     (tmp_path / "over").touch()
     wait_until(lambda: phases(up) == ["Succeeded"] * 3)
     wait_until(lambda: len(finished(up)) == 3)
@@ -83,7 +84,7 @@ def test_a_group_starts_together_and_finishes_as_one(up: Up) -> None:
 
     wait_until(lambda: phases(up) == ["Running", "Running"])
     wait_until(lambda: finished(up) == ["sample-group"])
-    assert all("finalizers" not in pod["metadata"] for pod in up.listed(PODS))
+    wait_until(lambda: all("finalizers" not in pod["metadata"] for pod in up.listed(PODS)))
 
 
 def test_a_gang_starts_when_the_last_of_its_pods_is_there(up: Up) -> None:
@@ -99,7 +100,7 @@ def test_a_gang_starts_when_the_last_of_its_pods_is_there(up: Up) -> None:
 
     wait_until(lambda: phases(up) == ["Succeeded", "Succeeded"])
     assert up.kubectl("logs", "ring-1") == "ring-1 is done\n"
-    assert up.kubectl("get", "gangs").split()[-4:-1] == ["ring", "2", "True"]
+    wait_until(lambda: up.kubectl("get", "gangs").split()[-4:-1] == ["ring", "2", "True"])
 
 
 def test_a_running_group_that_is_deleted_frees_its_quota(up: Up) -> None:
@@ -145,7 +146,7 @@ def test_a_pod_makes_way_for_a_more_important_one(up: Up) -> None:
     up.kubectl("apply", "-f", "-", given=fast)
 
     wait_until(lambda: phases(up) == ["Succeeded"])
-    assert len(up.listed(WORKLOADS)) == 1
+    wait_until(lambda: len(up.listed(WORKLOADS)) == 1)
 
 
 @pytest.mark.parametrize("way", [(), ("--server-side",)], ids=["client", "server"])

@@ -68,9 +68,9 @@ def complete(up: Up, jobs: list[str]) -> None:
 
 
 def workload_of(up: Up, job: str) -> dict[str, Any]:
-    name = job.removeprefix("job.batch/")
-    found = up.listed(WORKLOADS)
-    return next(w for w in found if w["metadata"]["ownerReferences"][0]["name"] == name)
+    """Empty while there is none."""
+    name, found = job.removeprefix("job.batch/"), up.listed(WORKLOADS)
+    return next((w for w in found if w["metadata"]["ownerReferences"][0]["name"] == name), {})
 
 
 def test_the_quick_start_runs_to_its_end(up: Up) -> None:
@@ -80,8 +80,7 @@ def test_the_quick_start_runs_to_its_end(up: Up) -> None:
     complete(up, [job])
 
     assert up.kubectl("logs", job).strip() == "done"
-    conditions = {c["type"]: c["status"] for c in workload_of(up, job)["status"]["conditions"]}
-    assert conditions["Finished"] == "True"
+    wait_until(lambda: has(up, job, "Finished"))
 
 
 def test_ten_sample_jobs_share_a_queue_three_at_a_time(up: Up) -> None:
@@ -90,13 +89,12 @@ def test_ten_sample_jobs_share_a_queue_three_at_a_time(up: Up) -> None:
 
     complete(up, jobs)
 
-    queue = wait_until(lambda: idle_queue(up))
-    assert queue["status"]["admittedWorkloads"] == 0
+    wait_until(lambda: is_idle(up, "cluster-queue"))
 
 
-def idle_queue(up: Up) -> Any:
-    [queue] = [one for one in up.listed(QUEUES) if one["metadata"]["name"] == "cluster-queue"]
-    return queue if queue["status"].get("admittedWorkloads") == 0 else None
+def is_idle(up: Up, name: str) -> bool:
+    [queue] = [one for one in up.listed(QUEUES) if one["metadata"]["name"] == name]
+    return bool(queue["status"].get("admittedWorkloads") == 0)
 
 
 def test_a_job_is_admitted_in_part(up: Up) -> None:
@@ -120,11 +118,11 @@ def test_credits_bound_two_flavors_together(tmp_path: Path) -> None:
         jobs = create(up, "shared-quota-sample-job.yaml", script, count=6)
 
         # 4 times 3 of 14 credits; both flavors together would give 18.
-        wait_until(lambda: len([job for job in jobs if is_admitted(up, job)]) == 4)
+        wait_until(lambda: len([job for job in jobs if has(up, job, "Admitted")]) == 4)
         (tmp_path / "over").touch()
         complete(up, jobs)
 
 
-def is_admitted(up: Up, job: str) -> bool:
+def has(up: Up, job: str, condition: str) -> bool:
     conditions = (workload_of(up, job).get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
+    return any(c["type"] == condition and c["status"] == "True" for c in conditions)
