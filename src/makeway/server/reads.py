@@ -12,7 +12,7 @@ from makeway.api import versions
 from makeway.api.kinds import Resource
 from makeway.server import errors
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.messages import Request, Response, decode, encode
+from makeway.server.messages import Request, Response, accepted, decode, encode, is_json
 from makeway.server.selectors import Predicate, field_selector, label_selector
 from makeway.server.tables import table
 from makeway.store import Compacted, Event, Key, Record, Store
@@ -79,12 +79,8 @@ class View:
 def view_of(request: Request, resource: Resource, version: str) -> View:
     """Read what the client accepts; the first acceptable answer wins."""
     plain = View(resource=resource, version=version)
-    for part in request.headers.get("accept", "").split(","):
-        kind, *parameters = [piece.strip() for piece in part.split(";")]
-        words = dict(p.split("=", 1) for p in parameters if "=" in p)
-        if kind not in ("application/json", "*/*", "application/*", ""):
-            continue
-        if words.get("g", "meta.k8s.io") != "meta.k8s.io":
+    for kind, words in accepted(request):
+        if not is_json(kind) or words.get("g", "meta.k8s.io") != "meta.k8s.io":
             continue
         shown_as, meta_version = words.get("as"), words.get("v", "v1")
         if shown_as == "Table" and meta_version in ("v1", "v1beta1"):
@@ -230,7 +226,8 @@ class Reads:
         wants_bookmarks = request.flag("allowWatchBookmarks")
         watch = _Watch(self.store, view, namespace, match, self.clock)
         begin = partial(watch.open, since, wants_initial, wants_bookmarks)
-        return Response(body=self._stream(watch, begin, timeout_s, wants_bookmarks))
+        body = self._stream(watch, begin, timeout_s, wants_bookmarks)
+        return Response(body=body, has_lines=True)
 
     async def _stream(
         self, watch: "_Watch", begin: Callable[[], None], timeout_s: float, wants_bookmarks: bool
