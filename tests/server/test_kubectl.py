@@ -86,7 +86,7 @@ def kubectl(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Kubectl
 
 
 def test_it_knows_the_kinds_and_the_user(kubectl: Kubectl) -> None:
-    assert "Server Version: v1.32" in kubectl.run("version")
+    assert "Server Version: v1.37" in kubectl.run("version")
     kinds = kubectl.run("api-resources")
     for kind in ("ClusterQueue", "LocalQueue", "Workload", "Job", "Pod", "Lease", "PodGroup"):
         assert kind in kinds

@@ -80,6 +80,9 @@ class Resource:
     has_status: bool = field(default=True, compare=False)
     older_versions: tuple[str, ...] = field(default=(), compare=False)  # that are served as well
     view: type[Kind] | None = field(default=None, compare=False)  # None: Makeway reads no part
+    stored_as: "Resource | None" = field(
+        default=None, compare=False
+    )  # another name of these objects
 
     @property
     def group(self) -> str:
@@ -90,6 +93,11 @@ class Resource:
     def versions(self) -> tuple[str, ...]:
         """The stored one first."""
         return (self.api_version.rpartition("/")[2], *self.older_versions)
+
+    @property
+    def stored(self) -> "Resource":
+        """The kind under which its objects are kept."""
+        return self.stored_as or self
 
     def in_version(self, version: str) -> str:
         return f"{self.group}/{version}" if self.group else version
@@ -143,6 +151,9 @@ def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resour
 _OLDER = ("v1beta1",)
 
 EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False)
+NEW_EVENTS = Resource(
+    "events.k8s.io/v1", "events", "Event", short_names=("ev",), has_status=False, stored_as=EVENTS
+)
 NAMESPACES = _known(Namespace, "namespaces", "ns", is_namespaced=False)
 NODES = _known(Node, "nodes", "no", is_namespaced=False)
 PODS = _known(Pod, "pods", "po", categories=("all",))
@@ -178,10 +189,12 @@ RESOURCES: tuple[Resource, ...] = (
     _not_acted_on("provisioningrequestconfigs", "ProvisioningRequestConfig"),
     *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES),
 )
+# Other names for kinds of these, which are served as well.
+ALIASES: tuple[Resource, ...] = (NEW_EVENTS,)
 # By group, version and plural.
 BY_PATH: Mapping[tuple[str, str, str], Resource] = {
     (resource.group, version, resource.plural): resource
-    for resource in RESOURCES
+    for resource in (*RESOURCES, *ALIASES)
     for version in resource.versions
 }
 BY_FULL_NAME: Mapping[str, Resource] = {resource.full_name: resource for resource in RESOURCES}

@@ -31,7 +31,7 @@ def complete(
     resource: Resource, document: Document, priority_classes: Lookup, *, is_new: bool
 ) -> Document:
     """Return the document with everything filled in; what is malformed is refused later."""
-    fill = _FILL.get(resource.full_name)
+    fill = _FILL.get(resource.stored.full_name)
     if fill is not None:
         fill(document, is_new, priority_classes)
     return dict(with_defaults(document))

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.api.kinds import NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
+from makeway.api.kinds import ALIASES, NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
 from makeway.server import errors
 from makeway.server.messages import Request, Response, encode, expect_plain, json_response
 
-VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
+VERSION = "v1.37.1"  # of the Kubernetes whose answers these are compared with
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -88,14 +88,15 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
 def group_versions() -> dict[str, list[str]]:
     """Groups with their versions, the preferred one first; the core group is the empty one."""
     found: dict[str, list[str]] = {}
-    for resource in (*RESOURCES, *REVIEWS):
+    for resource in (*RESOURCES, *ALIASES, *REVIEWS):
         versions = found.setdefault(resource.group, [])
         versions += [version for version in resource.versions if version not in versions]
     return found
 
 
 def served(group: str, version: str) -> list[Resource]:
-    return [r for r in (*RESOURCES, *REVIEWS) if r.group == group and version in r.versions]
+    everything = (*RESOURCES, *ALIASES, *REVIEWS)
+    return [r for r in everything if r.group == group and version in r.versions]
 
 
 def _words(resource: Resource) -> dict[str, list[str]]:

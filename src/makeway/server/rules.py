@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
+from makeway.api.kinds import EVENTS, JOBS, NEW_EVENTS, PODS, PRIORITY_CLASSES, Resource
 from makeway.api.labels import ADMISSION_GATE
-from makeway.server import errors
+from makeway.server import errors, events
 from makeway.server.defaulting import Lookup, is_queued
 
 Document = dict[str, Any]
@@ -20,8 +20,10 @@ def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> No
     """Refuse what only a new object can get wrong."""
     if resource is PRIORITY_CLASSES:
         _check_one_default(new, priority_classes)
-    elif resource is EVENTS:
+    elif resource.stored is EVENTS:
         _check_event(new)
+    if resource is NEW_EVENTS and (found := events.problems_of_new(new)):
+        raise errors.invalid(EVENTS, new["metadata"]["name"], found)
 
 
 def _check_one_default(document: Document, priority_classes: Lookup) -> None:

@@ -51,9 +51,8 @@ _LIST_KEYS: Mapping[str, str] = {
     "flavorAssignmentHistory": "resourceFlavor",
     "heldBefore": "flavor",
 }
-# Younger than the data that the package carries.
+# Of another age than the data that the package carries.
 _POD_ADDITIONS: Mapping[str, Any] = {
-    "schedulingGroup": {"type": "object", "properties": {"podGroupName": {"type": "string"}}},
     "workloadRef": {
         "type": "object",
         "properties": {

@@ -217,7 +217,7 @@ async def a_quantity_is_compared_as_it_is_written(t: StoryClient) -> None:
     await t.call(
         "as the server has it", "PATCH", _by(url, "two"), _asking("1", "1"), APPLY, show=show
     )
-    queue, show = f"{CLUSTER_QUEUES}/as-written", ("spec.resourceGroups",)
+    queue = f"{CLUSTER_QUEUES}/as-written"
     for step, who, quota in (
         ("a queue", "one", 4),
         ("a queue, as text", "two", "4"),
@@ -227,4 +227,5 @@ async def a_quantity_is_compared_as_it_is_written(t: StoryClient) -> None:
         flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": quota}]}
         group = {"coveredResources": ["cpu"], "flavors": [flavor]}
         wanted = cluster_queue("as-written", resourceGroups=[group])
+        show = ("spec.resourceGroups", "metadata.generation")
         await t.call(step, "PATCH", _by(queue, who), wanted, APPLY, show=show)
