@@ -95,6 +95,20 @@ def test_it_knows_the_kinds_and_the_user(kubectl: Kubectl) -> None:
     assert "*.*" in kubectl.run("auth", "can-i", "--list")
 
 
+def test_events_are_the_same_by_either_name(kubectl: Kubectl) -> None:
+    about = {"kind": "Job", "namespace": "default", "name": "x"}
+    event = {"involvedObject": about, "reason": "Seen", "message": "by two names", "type": "Normal"}
+    event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "two-names"}}
+    kubectl.run("create", "-f", "-", text=json.dumps(event))
+    assert "by two names" in kubectl.run("get", "events")
+    new = kubectl.run("get", "events.events.k8s.io", "-o", "jsonpath={.items[*].note}")
+    assert new == "by two names"
+    assert "FIELD: note <string>" in kubectl.run(
+        "explain", "event.note", "--api-version=events.k8s.io/v1"
+    )
+    kubectl.run("delete", "events.events.k8s.io", "two-names")
+
+
 def test_the_samples_of_kueue_apply_unchanged(kubectl: Kubectl) -> None:
     for path in sorted(shared_path("samples/kueue").glob("*.yaml")):
         verb = "create" if "generateName" in path.read_text() else "apply"
