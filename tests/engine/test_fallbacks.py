@@ -151,7 +151,7 @@ def test_integration_3_retry_all_flavors_starts_over_after_a_pause() -> None:
         lab.let_go("train")
         assert lab.cycle() == [admit("train", "two")]
         lab.later(TEN)
-        assert lab.cycle() == [fall_back("train", "two", until=lab.now + pause)]
+        assert lab.cycle() == [fall_back("train", "two", until=lab.now + pause, again=True)]
         assert lab.exhausted("train") == []
         lab.let_go("train")
         assert lab.cycles() == NOTHING
@@ -173,7 +173,7 @@ def test_a_check_that_refuses_at_once_cannot_spin() -> None:
     lab.pending("train", on="q", gpu=4)
     assert lab.cycle() == [reserve("train", "one", checks=["c"])]
     lab.answer("train", "c", SAYS_NO)
-    assert lab.cycle() == [fall_back("train", "one", until=60)]
+    assert lab.cycle() == [fall_back("train", "one", until=60, again=True)]
     lab.let_go("train")
     assert lab.cycles() == NOTHING
     assert lab.cycle(now=60)[-1] == reserve("train", "one", checks=["c"])
