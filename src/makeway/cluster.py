@@ -168,12 +168,16 @@ def parts_for(
     admission = Admission(picture, settings.configuration)
     gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
     schedulers = frozenset((settings.scheduler,))
+    distance_max = settings.configuration.preemption_priority.max_distance
     parts: list[Part] = [
         admission,
         Jobs(picture),
         Pods(picture),
-        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
-        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
+        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds, distance_max=distance_max),
+        *(
+            GangStatuses(picture, kind, schedulers=schedulers, distance_max=distance_max)
+            for kind in gang_kinds
+        ),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),

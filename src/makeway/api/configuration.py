@@ -21,6 +21,13 @@ class RequeueStrategy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPriority:
+    """What users may say about who may preempt them (ours)."""
+
+    max_distance: Int32 | None = None  # above the priority of scheduling; None: any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequeuingStrategy:
     timestamp: Literal["Eviction", "Creation"] | None = None
     backoff_base_seconds: Int32 = 60
@@ -66,6 +73,7 @@ class Configuration:
 
     metadata: ObjectMeta = UNNAMED
     requeue_strategy: RequeueStrategy = RequeueStrategy()
+    preemption_priority: PreemptionPriority = PreemptionPriority()
     wait_for_pods_ready: WaitForPodsReady | None = None
     fair_sharing: FairSharingConfiguration | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)

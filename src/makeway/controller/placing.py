@@ -96,10 +96,12 @@ class Placing:
         *,
         schedulers: frozenset[str] | None = None,
         gang_kinds: tuple[Resource, ...] = GANG_KINDS,
+        distance_max: int | None = None,
     ) -> None:
         """`schedulers` are the names for which pods are placed; None: all pods are.
 
-        `gang_kinds` are those that the server knows.
+        `gang_kinds` are those that the server knows, `distance_max` is how far a preemption
+        priority may lie above that of scheduling.
         """
         self.resources: tuple[Resource, ...] = (
             NODES,
@@ -111,6 +113,7 @@ class Placing:
         )
         self.state = PlacementState()
         self._picture, self._schedulers = picture, schedulers
+        self._distance_max = distance_max
         self._evictions = WorkloadEvictions(picture)
         self._errands = PodErrands(picture, self._evictions)
         self._pods = picture.index(PODS, _seen)  # True: the numbers of these depend on classes
@@ -167,7 +170,12 @@ class Placing:
         view = None if pod is None else pod.view
         if pod is None or view is None or (pod.key in self._held and not view.spec.node_name):
             return
-        events = seen_in_placement(view, self._class_list, schedulers=self._schedulers)
+        events = seen_in_placement(
+            view,
+            self._class_list,
+            schedulers=self._schedulers,
+            distance_max=self._distance_max,
+        )
         is_waiting = not view.spec.node_name and not isinstance(events[0], ev.PodGone)
         refusal = refusal_of(view) if is_waiting else None
         if refusal is not None:
@@ -241,15 +249,15 @@ class Placing:
         return is_known or (new is not None and _is_admitted(new.document))
 
     def _described(self, found: Object) -> Sequence[Gang]:
-        view, classes = found.view, self._class_list
+        view, classes, distance_max = found.view, self._class_list, self._distance_max
         match view:
             case queueing.Workload():
-                return gangs_held(view, classes)
+                return gangs_held(view, classes, distance_max)
             case PodGroup() | written.Gang():
-                return [gang_of(view, classes)]
+                return [gang_of(view, classes, distance_max)]
             case GangWorkload():
                 replicas = replicas_of(view, self._replicas.get(found.key, ()))
-                return gangs_of(view, classes, replicas)
+                return gangs_of(view, classes, replicas, distance_max)
             case _:
                 return []
 

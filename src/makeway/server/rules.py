@@ -8,8 +8,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.kinds import EVENTS, JOBS, NEW_EVENTS, PODS, PRIORITY_CLASSES, Resource
+from makeway.api.kinds import (
+    EVENTS,
+    GANG_WORKLOADS,
+    GANGS,
+    JOBS,
+    NEW_EVENTS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    Resource,
+)
 from makeway.api.labels import ADMISSION_GATE
+from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.server import errors, events
 from makeway.server.defaulting import Lookup, is_queued
 
@@ -22,6 +33,8 @@ def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> No
         _check_one_default(new, priority_classes)
     elif resource.stored is EVENTS:
         _check_event(new)
+    elif resource in (GANG_WORKLOADS, POD_GROUPS, GANGS):
+        _check_classes(resource, new, priority_classes)
     if resource is NEW_EVENTS and (found := events.problems_of_new(new)):
         raise errors.invalid(EVENTS, new["metadata"]["name"], found)
 
@@ -34,6 +47,17 @@ def _check_one_default(document: Document, priority_classes: Lookup) -> None:
             name = other["metadata"]["name"]
             why = f"PriorityClass {name} is already marked as default. Only one default can exist"
             raise errors.forbidden(PRIORITY_CLASSES, document["metadata"]["name"], why)
+
+
+def _check_classes(resource: Resource, new: Document, priority_classes: Lookup) -> None:
+    """A gang, like a pod, names only classes that there are."""
+    spec = new.get("spec") or {}
+    named = [spec.get("priorityClassName"), spec.get("preemptionPriorityClassName")]
+    known = {cls["metadata"]["name"] for cls in priority_classes()} | set(SYSTEM_PRIORITIES)
+    for name in named:
+        if name and name not in known:
+            why = f"no PriorityClass with name {name} was found"
+            raise errors.forbidden(resource, new["metadata"]["name"], why)
 
 
 def _check_event(document: Document) -> None:

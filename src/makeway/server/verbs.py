@@ -73,9 +73,11 @@ class Verbs:
         clock: Callable[[], float],
         chance: random.Random,
         worker: Worker,
+        distance_max: int | None = None,
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
         self._chance, self._worker = chance, worker
+        self._distance_max = distance_max
 
     async def _carry_out(
         self, target: Target, options: Options, work_out: Callable[[], Wish | Outcome]
@@ -511,7 +513,8 @@ class Verbs:
         ]
         views = [view for view in (*others, new.view) if view is not None]
         last = len(views) - 1
-        found = [error.error for error in validate_set(views) if error.index == last]
+        wrong = validate_set(views, distance_max=self._distance_max)
+        found = [error.error for error in wrong if error.index == last]
         if found:
             raise errors.invalid(target.resource, target.name, found)
 
