@@ -159,6 +159,9 @@ class Term:
         self.metrics = Metrics(admission.engine, picture, clock, role=role)
         self.metrics.loops["controller"] = self.loop
         admission.observer = self.metrics
+        for part in parts:
+            if isinstance(part, Placing):
+                part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
 
 

@@ -274,6 +274,7 @@ class Control:
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
         plane.admission.observer = metrics
+        plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
         self._app.insight = Insight(plane, picture, loop, metrics)
@@ -304,13 +305,14 @@ class Plane:
     ) -> None:
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
+        self.placing = Placing(picture, distance_max=distance_max)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
             Jobs(picture),
             Pods(picture),
             JobPods(picture),
-            Placing(picture, distance_max=distance_max),
+            self.placing,
             self.pods,
             *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),
             BudgetStatuses(picture),

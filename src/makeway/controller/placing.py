@@ -40,6 +40,7 @@ from makeway.controller.errands import (
     WorkloadEvictions,
     is_final,
 )
+from makeway.controller.placement_metrics import INCOMPLETE, PlacementMetrics
 from makeway.placement import decisions as dec
 from makeway.placement import events as ev
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
@@ -72,7 +73,6 @@ PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarge
 UNWOUND = "GangNotPlaced"
 RELEASED_MAX = 1_000  # pods that are tried again at once
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
-_INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
 # Of two classes that share a name the later one counts, that of Kubernetes.
 _CLASS_KINDS = (WORKLOAD_CLASSES, PRIORITY_CLASSES)
 _GONE: dict[Resource, Callable[[Key], ev.PlacementEvent]] = {
@@ -114,6 +114,7 @@ class Placing:
         self.state = PlacementState()
         self._picture, self._schedulers = picture, schedulers
         self._distance_max = distance_max
+        self.observer: PlacementMetrics | None = None
         self._evictions = WorkloadEvictions(picture)
         self._errands = PodErrands(picture, self._evictions)
         self._pods = picture.index(PODS, _seen)  # True: the numbers of these depend on classes
@@ -270,7 +271,7 @@ class Placing:
         says: list[Write] = []
         if self._is_stale:
             self._is_stale = False
-            for decision in self.state.place(now):
+            for decision in self._decide(now):
                 says += self._carry_out(decision, now)
         workloads = self._evictions.act(now)
         for key in self._evictions.take_freed():
@@ -279,6 +280,14 @@ class Placing:
         moments = workloads.next_at, pods.next_at, self._release.next_at(now)
         due = [at for at in moments if at is not None]
         return Plan([*says, *workloads.writes, *pods.writes], min(due, default=None))
+
+    def _decide(self, now: float) -> Sequence[dec.PlacementDecision]:
+        if self.observer is not None:
+            self.observer.begins()
+        decisions = tuple(self.state.place(now))
+        if self.observer is not None:
+            self.observer.ended(decisions)
+        return decisions
 
     def _read_again(self) -> None:
         """Classes have changed, and with them the numbers of whoever names one."""
@@ -299,7 +308,7 @@ class Placing:
                 return self._preempt(decision, now)
             case dec.WaitForNodes():
                 kept = dict(decision.nominated)
-                wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
+                wait_s = INCOMPLETE_S if decision.reason in INCOMPLETE else 0.0
                 self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
             case dec.Unwind():
                 self._unwind(decision, now)
