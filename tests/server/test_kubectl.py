@@ -95,6 +95,29 @@ def test_it_knows_the_kinds_and_the_user(kubectl: Kubectl) -> None:
     assert "*.*" in kubectl.run("auth", "can-i", "--list")
 
 
+ALPHA = """
+apiVersion: kueue.x-k8s.io/v1alpha2
+kind: ClusterQueue
+metadata: {name: alpha}
+spec:
+  cohort: lab
+  namespaceSelector: {}
+  preemption: {withinCohort: Always, withinClusterQueue: LowerPriorityOnly}
+  resources: [{name: cpu, flavors: [{name: spot, quota: {min: 4, max: 6}}]}]
+"""
+
+
+def test_the_oldest_version_is_served_too(kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", text=ALPHA)
+    kubectl.run("apply", "-f", "-", text=ALPHA)
+    kubectl.run("apply", "-f", "-", text=ALPHA.replace("min: 4", "min: 5"))
+    group = "jsonpath={.spec.preemption.reclaimWithinCohort} {.spec.resourceGroups[0].flavors[0]}"
+    shown = kubectl.run("get", "cq", "alpha", "-o", group)
+    assert shown.startswith("Any ")
+    assert '"borrowingLimit":"1","name":"cpu","nominalQuota":5' in shown
+    kubectl.run("delete", "cq", "alpha")
+
+
 def test_events_are_the_same_by_either_name(kubectl: Kubectl) -> None:
     about = {"kind": "Job", "namespace": "default", "name": "x"}
     event = {"involvedObject": about, "reason": "Seen", "message": "by two names", "type": "Normal"}

@@ -139,7 +139,7 @@ def _known(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Res
 
 
 def _queueing(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Resource:
-    return _known(view, plural, *short_names, older_versions=_OLDER, **more)
+    return _known(view, plural, *short_names, **{"older_versions": _OLDER, **more})
 
 
 def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resource:
@@ -149,6 +149,7 @@ def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resour
 
 
 _OLDER = ("v1beta1",)
+_OLDEST = (*_OLDER, "v1alpha2")  # of kinds that were there from the first
 
 EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False)
 NEW_EVENTS = Resource(
@@ -159,13 +160,27 @@ NODES = _known(Node, "nodes", "no", is_namespaced=False)
 PODS = _known(Pod, "pods", "po", categories=("all",))
 JOBS = _known(Job, "jobs", categories=("all",))
 CHECKS = _queueing(AdmissionCheck, "admissionchecks", is_namespaced=False)
-QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False)
+QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False, older_versions=_OLDEST)
 COHORTS = _queueing(Cohort, "cohorts", is_namespaced=False)
-LOCAL_QUEUES = _queueing(LocalQueue, "localqueues", "queue", "queues", "lq")
+LOCAL_QUEUES = _queueing(LocalQueue, "localqueues", "queue", "queues", "lq", older_versions=_OLDEST)
 FLAVORS = _queueing(
-    ResourceFlavor, "resourceflavors", "flavor", "flavors", "rf", is_namespaced=False
+    ResourceFlavor,
+    "resourceflavors",
+    "flavor",
+    "flavors",
+    "rf",
+    is_namespaced=False,
+    older_versions=_OLDEST,
 )
-WORKLOADS = _queueing(Workload, "workloads", "wl", "kwl", "kueueworkload", "kueueworkloads")
+WORKLOADS = _queueing(
+    Workload,
+    "workloads",
+    "wl",
+    "kwl",
+    "kueueworkload",
+    "kueueworkloads",
+    older_versions=_OLDEST,
+)
 WORKLOAD_CLASSES = _queueing(
     WorkloadPriorityClass, "workloadpriorityclasses", is_namespaced=False, has_status=False
 )
