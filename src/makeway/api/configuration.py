@@ -16,8 +16,9 @@ FairPreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitial
 class RequeueStrategy:
     """By which time an evicted workload queues again (ours); None: not said."""
 
-    priority_preemption: RequeueTimestamp | None = None
-    pods_ready_timeout: RequeueTimestamp | None = None
+    priority_preemption: RequeueTimestamp | None = None  # None: UseCreationTimestamp
+    # After late pods or a fallback; None: as requeuingStrategy says, else UseEvictionTimestamp.
+    pods_ready_timeout: RequeueTimestamp | None = None  # None: UseEvictionTimestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

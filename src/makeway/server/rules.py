@@ -11,10 +11,8 @@ from makeway.api.errors import ABSENT, FieldError
 from makeway.api.kinds import (
     EVENTS,
     GANG_WORKLOADS,
-    GANGS,
     JOBS,
     NEW_EVENTS,
-    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     Resource,
@@ -33,7 +31,7 @@ def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> No
         _check_one_default(new, priority_classes)
     elif resource.stored is EVENTS:
         _check_event(new)
-    elif resource in (GANG_WORKLOADS, POD_GROUPS, GANGS):
+    elif resource is GANG_WORKLOADS:
         _check_classes(resource, new, priority_classes)
     if resource is NEW_EVENTS and (found := events.problems_of_new(new)):
         raise errors.invalid(EVENTS, new["metadata"]["name"], found)
@@ -50,7 +48,7 @@ def _check_one_default(document: Document, priority_classes: Lookup) -> None:
 
 
 def _check_classes(resource: Resource, new: Document, priority_classes: Lookup) -> None:
-    """A gang, like a pod, names only classes that there are."""
+    """A workload of gangs, like a pod, names only classes that there are."""
     spec = new.get("spec") or {}
     named = [spec.get("priorityClassName"), spec.get("preemptionPriorityClassName")]
     known = {cls["metadata"]["name"] for cls in priority_classes()} | set(SYSTEM_PRIORITIES)

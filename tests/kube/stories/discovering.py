@@ -60,7 +60,7 @@ async def groups_in_one_answer(t: StoryClient) -> None:
                 found[name or "core"] = [
                     {"version": v["version"], "freshness": v["freshness"], **_resources(name, v)}
                     for v in group["versions"]
-                    if v["version"] != "v1beta1"
+                    if v["version"] not in ("v1beta1", "v1alpha2")
                 ]
         t.note(path, {"type": headers["content-type"], "kind": body["kind"], "groups": found})
 
