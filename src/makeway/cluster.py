@@ -159,6 +159,9 @@ class Term:
         self.metrics = Metrics(admission.engine, picture, clock, role=role)
         self.metrics.loops["controller"] = self.loop
         admission.observer = self.metrics
+        for part in parts:
+            if isinstance(part, Placing):
+                part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
 
 
@@ -168,12 +171,16 @@ def parts_for(
     admission = Admission(picture, settings.configuration)
     gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
     schedulers = frozenset((settings.scheduler,))
+    distance_max = settings.configuration.preemption_priority.max_distance
     parts: list[Part] = [
         admission,
         Jobs(picture),
         Pods(picture),
-        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
-        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
+        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds, distance_max=distance_max),
+        *(
+            GangStatuses(picture, kind, schedulers=schedulers, distance_max=distance_max)
+            for kind in gang_kinds
+        ),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
