@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
+from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
@@ -54,6 +55,8 @@ log = logging.getLogger("makeway.embedded")
 
 HOST = "127.0.0.1"
 RESERVE_EVERY_S = 30.0
+TIDY_EVERY_S = 60.0
+TIDY_PATIENCE_S = 3600.0  # to remove a million files takes its time
 SCHEDULING_PATIENCE_S = 30.0  # a turn with very many objects takes its time
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
@@ -69,6 +72,12 @@ class Settings:
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
     is_reaper: bool = False  # this process has no children but those that run pods
+    kept_days: float = 30.0  # what ended pods leave behind
+    kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+
+    def limits_on(self, disk: Disk) -> Limits:
+        max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
+        return Limits(max_bytes, self.kept_days * DAY_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,19 +133,50 @@ async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterat
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    host = LocalHost(folder, Cgroups.detect(), is_reaper=settings.is_reaper)
+    limits = settings.limits_on(Disk(folder))
+    host = LocalHost(folder, Cgroups.detect(), limits=limits, is_reaper=settings.is_reaper)
     control = Control(app, client, host, settings.configuration, nodes)
-    app.watchdog.add(host.pulse, control.pulse)
+    tidying = Tidying(host, Leavings(folder, limits))
+    app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
     control.begin()
     host.watch(control.noticed)
-    work = keep_up(control.run, control.pulse)
-    working = asyncio.get_running_loop().create_task(work)
+    try:
+        async with (
+            _kept_up(control.run, control.pulse),
+            _kept_up(tidying.run, tidying.pulse),
+        ):
+            yield
+    finally:
+        host.close()
+
+
+@contextlib.asynccontextmanager
+async def _kept_up(work: Callable[[], Awaitable[None]], pulse: Pulse) -> AsyncIterator[None]:
+    """While the context lasts, work is done that never ends."""
+    working = asyncio.get_running_loop().create_task(keep_up(work, pulse))
     try:
         yield
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-        host.close()
+
+
+class Tidying:
+    """Removes what pods left behind, as a task that never ends."""
+
+    def __init__(self, host: LocalHost, leavings: Leavings) -> None:
+        self._host, self._leavings = host, leavings
+        self.pulse = Pulse("tidying up", TIDY_PATIENCE_S)
+
+    async def run(self) -> None:
+        while True:
+            self.pulse.turn()
+            ended = self._host.ended()
+            await asyncio.to_thread(
+                self._leavings.tidy, ended, self._host.states().keys() - ended.keys()
+            )
+            self.pulse.rest(TIDY_EVERY_S)
+            await asyncio.sleep(TIDY_EVERY_S)
 
 
 class Mark:
@@ -185,12 +225,8 @@ async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
             pulse.rest(RESERVE_EVERY_S)
             await asyncio.sleep(RESERVE_EVERY_S)
 
-    keeping = asyncio.get_running_loop().create_task(keep_up(keep, pulse))
-    try:
+    async with _kept_up(keep, pulse):
         yield
-    finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
 
 
 # Copies

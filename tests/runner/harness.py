@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.runner.host import ContainerState, Ended, PodState, Program, RunOrder
+from makeway.runner.leavings import Limits
 from makeway.runner.local import LocalHost
 from makeway.runner.processes import kill_marked
 
@@ -36,13 +37,13 @@ def order(*containers: Program, uid: str = UID, **more: Any) -> RunOrder:
 class Machine:
     """A host and its folder; `restarted` is what follows `kill -9`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.host = LocalHost(folder)
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        self.folder, self._limits = folder, limits
+        self.host = LocalHost(folder, limits=limits)
 
     def restarted(self) -> Machine:
         self.host.close()
-        return Machine(self.folder)
+        return Machine(self.folder, self._limits)
 
     def run(self, what: RunOrder) -> PodState:
         self.host.start(what)
@@ -73,8 +74,8 @@ class Machine:
 
 
 @contextmanager
-def machine_in(folder: Path) -> Iterator[Machine]:
-    machine = Machine(folder)
+def machine_in(folder: Path, limits: Limits | None = None) -> Iterator[Machine]:
+    machine = Machine(folder, limits)
     try:
         yield machine
     finally:

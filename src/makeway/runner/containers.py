@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 READ_BYTES = 64 * 1024
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
 CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
-HEAD_BYTES, TAIL_BYTES = 16 * 1024 * 1024, 48 * 1024 * 1024  # of a run's output, are kept
+HEAD_SHARE = 4  # a quarter of what is kept of a run's output is its beginning
 BLOCK_BYTES = 64 * 1024  # a hole ends where one of these does
 FOREVER = 1 << 62
 DIG_BYTES = 1024 * 1024  # more than that at once is given back
 NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
+TIMES_MAX = 65_536  # after so many, that time is doubled: who prints for weeks fills no disk
 START_AGAIN_S = 1.0  # after the machine refused
 BACK_OFF_MAX_S = 300.0
 BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
@@ -55,8 +56,12 @@ class Container:
         self.pid = 0  # 0: doesn't run
         self.output = -1  # what it prints comes out here
         self._log = self._times = -1
-        self._size = self._timed_ns = 0
-        self._gap_end = HEAD_BYTES  # up to where the middle was given back
+        self._size = self._timed_ns = self._timed = 0
+        kept: int = program["output_bytes"]
+        self._head = kept // HEAD_SHARE // BLOCK_BYTES * BLOCK_BYTES
+        self._tail = kept - self._head
+        self._dig = min(DIG_BYTES, kept // 4)
+        self._gap_end = self._head  # up to where the middle was given back
         self._is_full = False  # nothing can be given back, so nothing more is kept
         self._started = 0.0  # by the clock that never jumps
         self.start_at = 0.0  # by the same clock: not before this, when it waits
@@ -145,8 +150,8 @@ class Container:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._times = os.open(f"{self._logs}.times", flags, 0o600)
         self._log = os.open(f"{self._logs}.log", flags, 0o600)
-        self._size = self._timed_ns = 0
-        self._gap_end, self._is_full = HEAD_BYTES, False
+        self._size = self._timed_ns = self._timed = 0
+        self._gap_end, self._is_full = self._head, False
 
     def _spawn(self, output: int) -> tuple[int, str]:
         """Its pid, and why it doesn't run; empty if it does."""
@@ -210,14 +215,16 @@ class Container:
             return
         try:
             now_ns = time.time_ns()
-            if now_ns - self._timed_ns >= NEXT_TIME_NS or now_ns < self._timed_ns:
+            next_ns = NEXT_TIME_NS << self._timed // TIMES_MAX
+            if now_ns - self._timed_ns >= next_ns or now_ns < self._timed_ns:
                 pair = self._size.to_bytes(8, "little") + now_ns.to_bytes(8, "little")
                 write_all(self._times, pair)
                 self._timed_ns = now_ns
+                self._timed += 1
             write_all(self._log, piece)
             self._size += len(piece)
-            if self._size - TAIL_BYTES - self._gap_end >= DIG_BYTES:
-                self._give_back(self._size - TAIL_BYTES)
+            if self._size - self._tail - self._gap_end >= self._dig:
+                self._give_back(self._size - self._tail)
         except OSError:
             # The disk is full: what is printed is lost, what runs goes on.
             self._size = os.fstat(self._log).st_size
@@ -226,8 +233,8 @@ class Container:
         """Keep the head and the tail of what was printed."""
         end -= end % BLOCK_BYTES
         try:
-            self._note_gap(HEAD_BYTES, end)
-            dig(self._log, HEAD_BYTES, end - HEAD_BYTES)
+            self._note_gap(self._head, end)
+            dig(self._log, self._head, end - self._head)
             self._gap_end = end
         except OSError:
             # This disk can't do that: the head is kept, and it is noted that more has come.

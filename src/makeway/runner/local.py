@@ -41,6 +41,7 @@ from makeway.runner.host import (
     RunOrder,
     Waiting,
 )
+from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
     adopt_orphans,
     boot_id,
@@ -96,7 +97,12 @@ class Damaged(Exception):
 
 class LocalHost:
     def __init__(
-        self, folder: Path, cgroups: Cgroups | None = None, *, is_reaper: bool = False
+        self,
+        folder: Path,
+        cgroups: Cgroups | None = None,
+        *,
+        limits: Limits | None = None,
+        is_reaper: bool = False,
     ) -> None:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
@@ -104,6 +110,8 @@ class LocalHost:
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._cgroups = cgroups or Cgroups(None)
         self._disk = Disk(folder)
+        self._limits = limits or Limits(self._disk.leavings_bytes)
+        self._granted: dict[str, int] = {}  # to pods that are not over: bytes of output
         self._pipe = folder / "changes"
         if not self._pipe.exists():
             os.mkfifo(self._pipe, 0o600)
@@ -149,6 +157,10 @@ class LocalHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def ended(self) -> dict[str, float]:
+        """When each pod that is over came to its end."""
+        return {uid: _ended_at(state) for uid, state in self._states.items() if state.is_over}
+
     # Starting
 
     def start(self, order: RunOrder) -> None:
@@ -161,7 +173,9 @@ class LocalHost:
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
-        write_whole(str(pod / "order.json"), json.dumps(self._written(order)).encode())
+        written = self._written(order)
+        write_whole(str(pod / "order.json"), json.dumps(written).encode())
+        self._granted[order.uid] = _granted_to(written)
         self._spawn(order.uid)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
@@ -183,17 +197,24 @@ class LocalHost:
             f"MAKEWAY_VOLUME_{name.upper().replace('-', '_')}": path
             for name, path in volumes.items()
         } | {"MAKEWAY_POD_UID": order.uid}
+        granted = sum(self._granted.values())
+        allowance = self._limits.allowance(granted, len(programs))
         return asdict(order) | {
             "changes": str(self._pipe),
             "logs": str(self._logs / order.uid),
-            "init": [self._program(order.uid, one, marks) for one in order.init],
-            "containers": [self._program(order.uid, one, marks) for one in order.containers],
+            "init": [self._program(order.uid, one, marks, allowance) for one in order.init],
+            "containers": [
+                self._program(order.uid, one, marks, allowance) for one in order.containers
+            ],
         }
 
-    def _program(self, uid: str, program: Program, marks: Mapping[str, str]) -> dict[str, Any]:
+    def _program(
+        self, uid: str, program: Program, marks: Mapping[str, str], output_bytes: int
+    ) -> dict[str, Any]:
         return asdict(program) | {
             "env": {**program.env, **marks},
             "folder": program.folder or str(self._pods / uid / "scratch"),
+            "output_bytes": output_bytes,
             "cgroup": self._cgroups.make(
                 uid, program.name, program.memory_bytes, program.cpu_milli
             ),
@@ -347,6 +368,7 @@ class LocalHost:
             order = json.loads(written or b"")
             devices = {name: tuple(found) for name, found in order["devices"].items()}
             self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
+            self._granted[uid] = _granted_to(order)
         except _WRONG as error:
             self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
             return
@@ -384,6 +406,7 @@ class LocalHost:
         self._supervisors.pop(uid, None)
         self._seen.pop(uid, None)
         self._patience.pop(uid, None)
+        self._granted.pop(uid, None)
         self._tell(uid)
 
     def _take_in_state(self, uid: str) -> None:
@@ -397,6 +420,7 @@ class LocalHost:
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
             self._patience.pop(uid, None)
+            self._granted.pop(uid, None)
             self._reap(uid)
         if found != known:
             self._tell(uid)
@@ -510,6 +534,17 @@ def pods_in(folder: Path) -> tuple[list[str], list[str]]:
             except ValueError as error:
                 damages.append(str(Damaged(str(pod / name), error)))
     return pods, damages
+
+
+def _granted_to(order: Mapping[str, Any]) -> int:
+    """How much the containers of a pod may leave of what they print."""
+    programs = (*order["init"], *order["containers"])
+    return RUNS_KEPT * sum(int(program["output_bytes"]) for program in programs)
+
+
+def _ended_at(state: PodState) -> float:
+    ends = (one.now.finished_at for one in state.containers.values() if isinstance(one.now, Ended))
+    return max(ends, default=state.began_at or 0.0)
 
 
 def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:
