@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import ContainerState, Ended, PodState, Program, RunOrder
 from makeway.runner.leavings import Limits
 from makeway.runner.local import LocalHost
@@ -37,13 +38,15 @@ def order(*containers: Program, uid: str = UID, **more: Any) -> RunOrder:
 class Machine:
     """A host and its folder; `restarted` is what follows `kill -9`."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
-        self.folder, self._limits = folder, limits
-        self.host = LocalHost(folder, limits=limits)
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, cgroups: Cgroups | None = None
+    ) -> None:
+        self.folder, self._limits, self._cgroups = folder, limits, cgroups
+        self.host = LocalHost(folder, cgroups, limits=limits)
 
     def restarted(self) -> Machine:
         self.host.close()
-        return Machine(self.folder, self._limits)
+        return Machine(self.folder, self._limits, self._cgroups)
 
     def run(self, what: RunOrder) -> PodState:
         self.host.start(what)
@@ -74,8 +77,10 @@ class Machine:
 
 
 @contextmanager
-def machine_in(folder: Path, limits: Limits | None = None) -> Iterator[Machine]:
-    machine = Machine(folder, limits)
+def machine_in(
+    folder: Path, limits: Limits | None = None, cgroups: Cgroups | None = None
+) -> Iterator[Machine]:
+    machine = Machine(folder, limits, cgroups)
     try:
         yield machine
     finally:

@@ -505,3 +505,32 @@ def test_a_supervisor_that_is_stopped_again_and_again_is_killed_at_last(
 
     assert machine.over().reason == "ContainerStatusUnknown"
     wait_for(lambda: not is_alive(supervisor))
+
+
+def test_a_stopped_supervisor_is_woken_up_though_nobody_ends_its_pod(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "ASLEEP_S", 0.1)
+    machine.host.start(order(shell("until [ -e go ]; do sleep 0.02; done; exit 5")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    os.kill(machine.supervisor(), signal.SIGSTOP)
+    (machine.folder / "pods" / UID / "scratch" / "go").touch()
+
+    assert end_of(machine.over()).exit_code == 5
+    assert "supervisor=stopped" in caplog.text
+
+
+def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can tell whose it was, so it isn't ended."""
+    machine.host.start(order(shell("env -i setsid sleep 7654 & echo $!; sleep 60")))
+    machine.printed("\n")
+    escaped = int(machine.log())
+    again = machine.restarted()
+
+    os.kill(again.supervisor(), signal.SIGKILL)
+
+    assert "these processes may be left of it: " in again.over().message
+    assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
+    os.kill(escaped, signal.SIGKILL)

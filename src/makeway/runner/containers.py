@@ -20,6 +20,7 @@ from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
     dig,
+    kill_cgroup,
     kill_session,
     read_or_none,
     send_signal_to_group,
@@ -259,6 +260,8 @@ class Container:
     def kill_if_due(self, now: float) -> None:
         if self.is_running and self.kill_at is not None and now >= self.kill_at:
             kill_session(self.pid)
+            if self.program["cgroup"]:
+                kill_cgroup(self.program["cgroup"])
             self.kill_at = now + 1.0  # until it is gone: who forks meanwhile is killed too
 
     def ended(self, status: int, now: float) -> None:

@@ -47,9 +47,15 @@ from makeway.runner.processes import (
     boot_id,
     children_of,
     command_of,
+    in_cgroup,
+    is_marked,
+    is_stopped,
+    kill_cgroup,
     kill_marked,
     kill_program,
     make_spare,
+    orphans_since,
+    parent_of,
     read_or_none,
     send_signal,
     started_ticks,
@@ -61,6 +67,9 @@ from makeway.watchdog import Pulse
 log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
+ASLEEP_S = 10.0  # a supervisor may be stopped, before it is woken up
+SUSPECTS_MAX = 5
+GIVEN_UP = float("inf")
 OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
@@ -123,6 +132,13 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
+        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._left_groups: dict[str, float] = {}  # of pods that are over; since when
+        self._adopters = {
+            1
+        }  # who has the supervisors, and what they lose, of whoever was before us
+        self._asleep: set[str] = set()  # stopped, when we last asked
+        self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
         self._is_reaper = is_reaper
         self._adopted: set[int] = set()  # processes that got away from a supervisor
@@ -175,7 +191,7 @@ class LocalHost:
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
-        self._granted[order.uid] = _granted_to(written)
+        self._note_order(order.uid, written)
         self._spawn(order.uid)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
@@ -219,6 +235,18 @@ class LocalHost:
                 uid, program.name, program.memory_bytes, program.cpu_milli
             ),
         }
+
+    def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
+        programs = (*order["init"], *order["containers"])
+        self._granted[uid] = RUNS_KEPT * sum(program["output_bytes"] for program in programs)
+        self._groups[uid] = [program["cgroup"] for program in programs if program["cgroup"]]
+
+    def _renewed(self, order: dict[str, Any]) -> bytes:
+        """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
+        for program in (*order["init"], *order["containers"]):
+            limits = program["memory_bytes"], program["cpu_milli"]
+            program["cgroup"] = self._cgroups.make(order["uid"], program["name"], *limits)
+        return json.dumps(order).encode()
 
     def _spawn(self, uid: str) -> None:
         pod = str(self._pods / uid)
@@ -266,13 +294,50 @@ class LocalHost:
             send_signal(self._supervisors[uid][0], number)
         self._patience[uid] = (time.monotonic() + OVERDUE_S, signal.SIGKILL)
 
+    def _wake_up(self) -> None:
+        """A supervisor that somebody stopped sees no end and no deadline: it has to go on."""
+        if time.monotonic() < self._wake_at:
+            return
+        self._wake_at = time.monotonic() + ASLEEP_S
+        asleep = {uid for uid, (pid, _) in self._supervisors.items() if is_stopped(pid)}
+        for uid in asleep & self._asleep:
+            log.warning(Fields(pod_uid=uid, supervisor="stopped", signal="SIGCONT"))
+            send_signal(self._supervisors[uid][0], signal.SIGCONT)
+        self._asleep = asleep
+
+    def _remove_groups(self) -> None:
+        """Cgroups go when they are empty; whoever doesn't end in one is named."""
+        for group, since in list(self._left_groups.items()):
+            try:
+                os.rmdir(group)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                self._insist_on_group(group, since)
+                continue
+            del self._left_groups[group]
+
+    def _insist_on_group(self, group: str, since: float) -> None:
+        if since == GIVEN_UP:
+            return
+        kill_cgroup(group)
+        if time.monotonic() - since > OVERDUE_S:
+            self._name(in_cgroup(group), is_ended=False)
+            self._left_groups[group] = GIVEN_UP
+
+    def _name(self, pids: Iterable[int], *, is_ended: bool) -> None:
+        for pid in pids:
+            log.warning(
+                Fields(escaped=pid, command=command_of(pid), is_ended=str(is_ended).lower())
+            )
+
     def _end_adopted(self) -> None:
         """End what a supervisor left behind when it was killed, and what that leaves in turn."""
         own = self._others.union(self._children.values())
         for pid in children_of(os.getpid()):
             if pid not in own:
                 if pid not in self._adopted:
-                    log.warning(Fields(escaped=pid, command=command_of(pid), is_ended="true"))
+                    self._name([pid], is_ended=True)
                 self._adopted.add(pid)
                 send_signal(pid, signal.SIGKILL)
         for pid in list(self._adopted):
@@ -285,7 +350,6 @@ class LocalHost:
             return
         assert state.is_over, f"{uid} still runs"
         self._reap(uid)
-        self._cgroups.remove(uid)
         for kind, folder in (("logs", self._logs), ("pods", self._pods)):
             with contextlib.suppress(FileNotFoundError):
                 (folder / uid).rename(self._trash / f"{uid}.{kind}")
@@ -324,6 +388,8 @@ class LocalHost:
             self._try(uid, self._reap)
         if self._adopted:
             self._end_adopted()
+        self._remove_groups()
+        self._wake_up()
 
     def _try(self, uid: str, look: Callable[[str], None]) -> None:
         """Look at one pod; what goes wrong there (no room, no descriptors) concerns no other."""
@@ -368,14 +434,30 @@ class LocalHost:
             order = json.loads(written or b"")
             devices = {name: tuple(found) for name, found in order["devices"].items()}
             self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
-            self._granted[uid] = _granted_to(order)
+            self._note_order(uid, order)
         except _WRONG as error:
             self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
             return
         if not has_state:
             # Whether its supervisor was started is unknown; a second one goes away.
-            self._spawn(uid)
+            self._start_again(uid, order, written or b"")
+            return
         self._take_in(uid)
+        if uid in self._supervisors and (adopter := parent_of(self._supervisors[uid][0])):
+            self._adopters.add(adopter)
+
+    def _start_again(self, uid: str, order: dict[str, Any], written: bytes) -> None:
+        try:
+            renewed = self._renewed(order)
+            if renewed != written:
+                write_whole(f"{self._pods}/{uid}/order.json", renewed)
+            self._note_order(uid, order)
+            self._spawn(uid)
+        except OSError as error:
+            log.warning(Fields(pod_uid=uid, start="failed", error=error))
+            # As if it had never been ordered; it will be again.
+            for known in (self._states, self._supervisors, self._seen, self._granted, self._groups):
+                known.pop(uid, None)
 
     def _take_in(self, uid: str) -> None:
         try:
@@ -388,6 +470,7 @@ class LocalHost:
         log.error(Fields(pod_uid=uid, damage=damage))
         kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
         kill_marked(f"MAKEWAY_POD_UID={uid}")
+        self._groups[uid] = [*self._groups.get(uid, ()), *self._cgroups.of(uid)]
         known, now = self._states[uid], time.time()
         failed = replace(
             known,
@@ -405,8 +488,7 @@ class LocalHost:
         self._states[uid] = failed
         self._supervisors.pop(uid, None)
         self._seen.pop(uid, None)
-        self._patience.pop(uid, None)
-        self._granted.pop(uid, None)
+        self._let_go(uid)
         self._tell(uid)
 
     def _take_in_state(self, uid: str) -> None:
@@ -419,11 +501,18 @@ class LocalHost:
         self._states[uid] = found
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
-            self._patience.pop(uid, None)
-            self._granted.pop(uid, None)
+            self._let_go(uid)
             self._reap(uid)
         if found != known:
             self._tell(uid)
+
+    def _let_go(self, uid: str) -> None:
+        """Of what a pod had as long as it ran."""
+        self._patience.pop(uid, None)
+        self._granted.pop(uid, None)
+        self._asleep.discard(uid)
+        for group in self._groups.pop(uid, ()):
+            self._left_groups.setdefault(group, time.monotonic())
 
     def _tell(self, uid: str) -> None:
         if self._on_change is not None:
@@ -476,10 +565,7 @@ class LocalHost:
             os.close(lock)
 
     def _note_lost(self, state: PodState) -> PodState:
-        kill_marked(f"MAKEWAY_POD_UID={state.uid}")
-        if self._is_reaper:
-            self._reap(state.uid)
-            self._end_adopted()
+        suspects = self._end_rest(state.uid)
         now = time.time()
         try:
             order = json.loads((self._pods / state.uid / "order.json").read_bytes())
@@ -492,7 +578,7 @@ class LocalHost:
             began_at=state.began_at or now,
             is_over=True,
             reason=LOST_REASON,
-            message=self._last_words(state.uid) or _GONE,
+            message=(self._last_words(state.uid) or _GONE) + suspects,
             containers=containers,
         )
         content = json.dumps(_document_of(lost, self._boot)).encode()
@@ -504,6 +590,32 @@ class LocalHost:
             # Whoever comes after a restart finds out the same by himself.
             log.warning(Fields(pod_uid=state.uid, noting="failed", error=error))
         return lost
+
+    def _end_rest(self, uid: str) -> str:
+        """End what a supervisor left behind when it died; a word about who may have got away."""
+        groups, is_ours = self._groups.get(uid, ()), self._is_reaper and uid in self._children
+        mark = f"MAKEWAY_POD_UID={uid}"
+        kill_marked(mark)
+        for group in groups:
+            # Who is about to end has no command any more.
+            left = (pid for pid in in_cgroup(group) if command_of(pid) and not is_marked(pid, mark))
+            self._name(left, is_ended=True)
+            kill_cgroup(group)
+        if self._is_reaper:
+            self._reap(uid)
+            self._end_adopted()
+        return "" if groups or is_ours else self._suspects(uid)
+
+    def _suspects(self, uid: str) -> str:
+        """Without a cgroup, and not as its reaper, we can't tell whose a process was: named."""
+        _, ticks = self._supervisors[uid]
+        found = orphans_since(ticks, self._adopters) if ticks else []
+        found = [pid for pid in found if "makeway.runner.supervisor" not in command_of(pid)]
+        if not found:
+            return ""
+        self._name(found, is_ended=False)
+        named = [f"{pid} ({command_of(pid)[:60].strip()})" for pid in found[:SUSPECTS_MAX]]
+        return f"; these processes may be left of it: {', '.join(named)}"
 
     def _last_words(self, uid: str) -> str:
         """Why a supervisor couldn't begin, if it said so."""
@@ -534,12 +646,6 @@ def pods_in(folder: Path) -> tuple[list[str], list[str]]:
             except ValueError as error:
                 damages.append(str(Damaged(str(pod / name), error)))
     return pods, damages
-
-
-def _granted_to(order: Mapping[str, Any]) -> int:
-    """How much the containers of a pod may leave of what they print."""
-    programs = (*order["init"], *order["containers"])
-    return RUNS_KEPT * sum(int(program["output_bytes"]) for program in programs)
 
 
 def _ended_at(state: PodState) -> float:

@@ -28,6 +28,7 @@ from makeway.runner.processes import (
     boot_id,
     children_of,
     flush,
+    kill_cgroup,
     kill_session,
     read_or_none,
     send_signal,
@@ -149,6 +150,8 @@ class Supervisor:
         """With its first process, a container ends as a whole."""
         send_signal_to_group(container.pid, signal.SIGKILL)
         others = any(other.is_running for other in self._all if other is not container)
+        if container.program["cgroup"]:
+            kill_cgroup(container.program["cgroup"])
         if others or container.probes:
             kill_session(container.pid)
         else:
