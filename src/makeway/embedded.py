@@ -9,7 +9,6 @@ import gc
 import logging
 import os
 import shutil
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.transport import Call, InProcessTransport
-from makeway.clocks import SteadyClock
+from makeway.clocks import Clock, Noted, SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.gangs import GangStatuses
@@ -43,6 +42,7 @@ from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
+from makeway.runner.processes import boot_id
 from makeway.server.app import App
 from makeway.server.identity import DamagedIdentity, identity_in, write_private
 from makeway.server.listen import Listener
@@ -97,13 +97,13 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             store = Store(folder / "makeway.db")
         except (StoreError, DamagedIdentity) as error:
             raise CannotServe(str(error)) from None
-        mark = Mark(folder / "revision")
-        if loss := mark.loss(store):
-            log.error(Fields(database="has lost writes", why=loss))
+        mark = Mark(folder / "revision", store.revision)
         gc.collect()
-        logs = FileLogs(folder / "logs", time.time)
+        noted = Noted(folder / "clock", boot_id())
+        clock = noted.clock()  # one for all: what one stamps, another compares
+        logs = FileLogs(folder / "logs", clock)
         disk = Disk(folder)
-        app = App(store, token=identity.token, clock=time.time, logs=logs, disk=disk)
+        app = App(store, token=identity.token, clock=clock, logs=logs, disk=disk)
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
         )
@@ -114,7 +114,10 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
             with app.watchdog.watching():
-                async with _reserved(app, disk, mark), _controlled(app, folder, settings):
+                async with (
+                    _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
+                    _controlled(app, folder, settings, clock, mark),
+                ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
@@ -122,21 +125,28 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             await app.stop()
             mark.write(store)
             store.close()
+            noted.remove()
 
 
 @contextlib.asynccontextmanager
-async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterator[None]:
+async def _controlled(
+    app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
+) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
     try:
-        nodes = nodes_from(settings.nodes or (machine(time.time()),), time.time())
+        nodes = nodes_from(settings.nodes or (machine(clock()),), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
     limits = settings.limits_on(Disk(folder))
-    host = LocalHost(folder, Cgroups.detect(), limits=limits, is_reaper=settings.is_reaper)
-    control = Control(app, client, host, settings.configuration, nodes)
-    tidying = Tidying(host, Leavings(folder, limits))
+    host = LocalHost(
+        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
+    )
+    if loss := mark.loss(host.revision):
+        log.error(Fields(database="has lost writes", why=loss))
+    control = Control(app, client, host, settings.configuration, nodes, clock)
+    tidying = Tidying(host, Leavings(folder, limits, clock))
     app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
     control.begin()
     host.watch(control.noticed)
@@ -185,19 +195,24 @@ class Mark:
     SQLite opens a file whose log was lost or cut without a word, and shows what is left.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def loss(self, store: Store) -> str:
-        """What to say if the database knows less than it once did; empty if it doesn't."""
+    def __init__(self, path: Path, revision: int) -> None:
+        """With the revision that the database had when it was opened."""
+        self._path, self._revision = path, revision
         try:
-            noted = int(self._path.read_text())
+            self._noted = int(path.read_text())
         except (FileNotFoundError, ValueError):
-            return ""
-        if store.revision >= noted:
+            self._noted = 0
+
+    def loss(self, seen: int) -> str:
+        """What to say if the database knows less than it once did; empty if it doesn't.
+
+        `seen` is the latest revision that a pod's order speaks of.
+        """
+        known = max(self._noted, seen)
+        if self._revision >= known:
             return ""
         return (
-            f"the database is at revision {store.revision} and was at {noted}: makeway.db-wal was "
+            f"the database is at revision {self._revision} and was at {known}: makeway.db-wal was "
             "lost or cut; restore the folder from a backup, or go on with what is left (pods that "
             "it doesn't know are ended)"
         )
@@ -208,10 +223,12 @@ class Mark:
 
 
 @contextlib.asynccontextmanager
-async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
+async def _reserved(
+    app: App, disk: Disk, notes: Sequence[Callable[[], None]]
+) -> AsyncIterator[None]:
     """While the context lasts the database holds room back, and takes it anew after it was used.
 
-    As often, it is noted elsewhere how far the database is.
+    As often, notes are written for whoever comes after us.
     """
     pulse = Pulse("keeping a reserve", RESERVE_EVERY_S)
     app.watchdog.add(pulse)
@@ -221,7 +238,8 @@ async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
             pulse.turn()
             if not disk.shortage():
                 await app.committer.reserve(disk.reserve_bytes)
-            mark.write(app.store)
+            for write in notes:
+                write()
             pulse.rest(RESERVE_EVERY_S)
             await asyncio.sleep(RESERVE_EVERY_S)
 
@@ -265,13 +283,13 @@ def examine(folder: Path) -> list[str]:
             store = Store(folder / "makeway.db")
         except StoreError as error:
             return [*found, str(error)]
-        found += filter(None, [Mark(folder / "revision").loss(store)])
-        known = {record.key for record in store.scan(PODS.full_name)}
+        known = len({record.key for record in store.scan(PODS.full_name)})
+        pods = pods_in(folder)
+        found += filter(None, [Mark(folder / "revision", store.revision).loss(pods.revision)])
         store.close()
-        pods, damages = pods_in(folder)
-        if len(pods) > len(known):
-            found.append(f"{len(pods)} pods have folders, and the database knows {len(known)}")
-        return [*found, *damages]
+        if pods.count > known:
+            found.append(f"{pods.count} pods have folders, and the database knows {known}")
+        return [*found, *pods.damages]
 
 
 class Control:
@@ -288,10 +306,10 @@ class Control:
         host: Host,
         configuration: Configuration,
         nodes: Sequence[Document],
+        clock: Clock,
     ) -> None:
         self._app, self._client, self._host = app, client, host
-        self._configuration, self._nodes = configuration, nodes
-        self._clock = SteadyClock()
+        self._configuration, self._nodes, self._clock = configuration, nodes, clock
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -299,13 +317,12 @@ class Control:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
         plane = Plane(picture, self._configuration, self._host, self._nodes)
-        # A clock that was set ends the term, and the next one works with the new time.
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
-        metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
+        metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         plane.admission.observer = metrics
         metrics.loops["controller"] = loop
         self._term = plane, loop
-        self._app.insight = Insight(plane, picture, loop, metrics)
+        self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:
         """One term, until it fails."""
@@ -351,8 +368,10 @@ class Plane:
 class Insight(Visibility):
     """What the server asks of the controller beside it."""
 
-    def __init__(self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics) -> None:
-        super().__init__(plane.admission.engine, picture, time.time)
+    def __init__(
+        self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
+    ) -> None:
+        super().__init__(plane.admission.engine, picture, clock)
         self._loop, self._metrics = loop, metrics
 
     @property

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 from makeway.backoff import backoff_s
 from makeway.runner.probes import Probe
@@ -30,6 +29,7 @@ from makeway.runner.processes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 READ_BYTES = 64 * 1024
@@ -47,8 +47,11 @@ BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
 
 
 class Container:
-    def __init__(self, program: dict[str, Any], logs: str, back_off_s: float) -> None:
-        self.program = program
+    def __init__(
+        self, program: dict[str, Any], logs: str, back_off_s: float, clock: Callable[[], float]
+    ) -> None:
+        """`clock` tells the time of day, whoever sets the machine's."""
+        self.program, self._clock = program, clock
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
         self._logs = os.path.join(logs, self.name)
@@ -108,9 +111,9 @@ class Container:
         if trouble:
             os.waitpid(pid, 0)
             self._print(f"{trouble}\n".encode())
-            self._note_end(CANNOT_RUN_CODE, 0, CANNOT_RUN_REASON, trouble, time.time())
+            self._note_end(CANNOT_RUN_CODE, 0, CANNOT_RUN_REASON, trouble, self._clock())
             return
-        self.state = self._state("running", pid=pid, started_at=time.time())
+        self.state = self._state("running", pid=pid, started_at=self._clock())
         self.probes = {
             kind: Probe(settings, now) for kind, settings in self.program["probes"].items()
         }
@@ -215,7 +218,7 @@ class Container:
         if not piece or self._is_full:
             return
         try:
-            now_ns = time.time_ns()
+            now_ns = int(self._clock() * 1e9)
             next_ns = NEXT_TIME_NS << self._timed // TIMES_MAX
             if now_ns - self._timed_ns >= next_ns or now_ns < self._timed_ns:
                 pair = self._size.to_bytes(8, "little") + now_ns.to_bytes(8, "little")
@@ -293,7 +296,7 @@ class Container:
             "reason": reason,
             "message": message,
             "started_at": started_at,
-            "finished_at": time.time(),
+            "finished_at": self._clock(),
         }
         self.state = self._state("ended", **self._end)
 

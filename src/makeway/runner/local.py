@@ -21,11 +21,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import makeway
+from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
@@ -73,6 +74,7 @@ GIVEN_UP = float("inf")
 OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
+SURROUNDINGS = {"PATH": os.defpath}  # of supervisors
 DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
 # Read by the supervisors of a later version too; they have the same folder of modules.
@@ -111,6 +113,7 @@ class LocalHost:
         cgroups: Cgroups | None = None,
         *,
         limits: Limits | None = None,
+        clock: SteadyClock | None = None,
         is_reaper: bool = False,
     ) -> None:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
@@ -120,7 +123,10 @@ class LocalHost:
         self._cgroups = cgroups or Cgroups(None)
         self._disk = Disk(folder)
         self._limits = limits or Limits(self._disk.leavings_bytes)
+        self.revision = 0  # of the server's objects: the latest of which an order speaks
         self._granted: dict[str, int] = {}  # to pods that are not over: bytes of output
+        self._clock = clock or SteadyClock()
+        self._shifts: dict[str, float] = {}  # from a supervisor's time to ours, where they differ
         self._pipe = folder / "changes"
         if not self._pipe.exists():
             os.mkfifo(self._pipe, 0o600)
@@ -165,6 +171,8 @@ class LocalHost:
 
     def close(self) -> None:
         """Stop watching; what runs goes on."""
+        with contextlib.suppress(OSError):
+            self._remove_groups()
         if self._timer is not None:
             self._timer.cancel()
             asyncio.get_running_loop().remove_reader(self._news)
@@ -217,6 +225,7 @@ class LocalHost:
         allowance = self._limits.allowance(granted, len(programs))
         return asdict(order) | {
             "changes": str(self._pipe),
+            "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
             "init": [self._program(order.uid, one, marks, allowance) for one in order.init],
             "containers": [
@@ -238,8 +247,16 @@ class LocalHost:
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
-        self._granted[uid] = RUNS_KEPT * sum(program["output_bytes"] for program in programs)
+        granted = sum(program.get("output_bytes", 0) for program in programs)  # 0: an older order
+        self._granted[uid] = RUNS_KEPT * granted
+        self.revision = max(self.revision, order.get("revision", 0))
         self._groups[uid] = [program["cgroup"] for program in programs if program["cgroup"]]
+
+    def _note_shift(self, uid: str, offset_s: float) -> None:
+        """Its supervisor goes by the time that Makeway had when it gave the order."""
+        shift_s = self._clock.offset_s - offset_s
+        if abs(shift_s) > SMALL_STEP_S:
+            self._shifts[uid] = shift_s
 
     def _renewed(self, order: dict[str, Any]) -> bytes:
         """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
@@ -254,7 +271,7 @@ class LocalHost:
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, pod],
-            {"PATH": os.defpath},
+            SURROUNDINGS,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -435,6 +452,7 @@ class LocalHost:
             devices = {name: tuple(found) for name, found in order["devices"].items()}
             self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
             self._note_order(uid, order)
+            self._note_shift(uid, order.get("clock_offset_s", self._clock.offset_s))
         except _WRONG as error:
             self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
             return
@@ -456,8 +474,8 @@ class LocalHost:
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
             # As if it had never been ordered; it will be again.
-            for known in (self._states, self._supervisors, self._seen, self._granted, self._groups):
-                known.pop(uid, None)
+            del self._states[uid], self._supervisors[uid], self._seen[uid]
+            self._let_go(uid)
 
     def _take_in(self, uid: str) -> None:
         try:
@@ -471,7 +489,7 @@ class LocalHost:
         kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
         kill_marked(f"MAKEWAY_POD_UID={uid}")
         self._groups[uid] = [*self._groups.get(uid, ()), *self._cgroups.of(uid)]
-        known, now = self._states[uid], time.time()
+        known, now = self._states[uid], self._clock()
         failed = replace(
             known,
             began_at=known.began_at or now,
@@ -511,6 +529,7 @@ class LocalHost:
         self._patience.pop(uid, None)
         self._granted.pop(uid, None)
         self._asleep.discard(uid)
+        self._shifts.pop(uid, None)
         for group in self._groups.pop(uid, ()):
             self._left_groups.setdefault(group, time.monotonic())
 
@@ -528,7 +547,9 @@ class LocalHost:
             named = document["supervisor"]
             is_of_today = named["boot"] == self._boot
             supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
-            state = _state_of(known, document)
+            # What a supervisor of today has written; not what we noted ourselves.
+            shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
+            state = _state_of(known, document, shift_s)
         except _WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
@@ -566,7 +587,7 @@ class LocalHost:
 
     def _note_lost(self, state: PodState) -> PodState:
         suspects = self._end_rest(state.uid)
-        now = time.time()
+        now = self._clock()
         try:
             order = json.loads((self._pods / state.uid / "order.json").read_bytes())
         except (*_WRONG, FileNotFoundError) as error:
@@ -630,22 +651,30 @@ class LocalHost:
             del self._children[uid]
 
 
-def pods_in(folder: Path) -> tuple[list[str], list[str]]:
-    """The pods of which a data folder knows, and what is wrong with their files."""
-    pods, damages = list[str](), list[str]()
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a data folder tells of pods."""
+
+    count: int
+    revision: int  # the latest of which an order speaks
+    damages: list[str]  # what is wrong with their files
+
+
+def pods_in(folder: Path) -> Found:
+    count, revision, damages = 0, 0, list[str]()
     for pod in sorted((folder / "pods").glob("*")):
         if not pod.is_dir():
             damages.append(f"{pod} is not a pod's folder; move it away")
             continue
-        pods.append(pod.name)
+        count += 1
         for name in ("order.json", "state.json"):
             written = read_or_none(str(pod / name))
             try:
-                if written is not None:
-                    json.loads(written)
-            except ValueError as error:
+                document = {} if written is None else json.loads(written)
+                revision = max(revision, document.get("revision", 0))
+            except _WRONG as error:
                 damages.append(str(Damaged(str(pod / name), error)))
-    return pods, damages
+    return Found(count, revision, damages)
 
 
 def _ended_at(state: PodState) -> float:
@@ -666,24 +695,26 @@ def _delete(folders: Iterable[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _state_of(known: PodState, document: Mapping[str, Any]) -> PodState:
-    told = {name: document[name] for name in _TOLD}
-    containers = {name: _container_of(one) for name, one in document["containers"].items()}
+def _state_of(known: PodState, document: Mapping[str, Any], shift_s: float) -> PodState:
+    told = {name: document[name] for name in _TOLD} | {"began_at": document["began_at"] + shift_s}
+    containers = {name: _container_of(one, shift_s) for name, one in document["containers"].items()}
     return replace(known, **told, containers=containers)
 
 
-def _container_of(document: Mapping[str, Any]) -> ContainerState:
+def _container_of(document: Mapping[str, Any], shift_s: float) -> ContainerState:
+    last = document["last"]
     return ContainerState(
-        now=_read_as(_PHASES[document["phase"]], document),
-        before=_read_as(Ended, document["last"]) if document["last"] else None,
+        now=_read_as(_PHASES[document["phase"]], document, shift_s),
+        before=_read_as(Ended, last, shift_s) if last else None,
         restarts=document["restarts"],
         is_started=document["is_started"],
         is_ready=document["is_ready"],
     )
 
 
-def _read_as(kind: type[Phase], document: Mapping[str, Any]) -> Phase:
-    return kind(**{field.name: document[field.name] for field in fields(kind)})
+def _read_as(kind: type[Phase], document: Mapping[str, Any], shift_s: float) -> Phase:
+    found = {field.name: document[field.name] for field in fields(kind)}
+    return kind(**found | {name: found[name] + shift_s for name in found if name.endswith("_at")})
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:
