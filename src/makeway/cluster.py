@@ -56,7 +56,7 @@ class CannotControl(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     configuration: Configuration = field(default_factory=Configuration)
-    scheduler: str = SCHEDULER
+    scheduler: str = SCHEDULER  # whose pods are placed; empty: nobody's
     lease: Key | None = None  # None: there is no other replica
     identity: str = ""  # of this replica, in the Lease
 
@@ -166,19 +166,25 @@ def parts_for(
     picture: Picture, settings: Settings, absent: Collection[Resource]
 ) -> tuple[Admission, list[Part]]:
     admission = Admission(picture, settings.configuration)
-    gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
-    schedulers = frozenset((settings.scheduler,))
     parts: list[Part] = [
         admission,
         Jobs(picture),
         Pods(picture),
-        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
-        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
+        *(_placing(picture, settings.scheduler, absent) if settings.scheduler else ()),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
     ]
     return admission, parts
+
+
+def _placing(picture: Picture, scheduler: str, absent: Collection[Resource]) -> list[Part]:
+    kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
+    schedulers = frozenset((scheduler,))
+    return [
+        Placing(picture, schedulers=schedulers, gang_kinds=kinds),
+        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in kinds),
+    ]
 
 
 async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource]:

@@ -161,7 +161,7 @@ class Cluster:
         path.write_text(yaml.safe_dump(kubeconfig))
         deployment = next(d for d in controller(SITE) if d["kind"] == "Deployment")
         container = deployment["spec"]["template"]["spec"]["containers"][0]
-        words = [word for word in container["args"] if not word.startswith("--metrics-address")]
+        words = [word for word in container["args"] if "-address=" not in word]
         words += ["--metrics-address=127.0.0.1:0", f"--kubeconfig={path}"]
         with running(Process(folder, words)) as process:
             yield

@@ -15,7 +15,7 @@ from makeway.api.kinds import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, W
 from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
-from makeway.deploy.rights import CLUSTER_RULES, lease_rules
+from makeway.deploy.rights import CLUSTER_RULES, PLACING_RULES, lease_rules
 from tests.kube.installing import SITE, Cluster, conditions_of, job
 from tests.kube.plane import ALL_CONTROLLERS, Plane, require_assets
 
@@ -291,7 +291,7 @@ def test_nothing_that_the_controller_does_is_forbidden(requests: list[Request]) 
 
 
 def test_no_right_is_there_that_is_never_used(requests: list[Request]) -> None:
-    given = rights_of(CLUSTER_RULES) | rights_of(lease_rules(LEASE))
+    given = rights_of((*CLUSTER_RULES, *PLACING_RULES)) | rights_of(lease_rules(LEASE))
     used = {request.right for request in requests if not request.is_forbidden}
 
     assert given - used == ASKED_WITHIN
@@ -314,7 +314,8 @@ def test_without_the_right_to_hold_owners_some_servers_refuse_workloads(
     }
     token = cluster.token()
     cluster.create(workload, token=token, dry_run=True)
-    rules = [rule for rule in CLUSTER_RULES if rule["resources"] != [right.resource]]
+    all_rules = (*CLUSTER_RULES, *PLACING_RULES)
+    rules = [rule for rule in all_rules if rule["resources"] != [right.resource]]
 
     cluster.do(lambda client: client.patch(CLUSTER_ROLES, NAME, patch={"rules": rules}))
 
