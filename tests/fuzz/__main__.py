@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris  # type: ignore[import-not-found]  # `make fuzz` brings it
+import atheris  # type: ignore[import-untyped]  # `make fuzz` brings it
 
 with atheris.instrument_imports(include=["makeway"]):
     from tests.fuzz.parsers import PARSERS, read
