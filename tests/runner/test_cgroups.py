@@ -49,6 +49,17 @@ def test_without_cgroups_limits_are_said_to_be_ignored_once(
     assert caplog.text.count("limits=ignored") == 1
 
 
+def test_a_cgroup_that_cannot_be_made_keeps_only_who_has_limits_from_running(
+    tmp_path: Path,
+) -> None:
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    (tmp_path / "pod-u1-main").write_text("in the way")
+
+    assert cgroups.make("u1", "main", None, None) == ""
+    with pytest.raises(FileExistsError):
+        cgroups.make("u1", "main", 2**30, None)
+
+
 @pytest.fixture(params=["cgroup2", "cgroup"])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
     """With a real cgroup of one version."""

@@ -61,7 +61,13 @@ class Cgroups:
         if self._own is None:
             return ""
         group = self._own / f"pod-{uid}-{container}"
-        group.mkdir(exist_ok=True)
+        try:
+            group.mkdir(exist_ok=True)
+        except OSError as error:
+            if has_limits and self._can_limit:
+                raise
+            log.warning(Fields(cgroup=group, error=error))  # it only makes sure of the end
+            return ""
         if memory_bytes is not None and self._can_limit:
             (group / "memory.max").write_text(str(memory_bytes))
         if cpu_milli is not None and self._can_limit:
