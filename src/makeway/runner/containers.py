@@ -263,9 +263,16 @@ class Container:
     def kill_if_due(self, now: float) -> None:
         if self.is_running and self.kill_at is not None and now >= self.kill_at:
             kill_session(self.pid)
-            if self.program["cgroup"]:
-                kill_cgroup(self.program["cgroup"])
+            self.end_cgroup()
             self.kill_at = now + 1.0  # until it is gone: who forks meanwhile is killed too
+
+    def end_cgroup(self) -> None:
+        """End whoever belongs to it, if it has a cgroup to tell."""
+        if self.program["cgroup"]:
+            try:
+                kill_cgroup(self.program["cgroup"])
+            except OSError:
+                return  # no descriptors; those of its session, and below us, are ended all the same
 
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""

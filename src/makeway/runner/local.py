@@ -140,9 +140,8 @@ class LocalHost:
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
-        self._adopters = {
-            1
-        }  # who has the supervisors, and what they lose, of whoever was before us
+        # Who has got the supervisors of the process before us, and gets what they lose.
+        self._adopters = {1}
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
@@ -317,7 +316,7 @@ class LocalHost:
             return
         self._wake_at = time.monotonic() + ASLEEP_S
         asleep = {uid for uid, (pid, _) in self._supervisors.items() if is_stopped(pid)}
-        for uid in asleep & self._asleep:
+        for uid in filter(self._is_alive, asleep & self._asleep):
             log.warning(Fields(pod_uid=uid, supervisor="stopped", signal="SIGCONT"))
             send_signal(self._supervisors[uid][0], signal.SIGCONT)
         self._asleep = asleep
@@ -344,9 +343,9 @@ class LocalHost:
 
     def _name(self, pids: Iterable[int], *, is_ended: bool) -> None:
         for pid in pids:
-            log.warning(
-                Fields(escaped=pid, command=command_of(pid), is_ended=str(is_ended).lower())
-            )
+            if command := command_of(pid):  # who is about to end has none any more
+                ended = str(is_ended).lower()
+                log.warning(Fields(escaped=pid, command=command, is_ended=ended))
 
     def _end_adopted(self) -> None:
         """End what a supervisor left behind when it was killed, and what that leaves in turn."""
@@ -618,8 +617,7 @@ class LocalHost:
         mark = f"MAKEWAY_POD_UID={uid}"
         kill_marked(mark)
         for group in groups:
-            # Who is about to end has no command any more.
-            left = (pid for pid in in_cgroup(group) if command_of(pid) and not is_marked(pid, mark))
+            left = (pid for pid in in_cgroup(group) if not is_marked(pid, mark))
             self._name(left, is_ended=True)
             kill_cgroup(group)
         if self._is_reaper:

@@ -28,7 +28,6 @@ from makeway.runner.processes import (
     boot_id,
     children_of,
     flush,
-    kill_cgroup,
     kill_session,
     read_or_none,
     send_signal,
@@ -158,8 +157,7 @@ class Supervisor:
         """With its first process, a container ends as a whole."""
         send_signal_to_group(container.pid, signal.SIGKILL)
         others = any(other.is_running for other in self._all if other is not container)
-        if container.program["cgroup"]:
-            kill_cgroup(container.program["cgroup"])
+        container.end_cgroup()
         if others or container.probes:
             kill_session(container.pid)
         else:
