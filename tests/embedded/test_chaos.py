@@ -47,7 +47,6 @@ RSS_MAX_KIB = 350 * 1024
 LOG_MAX_BYTES = 2 * MIB
 DISK_BYTES = 64 * MIB
 DATA_MAX_BYTES = 32 * MIB
-MEMORY_LEFT_BYTES = 4 * MIB
 DAY_S = 86_400
 
 
@@ -207,7 +206,7 @@ def no_memory(lab: Lab) -> None:
     text = Path(f"/proc/{lab.up.pid}/status").read_text()
     used = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmSize"))
     soft, hard = resource.prlimit(lab.up.pid, resource.RLIMIT_AS)
-    limit = used * 1024 + MEMORY_LEFT_BYTES
+    limit = used * 1024 + lab.chance.choice((1, 2, 4)) * MIB
     resource.prlimit(lab.up.pid, resource.RLIMIT_AS, (limit, hard))
     try:
         hostile_bodies(lab)
