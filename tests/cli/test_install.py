@@ -154,8 +154,9 @@ def test_rights_for_placing_are_given_only_where_pods_are_placed(capsys: Capsys)
         assert right in rules_of(documents)
 
     documents, _ = printed(capsys, "install", "--no-placing")
-    for right in ("pods/binding", "pods/eviction", "pods/status", "nodes", "podgroups", "gangs"):
+    for right in ("pods/binding", "pods/eviction", "nodes", "podgroups", "gangs"):
         assert right not in rules_of(documents)
+    assert "pods/status" in rules_of(documents)  # queued pods are told of their end
     container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
     assert "--no-placing" in container["args"]
 

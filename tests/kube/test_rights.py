@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,17 +105,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Request]:
-    """What the controller has asked for while the stories below were played."""
-    cluster.makeway("install", "--apply")
+    """What the controller has asked for while the stories below were played.
+
+    Those of queues with the rights of a controller that places nobody.
+    """
+    cluster.makeway("install", "--no-placing", "--apply")
     cluster.create_all(QUEUES)
-    with cluster.controller(tmp_path_factory.mktemp("controller")):
+    queueing = replace(SITE, is_placing=False)
+    with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing):
         play_preemption_and_return(cluster)
         play_leaving_the_queue(cluster)
+        play_queued_pods(cluster)
+    cluster.makeway("install", "--apply")
+    with cluster.controller(tmp_path_factory.mktemp("placing")):
         play_placing(cluster, "bare", is_covered=False)
         play_placing(cluster, "covered", is_covered=True)
         play_gang(cluster, POD_GROUPS, "wide")
         play_gang(cluster, GANGS, "broad")
-        play_queued_pods(cluster)
     return read_requests(cluster.plane.kubeconfig.parent / "audit.log")
 
 

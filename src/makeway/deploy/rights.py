@@ -54,6 +54,7 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(_READ, NAMESPACES, PODS),
     # Pods that are queued without a Job are released by us, and deleted when they are evicted.
     _rule(("delete", "patch"), PODS),
+    _rule(("patch",), PODS, parts=("status",)),
     _rule(("update",), PODS, parts=("finalizers",)),
     _rule(("create", "patch"), EVENTS),
     _rule(_READ, PRIORITY_CLASSES),
@@ -63,7 +64,6 @@ CLUSTER_RULES: tuple[Document, ...] = (
 PLACING_RULES: tuple[Document, ...] = (
     _rule(_READ, NODES),
     _rule(("create",), PODS, parts=("binding", "eviction")),
-    _rule(("patch",), PODS, parts=("status",)),
     _rule(_READ, BUDGETS),
     _rule(_READ, POD_GROUPS),
     _rule(("patch",), POD_GROUPS, parts=("status",)),
