@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -97,6 +98,35 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
     asyncio.run(write("three"))
 
     assert 'database="has lost writes"' in caplog.text
+
+
+@pytest.mark.parametrize("kept", [0, 32 + 5 * (24 + 4096)], ids=["lost", "cut after 5 pages"])
+def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
+    tmp_path: Path, kept: int
+) -> None:
+    """Killed, with a job that runs; of its log nothing is left, or the beginning."""
+    up = Up(tmp_path / "data")
+    up.start()
+    for number in range(10):
+        up.create(JOBS, job(f"filler-{number}", "true", suspend=True))
+    up.create(JOBS, job("runs", "sleep 60", cpu="10m"))
+    wait_until(lambda: phases(up) == ["Running"])
+    up.kill()
+    log = up.folder / "makeway.db-wal"
+    assert log.stat().st_size > kept
+    os.truncate(log, kept)
+    (up.folder / "makeway.db-shm").unlink(missing_ok=True)
+
+    assert "makeway.db-wal was lost or cut" in up.makeway(
+        "check", "--data-dir", str(up.folder), code=1
+    )
+    up.start()
+    try:
+        assert 'database="has lost writes"' in up.folder.with_suffix(".log").read_text()
+        wait_until(lambda: not list((up.folder / "pods").iterdir()))  # nobody knows it any more
+        up.create(JOBS, job("after", "true", suspend=True))
+    finally:
+        up.stop()
 
 
 def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import io
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,8 +33,16 @@ API = "kueue.x-k8s.io/v1beta2"
 class Up:
     """The process; it may be killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        program: Sequence[str] = ("-m", "makeway.cli.main"),
+        surroundings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`program` is what Python runs; `surroundings` are variables besides those of the test."""
         self.folder, self._options = folder, options
+        self._program, self._surroundings = program, surroundings or {}
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
 
@@ -47,13 +56,14 @@ class Up:
         return self.process.pid
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "makeway.cli.main", "up", "--port", "0"]
+        command = [sys.executable, *self._program, "up", "--port", "0"]
         with open(self.folder.with_suffix(".log"), "ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--data-dir", str(self.folder), *self._options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env={**os.environ, **self._surroundings},
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -75,6 +85,12 @@ class Up:
         code = self.process.wait(timeout=30)
         self.process.stdout.close()
         return code
+
+    def tls(self) -> ssl.SSLContext:
+        """For plain requests; whom one talks to is not checked."""
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        return tls
 
     def client(self) -> Client:
         return Client(read_kubeconfig(self.kubeconfig).transport())

@@ -380,3 +380,19 @@ def test_a_number_in_yaml_that_json_has_no_room_for_is_the_clients_mistake(tmp_p
             assert "64-bit" in answer["message"]
 
     play(tmp_path, story)
+
+
+def test_without_memory_a_request_is_told_so_and_the_next_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    async def story(server: Server) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(server.app.verbs, "create", none_left)
+            answer = await server.json("POST", JOBS, job(), code=503)
+            assert answer["message"] == "the server has no memory left for this request"
+        await server.json("POST", JOBS, job())
+
+    play(tmp_path, story)
