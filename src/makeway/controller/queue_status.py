@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import LOCAL_QUEUES, QUEUES, Resource
-from makeway.api.quantity import format_amount
+from makeway.api.quantity import amount_in_object
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.gauges import charged
@@ -164,9 +164,9 @@ def _numbers(
 def _flavors(amounts: Amounts, quotas: Mapping[FlavorResource, Quota] | None) -> list[Document]:
     flavors: dict[str, list[Document]] = {}
     for cell, amount in amounts.items():
-        usage: Document = {"name": cell.resource, "total": format_amount(cell.resource, amount)}
+        usage: Document = {"name": cell.resource, "total": amount_in_object(cell.resource, amount)}
         if quotas is not None:
             borrowed = max(0, amount - quotas[cell].nominal)
-            usage["borrowed"] = format_amount(cell.resource, borrowed)
+            usage["borrowed"] = amount_in_object(cell.resource, borrowed)
         flavors.setdefault(cell.flavor, []).append(usage)
     return [{"name": flavor, "resources": usages} for flavor, usages in flavors.items()]

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple, assert_never
 
-from makeway.api.quantity import format_amount
+from makeway.api.quantity import amount as amount_of
+from makeway.api.quantity import amount_in_object
 from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.controller.conditions import (
@@ -178,10 +179,11 @@ def status_patch(
     holds = status.assignment is not None and not (is_leaving and lets_go)
     patch: dict[str, Any] = {
         "conditions": _conditions(before, status, update, now, holds=holds, is_leaving=is_leaving),
-        "admission": None,
         "requeueState": _requeue_state(status),
     }
-    if holds:
+    if not holds:
+        patch["admission"] = None
+    elif not _is_admission_of(document, status):
         assert status.assignment is not None
         patch["admission"] = {
             "clusterQueue": status.queue,
@@ -288,17 +290,41 @@ def released(conditions: list[Document], now: float) -> list[Document]:
 
 
 def _assignments(assignment: Assignment) -> list[Document]:
+    """Without empty maps: clients in Go drop them, and an admission can't be changed."""
     return [
         {
             "name": pod_set.name,
             "count": pod_set.count,
-            "flavors": dict(pod_set.flavors),
-            "resourceUsage": {
-                resource: format_amount(resource, amount) for resource, amount in pod_set.usage
-            },
+            **({"flavors": dict(pod_set.flavors)} if pod_set.flavors else {}),
+            **({"resourceUsage": _amounts(pod_set.usage)} if pod_set.usage else {}),
         }
         for pod_set in assignment.pod_sets
     ]
+
+
+def _amounts(amounts: Iterable[tuple[str, int]]) -> Document:
+    return {resource: amount_in_object(resource, amount) for resource, amount in amounts}
+
+
+def _is_admission_of(document: Document, status: WorkloadStatus) -> bool:
+    """Whether its admission says the same, however whoever wrote it has spelled it."""
+    old = (document.get("status") or {}).get("admission")
+    if not old or old.get("clusterQueue") != status.queue or status.assignment is None:
+        return False
+    asked = {ps.get("name", "main"): ps.get("count", 1) for ps in document["spec"]["podSets"]}
+    there = [_meaning(assigned, asked) for assigned in old.get("podSetAssignments") or ()]
+    return there == [
+        (pod_set.name, pod_set.count, dict(pod_set.flavors), dict(pod_set.usage))
+        for pod_set in status.assignment.pod_sets
+    ]
+
+
+def _meaning(assigned: Document, asked: Mapping[str, int]) -> tuple[object, ...]:
+    """An assignment as the engine has it; `asked` are the counts of pod sets."""
+    name, flavors = assigned.get("name", "main"), assigned.get("flavors") or {}
+    count, usage = assigned.get("count"), assigned.get("resourceUsage") or {}
+    amounts = {r: amount_of(r, quantity) for r, quantity in usage.items() if r in flavors}
+    return name, asked.get(name, 0) if count is None else count, flavors, amounts
 
 
 def _requeue_state(status: WorkloadStatus) -> Document | None:
@@ -330,7 +356,7 @@ def _claim(claim: Claim) -> Document | None:
     amounts: dict[str, Document] = {}
     for cell, amount in sorted(claim.held_before.items()):
         resources = amounts.setdefault(cell.flavor, {})
-        resources[cell.resource] = format_amount(cell.resource, amount)
+        resources[cell.resource] = amount_in_object(cell.resource, amount)
     held_before = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
     return {"podSetAssignments": _assignments(claim.assignment), "heldBefore": held_before or None}
 

@@ -1,0 +1,81 @@
+"""What stands in the status of a Workload, on a real API server, beside others who write there."""
+
+from typing import Any
+
+import pytest
+
+from makeway.api.kinds import WORKLOADS
+from makeway.client import ApiError
+from tests.kube.cluster import Document, container
+from tests.kube.seeds import Lab, story
+
+GPU = "example.com/gpu"
+
+
+async def with_gpus(lab: Lab, count: str) -> None:
+    """A queue of 4 CPUs and so many GPUs, of the flavor `gpu`."""
+    await lab.queue_with("team", {"gpu": 4})
+    resources = [{"name": "cpu", "nominalQuota": "4"}, {"name": GPU, "nominalQuota": count}]
+    flavor = {"name": lab.full("gpu"), "resources": resources}
+    group = {"coveredResources": ["cpu", GPU], "flavors": [flavor]}
+    await lab.edit_queue("team", resourceGroups=[group])
+
+
+async def admitted_elsewhere(lab: Lab, name: str, **assigned: Any) -> Document:
+    """A Workload that another controller runs, and has admitted in its own spelling."""
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": name, "uid": f"job-{name}"}
+    pods = {"spec": {"containers": [container()], "restartPolicy": "Never"}}
+    spec = {"queueName": "none", "podSets": [{"name": "main", "count": 1, "template": pods}]}
+    metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+    await lab.create(WORKLOADS, {"metadata": metadata, "spec": spec})
+    now = "2026-01-01T00:00:00Z"
+    conditions = [
+        {"type": type, "status": "True", "reason": type, "message": "", "lastTransitionTime": now}
+        for type in ("QuotaReserved", "Admitted")
+    ]
+    assignments = [{"name": "main", **assigned}]
+    admission = {"clusterQueue": lab.full("team"), "podSetAssignments": assignments}
+    return await lab.write_status(name, {"conditions": conditions, "admission": admission})
+
+
+@story()
+async def test_what_another_admitted_can_be_written_anew_and_switched_off(lab: Lab) -> None:
+    await with_gpus(lab, "1000")
+    flavors = {"cpu": lab.full("gpu"), GPU: lab.full("gpu")}
+    usage = {"cpu": "1", GPU: "1000"}
+    for name, assigned in (
+        ("bare", {"count": 1}),
+        ("empty", {"count": 1, "flavors": {}, "resourceUsage": {}}),
+        ("thousand", {"count": 1, "flavors": flavors, "resourceUsage": usage}),
+    ):
+        found = await admitted_elsewhere(lab, name, **assigned)
+        main = found["status"]["admission"]["podSetAssignments"][0]
+        if name == "empty":
+            del main["flavors"], main["resourceUsage"]  # as a client in Go writes it back
+        if name == "thousand":
+            main["resourceUsage"][GPU] = "1k"
+        await lab.client.replace(WORKLOADS, found, subresource="status")
+
+        await lab.client.patch(WORKLOADS, name, lab.namespace, patch={"spec": {"active": False}})
+        await lab.until_evicted(name, "Deactivated")
+
+
+@story()
+async def test_an_admission_stays_what_it_means(lab: Lab) -> None:
+    await with_gpus(lab, "1000")
+    flavors = {GPU: lab.full("gpu")}
+    found = await admitted_elsewhere(
+        lab, "thousand", count=1, flavors=flavors, resourceUsage={GPU: "1000"}
+    )
+    main = found["status"]["admission"]["podSetAssignments"][0]
+
+    for field, value in (
+        ("resourceUsage", {GPU: "2k"}),
+        ("resourceUsage", {}),
+        ("flavors", {GPU: "other"}),
+        ("count", 2),
+    ):
+        before, main[field] = main[field], value
+        with pytest.raises(ApiError, match="cannot be changed once set"):
+            await lab.client.replace(WORKLOADS, found, subresource="status")
+        main[field] = before
