@@ -79,3 +79,31 @@ async def test_an_admission_stays_what_it_means(lab: Lab) -> None:
         with pytest.raises(ApiError, match="cannot be changed once set"):
             await lab.client.replace(WORKLOADS, found, subresource="status")
         main[field] = before
+
+
+def asking(lab: Lab, *checks: str) -> Document:
+    asked = [{"name": lab.full(check)} for check in checks]
+    return {"admissionChecksStrategy": {"admissionChecks": asked}}
+
+
+@story()
+async def test_a_check_that_is_added_is_asked_of_a_job_that_has_reserved(lab: Lab) -> None:
+    for check in ("budget", "licence"):
+        await lab.check(check)
+    await lab.queue_with("team", {"cpu": 1}, **asking(lab, "budget"))
+    await lab.work("train")
+    await lab.until_assigned("train", "cpu")
+
+    await lab.edit_queue("team", **asking(lab, "budget", "licence"))
+    await lab.answer("train", "licence", "Ready")
+    await lab.answer("train", "budget", "Retry")
+
+    async def is_asked_again() -> bool:
+        found = (await lab.workload("train"))["status"]["admissionChecks"]
+        told = [(c["state"], c.get("retryCount")) for c in found]
+        return told == [("Pending", 1), ("Pending", None)]
+
+    await lab.until(is_asked_again, "both are asked again, and the retry is counted")
+    await lab.edit_queue("team", **asking(lab, "licence"))
+    await lab.answer("train", "licence", "Ready")
+    await lab.until_running("train", 1)

@@ -97,7 +97,7 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def amount_in_object(resource: str, amount: int) -> str:
-    """Write an amount as Kubernetes' own clients would spell it anew: `1k`, where people say 1000."""
+    """Write an amount as Kubernetes' clients spell it: `1k`, where people say 1000."""
     return canonical(format_amount(resource, amount))
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, NamedTuple, assert_never
 
-from makeway.api.quantity import amount as amount_of
-from makeway.api.quantity import amount_in_object
 from makeway.api.times import format_time
 from makeway.client.client import Document
+from makeway.controller.assignments import amounts_in, assignments_in, is_admission_of
+from makeway.controller.check_states import asked, reset
 from makeway.controller.conditions import (
     conditions_of,
     true_types,
@@ -23,7 +23,6 @@ from makeway.controller.conditions import (
 from makeway.engine import decisions as dec
 from makeway.engine.explain import Obstacle
 from makeway.engine.model import (
-    Assignment,
     CheckName,
     CheckState,
     Claim,
@@ -69,7 +68,6 @@ class StatusUpdate(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     events: tuple[EventText, ...] = ()
     is_urgent: bool = True  # others act upon it; else it only explains
-    checks: tuple[CheckName, ...] = ()  # that have to answer before it may start
 
     def merged_with(self, later: StatusUpdate) -> StatusUpdate:
         """Both; of two conditions of one type the later counts."""
@@ -79,7 +77,6 @@ class StatusUpdate(NamedTuple):
             kept + later.conditions,
             self.events + later.events,
             self.is_urgent or later.is_urgent,
-            later.checks or self.checks,
         )
 
 
@@ -92,8 +89,7 @@ def updates_of(decision: dec.Decision) -> Iterator[tuple[WorkloadKey, StatusUpda
             admitted = _update(admitted_text(decision), ADMITTED, (ADMITTED, "True", ADMITTED))
             yield decision.workload, reserved._replace(events=()).merged_with(admitted)
         case dec.Reserve():
-            reserved = _reserved(reserved_text(decision.queue, decision.waited_s))
-            yield decision.workload, reserved._replace(checks=decision.checks)
+            yield decision.workload, _reserved(reserved_text(decision.queue, decision.waited_s))
         case dec.Preempt():
             yield from _preemption(decision)
         case dec.Wait():
@@ -167,10 +163,12 @@ def status_patch(
     now: float,
     *,
     lets_go: bool,
+    checks: Sequence[CheckName] = (),
 ) -> Document:
     """What brings the status of a Workload to what the engine knows of it.
 
-    `lets_go`: nobody runs it, so what it is told to give back is back at once.
+    `lets_go`: nobody runs it, so what it is told to give back is back at once. `checks` have to
+    answer before it may start, if it holds quota.
     """
     old, before = document.get("status") or {}, conditions_of(document)
     true = true_types(before)
@@ -183,15 +181,19 @@ def status_patch(
     }
     if not holds:
         patch["admission"] = None
-    elif not _is_admission_of(document, status):
+    elif not is_admission_of(document, status):
         assert status.assignment is not None
         patch["admission"] = {
             "clusterQueue": status.queue,
-            "podSetAssignments": _assignments(status.assignment),
+            "podSetAssignments": assignments_in(status.assignment),
         }
-    is_new = holds and RESERVED not in true
-    if (is_new and update.checks) or ((is_new or not holds) and old.get("admissionChecks")):
-        patch["admissionChecks"] = [_open_check(name, now) for name in update.checks if holds]
+    stays = holds and not is_leaving and RESERVED in true
+    states = old.get("admissionChecks") or []
+    states_after = states if stays else reset(states, now)
+    if holds and not is_leaving:
+        states_after = asked(states_after, checks, now)
+    if states_after != states:
+        patch["admissionChecks"] = states_after or None
     if status.history or old.get("flavorAssignmentHistory"):
         patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
     preemption = _preemption_state(status)
@@ -289,44 +291,6 @@ def released(conditions: list[Document], now: float) -> list[Document]:
     return conditions
 
 
-def _assignments(assignment: Assignment) -> list[Document]:
-    """Without empty maps: clients in Go drop them, and an admission can't be changed."""
-    return [
-        {
-            "name": pod_set.name,
-            "count": pod_set.count,
-            **({"flavors": dict(pod_set.flavors)} if pod_set.flavors else {}),
-            **({"resourceUsage": _amounts(pod_set.usage)} if pod_set.usage else {}),
-        }
-        for pod_set in assignment.pod_sets
-    ]
-
-
-def _amounts(amounts: Iterable[tuple[str, int]]) -> Document:
-    return {resource: amount_in_object(resource, amount) for resource, amount in amounts}
-
-
-def _is_admission_of(document: Document, status: WorkloadStatus) -> bool:
-    """Whether its admission says the same, however whoever wrote it has spelled it."""
-    old = (document.get("status") or {}).get("admission")
-    if not old or old.get("clusterQueue") != status.queue or status.assignment is None:
-        return False
-    asked = {ps.get("name", "main"): ps.get("count", 1) for ps in document["spec"]["podSets"]}
-    there = [_meaning(assigned, asked) for assigned in old.get("podSetAssignments") or ()]
-    return there == [
-        (pod_set.name, pod_set.count, dict(pod_set.flavors), dict(pod_set.usage))
-        for pod_set in status.assignment.pod_sets
-    ]
-
-
-def _meaning(assigned: Document, asked: Mapping[str, int]) -> tuple[object, ...]:
-    """An assignment as the engine has it; `asked` are the counts of pod sets."""
-    name, flavors = assigned.get("name", "main"), assigned.get("flavors") or {}
-    count, usage = assigned.get("count"), assigned.get("resourceUsage") or {}
-    amounts = {r: amount_of(r, quantity) for r, quantity in usage.items() if r in flavors}
-    return name, asked.get(name, 0) if count is None else count, flavors, amounts
-
-
 def _requeue_state(status: WorkloadStatus) -> Document | None:
     state: dict[str, Any] = {}
     if status.requeue_count:
@@ -353,20 +317,13 @@ def _preemption_state(status: WorkloadStatus) -> Document | None:
 def _claim(claim: Claim) -> Document | None:
     if claim.assignment is None:
         return None
-    amounts: dict[str, Document] = {}
+    amounts: dict[str, list[tuple[str, int]]] = {}
     for cell, amount in sorted(claim.held_before.items()):
-        resources = amounts.setdefault(cell.flavor, {})
-        resources[cell.resource] = amount_in_object(cell.resource, amount)
-    held_before = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
-    return {"podSetAssignments": _assignments(claim.assignment), "heldBefore": held_before or None}
-
-
-def _open_check(name: CheckName, now: float) -> Document:
+        amounts.setdefault(cell.flavor, []).append((cell.resource, amount))
+    held_before = [{"flavor": f, "resources": amounts_in(found)} for f, found in amounts.items()]
     return {
-        "name": name,
-        "state": CheckState.PENDING.value,
-        "message": "",
-        "lastTransitionTime": format_time(now),
+        "podSetAssignments": assignments_in(claim.assignment),
+        "heldBefore": held_before or None,
     }
 
 

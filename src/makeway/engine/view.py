@@ -13,6 +13,7 @@ from makeway.engine.fairness import share_of
 from makeway.engine.model import (
     HOLDING,
     Amounts,
+    CheckName,
     FlavorResource,
     LocalQueue,
     LocalQueueKey,
@@ -121,6 +122,14 @@ class View:
         reasons = () if is_stuck else queue.pending.reasons_for(entry)
         return InLine(queue.spec.name, behind, reasons)
 
+    def checks_for(self, key: WorkloadKey) -> tuple[CheckName, ...]:
+        """The checks that a workload which holds quota has to pass."""
+        entry = self._state.entries[key]
+        queue = self._state.queues.get(entry.queue) if entry.queue is not None else None
+        if queue is None or entry.status.assignment is None:
+            return ()
+        return queue.checks_for(entry.status.assignment)
+
     # --- queues ---
 
     def local_queue(self, key: LocalQueueKey) -> LocalQueue | None:
@@ -129,10 +138,10 @@ class View:
     def local_queues(self) -> Iterator[LocalQueue]:
         return iter(self._state.local_queues.values())
 
-    def pending_from(self, key: LocalQueueKey) -> list[WorkloadKey]:
-        """The pending workloads of a local queue, whether a queue will look at them or not."""
+    def unfinished_from(self, key: LocalQueueKey) -> list[WorkloadKey]:
+        """Who waits or holds quota of a local queue, whether a queue will look at it or not."""
         entries = self._state.by_local_queue.get(key, {}).values()
-        return [entry.workload.key for entry in entries if entry.phase is Phase.PENDING]
+        return [entry.workload.key for entry in entries if entry.phase is not Phase.FINISHED]
 
     def counted_from(self, key: LocalQueueKey) -> tuple[int, list[KnownWorkload]]:
         """Of a local queue: how many are pending, and who holds quota.

@@ -12,6 +12,7 @@ from makeway.engine.model import Inactive
 # Workloads
 OTHERS_MAKE_WAY = "Others make way for this workload"
 NOBODY_MAKES_WAY = "Nobody makes way for this workload"
+CHECK_RESET = "Reset to Pending after eviction. Previously: {}"  # in Kueue's words
 NO_RESERVATION = "The workload has no reservation"
 DEACTIVATED = "The workload is deactivated"
 PREVIOUSLY = "Previously: {}"  # what a condition said while it was true
