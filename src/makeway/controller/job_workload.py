@@ -27,8 +27,8 @@ from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
 from makeway.plane.picture import Object
-from makeway.translate import messages
-from makeway.translate.workloads import constraints_of
+from makeway.translate.words import deactivated_text
+from makeway.translate.workloads import TO_DEACTIVATE, constraints_of
 
 POD_SET_NAME = "main"
 NAME_MAX = 63
@@ -179,7 +179,9 @@ def stop_of(workload: Workload) -> tuple[str, str] | None:
     if evicted is not None and evicted.status == "True":
         return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
     if not workload.spec.active:
-        return "WorkloadDeactivated", messages.DEACTIVATED
+        target = find_condition(workload.status.conditions, TO_DEACTIVATE)
+        why = target.message if target is not None and target.status == "True" else ""
+        return "WorkloadDeactivated", deactivated_text(why)
     return None
 
 
