@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from makeway.engine.cohorts import trees_without_queues
 from makeway.engine.decisions import Reason, WaitsForOwner
 from makeway.engine.entry import Entry
 from makeway.engine.explain import Obstacle, QueueInactive, inactivity, why_in_no_queue
@@ -61,6 +62,7 @@ class KnownQueue(NamedTuple):
     in_line: int  # workloads
     parked: int
     waiting_for_owners: int  # of them: who may not begin to borrow
+    coming_back: Mapping[LocalQueueKey, int]  # of the parked: who comes again by itself
     holders: tuple[KnownWorkload, ...]
     share: float | None  # under fair sharing; None: infinite
 
@@ -190,6 +192,7 @@ class View:
             in_line=in_line if why is None else 0,
             parked=parked if why is None else in_line + parked,
             waiting_for_owners=_waiting_for_owners(queue) if why is None else 0,
+            coming_back=_coming_back(queue) if why is None else {},
             holders=tuple(_known(order.entry) for order in queue.holders),
             share=self._share(queue.node, queue.tree),
         )
@@ -197,7 +200,10 @@ class View:
     # --- cohorts ---
 
     def cohorts(self) -> Iterator[KnownCohort]:
-        for tree in self._state.trees_now():
+        for tree in (
+            *self._state.trees_now(),
+            *trees_without_queues(self._state.queues.values(), self._state.cohorts),
+        ):
             yield from self._cohorts_of(tree)
 
     def _cohorts_of(self, tree: Tree) -> Iterator[KnownCohort]:
@@ -228,6 +234,10 @@ class View:
             return 0.0
         share = share_of(node, tree.snapshot).share
         return None if share.is_infinite else share.value
+
+
+def _coming_back(queue: QueueState) -> Counter[LocalQueueKey]:
+    return Counter(entry.workload.local_queue for entry in queue.pending.coming_back())
 
 
 def _waiting_for_owners(queue: QueueState) -> int:
