@@ -1,13 +1,15 @@
 """What stands in the status of a Workload, on a real API server, beside others who write there."""
 
+import hashlib
 from typing import Any
 
 import pytest
 
-from makeway.api.kinds import WORKLOADS
+from makeway.api.kinds import COHORTS, EVENTS, QUEUES, WORKLOADS
+from makeway.api.labels import MAX_EXEC_TIME
 from makeway.client import ApiError
 from tests.kube.cluster import Document, container
-from tests.kube.seeds import Lab, story
+from tests.kube.seeds import Lab, condition_of, story
 
 GPU = "example.com/gpu"
 
@@ -107,3 +109,80 @@ async def test_a_check_that_is_added_is_asked_of_a_job_that_has_reserved(lab: La
     await lab.edit_queue("team", **asking(lab, "licence"))
     await lab.answer("train", "licence", "Ready")
     await lab.until_running("train", 1)
+
+
+@story()
+async def test_whose_time_is_up_is_told_so_in_conditions_and_events(lab: Lab) -> None:
+    await lab.queue_with("team", {"cpu": 1})
+    await lab.submit("long", queue="team", pods=1, labels={MAX_EXEC_TIME: "2"}, nodeSelector={})
+    await lab.until_running("long", 1)
+
+    evicted = "DeactivatedDueToMaximumExecutionTimeExceeded"
+    message = await lab.until_told("long", "Evicted", evicted)
+    why = "The workload is deactivated due to exceeding the maximum execution time"
+    assert message == why
+    await lab.until_suspended("long")
+
+    async def is_counted() -> bool:
+        status = (await lab.workload("long"))["status"]
+        waits, requeued = (
+            condition_of({"status": status}, t) for t in ("QuotaReserved", "Requeued")
+        )
+        assert status["schedulingStats"]["evictions"] == [
+            {
+                "reason": "Deactivated",
+                "underlyingCause": "MaximumExecutionTimeExceeded",
+                "count": 1,
+            }
+        ]
+        is_back = (waits["status"], waits["reason"]) == ("False", "Deactivated")
+        return is_back and (requeued["status"], requeued["reason"]) == ("False", evicted)
+
+    await lab.until(is_counted, "it has given its quota back, and is not in line")
+    told = await reasons_of_events(lab)
+    assert {"MaximumExecutionTimeExceeded", f"EvictedDueTo{evicted}", "Stopped"} <= told
+
+
+async def reasons_of_events(lab: Lab) -> set[str]:
+    return {event["reason"] for event in (await lab.client.list(EVENTS, lab.namespace)).items}
+
+
+@story()
+async def test_a_victim_is_told_in_words_that_tools_know(lab: Lab) -> None:
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    await lab.queue_with("team", {"cpu": 1}, preemption=preemption, cohortName="house")
+    await lab.work("low", priority="low")
+    await lab.until_running("low", 1)
+    urgent = await lab.work("urgent", priority="high")
+    await lab.until_running("urgent", 1)
+
+    found, victim = await lab.workload("urgent"), await lab.workload("low")
+    path = f"/{lab.full('house')}/{lab.full('team')}"
+    uids = f"UID: {found['metadata']['uid']}, JobUID: {urgent['metadata']['uid']}"
+    assert condition_of(victim, "Preempted")["message"].startswith(
+        f"Preempted to accommodate a workload ({uids}) due to prioritization in the ClusterQueue; "
+        f"preemptor path: {path}; preemptee path: {path}"
+    )
+    assert condition_of(victim, "Requeued")["status"] == "True"
+    assert condition_of(found, "Admitted")["message"].startswith("The workload is admitted")
+    told = "\n".join(("Job", "batch", "urgent", urgent["metadata"]["uid"]))
+    digest = hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()[:5]
+    assert found["metadata"]["name"] == f"job-urgent-{digest}"
+
+
+@story({"fairSharing": {}})
+async def test_shares_stand_in_the_status_of_queues_and_cohorts(lab: Lab) -> None:
+    for name in ("vision", "speech"):
+        await lab.queue_with(name, {"cpu": 4}, cohortName="house")
+    await lab.create(COHORTS, {"metadata": {"name": lab.full("house")}, "spec": {}})
+    await lab.work("wide", queue="vision", pods=6)
+    await lab.until_running("wide", 6)
+
+    async def are_told() -> bool:
+        names = lab.full("vision"), lab.full("speech")
+        queues = [await lab.client.get(QUEUES, name) for name in names]
+        house = await lab.client.get(COHORTS, lab.full("house"))
+        found = [((o.get("status") or {}).get("fairSharing") or {}) for o in (*queues, house)]
+        return [sharing.get("weightedShare") for sharing in found] == [250, 0, 0]
+
+    await lab.until(are_told, "vision has 2 of 8 too many, which is a share of 250")
