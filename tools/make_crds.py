@@ -394,7 +394,8 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
         **under("spec", quota_rules("parentName")),
         ".": rules(
             rule(
-                "!has(self.spec.parentName) || self.spec.parentName != self.metadata.name",
+                "!has(self.spec) || !has(self.spec.parentName) || "
+                "self.spec.parentName != self.metadata.name",
                 "must not be the cohort itself",
                 ".spec.parentName",
             )

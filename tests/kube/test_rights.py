@@ -11,7 +11,17 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from makeway.api.kinds import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS, Resource
+from makeway.api.kinds import (
+    BUDGETS,
+    COHORTS,
+    EVENTS,
+    GANGS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    WORKLOADS,
+    Resource,
+)
 from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
@@ -44,6 +54,10 @@ spec:
     flavors: [{name: plain, resources: [{name: cpu, nominalQuota: 1}]}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: house}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: team}
 spec: {clusterQueue: vision}
@@ -58,6 +72,13 @@ kind: PriorityClass
 metadata: {name: urgent}
 value: 1000
 """
+
+
+FAIR: Document = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "fairSharing": {},
+}
 
 
 class Right(NamedTuple):
@@ -107,7 +128,8 @@ def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list
     """What the controller has asked for while the stories below were played."""
     cluster.makeway("install", "--apply")
     cluster.create_all(QUEUES)
-    with cluster.controller(tmp_path_factory.mktemp("controller")):
+    with cluster.controller(tmp_path_factory.mktemp("controller"), FAIR):
+        play_shares(cluster)
         play_preemption_and_return(cluster)
         play_leaving_the_queue(cluster)
         play_placing(cluster, "bare", is_covered=False)
@@ -166,6 +188,14 @@ def play_preemption_and_return(cluster: Cluster) -> None:
 def _most_told(cluster: Cluster, reason: str) -> int:
     counts = [e["count"] for e in cluster.list(EVENTS) if e["reason"] == reason]
     return max(counts, default=0)
+
+
+def play_shares(cluster: Cluster) -> None:
+    def is_told() -> bool:
+        house = cluster.do(lambda client: client.get(COHORTS, "house"))
+        return "fairSharing" in (house.get("status") or {})
+
+    cluster.until("the cohort tells its share", is_told)
 
 
 def play_leaving_the_queue(cluster: Cluster) -> None:
