@@ -185,7 +185,7 @@ def test_a_check_that_says_no_is_quoted(up: Up) -> None:
 
     text = wait_until(lambda: said(up, "explain", "refused", "no money left"), timeout_s=15)
 
-    assert "Rejected by admission check budget" in text
+    assert 'AdmissionCheck in Rejected state: "budget" (no money left)' in text
     assert "no money left" in up.makeway("status", "-o", "wide")
 
 
