@@ -32,10 +32,10 @@ class QueuePlane(Plane):
     def __init__(
         self,
         *others: Callable[[Picture, Engine], Part],
-        configuration: Configuration | None = None,
+        configuration: Configuration = Configuration(),  # noqa: B008
         **spec: Any,
     ) -> None:
-        self._others, self._configuration = others, configuration or Configuration()
+        self._others, self.configuration = others, configuration
         super().__init__(self._admission_and_others)
         self.create(FLAVORS, {"metadata": {"name": "any"}, "spec": {}})
         for name in "ab":
@@ -43,7 +43,7 @@ class QueuePlane(Plane):
             self.create(LOCAL_QUEUES, local_queue(name))
 
     def _admission_and_others(self, picture: Picture) -> list[Part]:
-        self.admission = Admission(picture, self._configuration)
+        self.admission = Admission(picture, self.configuration)
         engine = self.admission.engine
         self.metrics = Metrics(engine, picture, lambda: self.now)
         self.admission.observer = self.metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from makeway.api.kinds import (
 from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
-from makeway.deploy.rights import CLUSTER_RULES, lease_rules
+from makeway.deploy.rights import CLUSTER_RULES, PLACING_RULES, lease_rules
 from tests.kube.installing import SITE, Cluster, conditions_of, job
 from tests.kube.plane import ALL_CONTROLLERS, Plane, require_assets
 
@@ -125,18 +126,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Request]:
-    """What the controller has asked for while the stories below were played."""
-    cluster.makeway("install", "--apply")
+    """What the controller has asked for while the stories below were played.
+
+    Those of queues with the rights of a controller that places nobody.
+    """
+    cluster.makeway("install", "--no-placing", "--apply")
     cluster.create_all(QUEUES)
-    with cluster.controller(tmp_path_factory.mktemp("controller"), FAIR):
+    queueing = replace(SITE, is_placing=False)
+    with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing, FAIR):
         play_shares(cluster)
         play_preemption_and_return(cluster)
         play_leaving_the_queue(cluster)
+        play_queued_pods(cluster)
+    cluster.makeway("install", "--apply")
+    with cluster.controller(tmp_path_factory.mktemp("placing")):
         play_placing(cluster, "bare", is_covered=False)
         play_placing(cluster, "covered", is_covered=True)
         play_gang(cluster, POD_GROUPS, "wide")
         play_gang(cluster, GANGS, "broad")
-        play_queued_pods(cluster)
     return read_requests(cluster.plane.kubeconfig.parent / "audit.log")
 
 
@@ -321,7 +328,7 @@ def test_nothing_that_the_controller_does_is_forbidden(requests: list[Request]) 
 
 
 def test_no_right_is_there_that_is_never_used(requests: list[Request]) -> None:
-    given = rights_of(CLUSTER_RULES) | rights_of(lease_rules(LEASE))
+    given = rights_of((*CLUSTER_RULES, *PLACING_RULES)) | rights_of(lease_rules(LEASE))
     used = {request.right for request in requests if not request.is_forbidden}
 
     assert given - used == ASKED_WITHIN
@@ -344,7 +351,8 @@ def test_without_the_right_to_hold_owners_some_servers_refuse_workloads(
     }
     token = cluster.token()
     cluster.create(workload, token=token, dry_run=True)
-    rules = [rule for rule in CLUSTER_RULES if rule["resources"] != [right.resource]]
+    all_rules = (*CLUSTER_RULES, *PLACING_RULES)
+    rules = [rule for rule in all_rules if rule["resources"] != [right.resource]]
 
     cluster.do(lambda client: client.patch(CLUSTER_ROLES, NAME, patch={"rules": rules}))
 

@@ -20,6 +20,7 @@ from makeway.engine import model
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
+_ALL_AGAIN = "Every flavor that it could use is exhausted; it may try all of them again"
 _ACCOMMODATES = "Preempted to accommodate a workload"
 
 
@@ -197,9 +198,12 @@ def rule_text(rule: dec.VictimRule) -> str:
 
 def _eviction(decision: dec.Evict) -> Iterator[str]:
     yield _eviction_cause(decision)
+    outcome = "has failed" if decision.starts_over else "is passed over from now on"
     for failure in decision.flavors:
         why = f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
-        yield f"Flavor {failure.flavor} is passed over from now on: {why}"
+        yield f"Flavor {failure.flavor} {outcome}: {why}"
+    if decision.starts_over:
+        yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
@@ -280,7 +284,7 @@ def _deactivation(decision: dec.Deactivate) -> Iterator[str]:
 
 
 def _new_round(decision: dec.StartOver) -> Iterator[str]:
-    yield "Every flavor that it could use is exhausted; it may try all of them again"
+    yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
