@@ -113,6 +113,9 @@ class App:
             return messages.problem(error)
         except RecursionError:
             return messages.problem(bad_request("the body of the request is nested too deeply"))
+        except MemoryError:
+            log.warning(Fields(method=request.method, path=request.path, memory="none left"))
+            return messages.problem(errors.no_memory())
         except Exception:
             # The outermost line: a bug of ours must not take others' requests down.
             log.exception(Fields(method=request.method, path=request.path))
