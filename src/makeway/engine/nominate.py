@@ -219,7 +219,7 @@ class Nominator:
             return None
         if scan.generation == self.queue.generation:
             return scan
-        is_fresh = scan.cycle >= self.state.cycle - 1
+        is_fresh = scan.cycle >= self.queue.tree.cycle - 1
         return scan if is_fresh and self.state.config.gates.keep_scan_progress else None
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:

@@ -13,15 +13,23 @@ from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from makeway.engine.decisions import Reason
+from makeway.engine.decisions import (
+    ExceedsCapacity,
+    FlavorMismatch,
+    NotCovered,
+    Reason,
+    Shortfall,
+)
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
+
+ABOUT_QUOTA = (NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall)
 
 
 class ShapeClass:
     """Waiting workloads of one shape, best first."""
 
-    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size")
+    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size", "told")
 
     def __init__(self, shape: Shape, serial: int) -> None:
         self.shape = shape
@@ -30,6 +38,7 @@ class ShapeClass:
         self.size = 0  # without those
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
+        self.told: Entry | None = None  # that head, if quota is short, and it is nothing else
 
     def best(self) -> tuple[QueueOrder, Entry]:
         members = self.members
@@ -186,7 +195,14 @@ class PendingQueue:
     def note_reasons(self, entry: Entry, reasons: tuple[Reason, ...]) -> None:
         """What keeps the head of a class waiting keeps all of it waiting."""
         if entry.place is not None and entry.shape.is_shared:
-            self._classes[entry.shape].reasons = reasons
+            shape_class = self._classes[entry.shape]
+            shape_class.reasons = reasons
+            is_short = all(isinstance(reason, ABOUT_QUOTA) for reason in reasons)
+            shape_class.told = entry if is_short else None
+
+    def is_short(self, entry: Entry) -> bool:
+        """Whether it was told that quota is short, and nothing else, when it was last tried."""
+        return entry.place is not None and self._classes[entry.shape].told is entry
 
     def reasons_for(self, entry: Entry) -> tuple[Reason, ...]:
         shape_class = self._classes.get(entry.shape)
