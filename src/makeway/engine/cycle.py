@@ -35,7 +35,7 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import is_without_hope, leaves_no_trace
+from makeway.engine.hopeless import is_without_hope, leaves_no_trace, line_is_without_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
@@ -164,6 +164,11 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
+        for _, queue in self.heads():
+            if lets_others_pass(queue) and line_is_without_hope(
+                self.state, queue, self.present.usage
+            ):
+                queue.pending.park_all()
         while True:
             heads = [pair for pair in self.heads() if self.is_admissible(*pair)]
             hopeless = [pair for pair in heads if self._is_without_hope(*pair)]

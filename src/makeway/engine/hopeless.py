@@ -18,9 +18,10 @@ heads of the cycle are without hope: then they are parked together, and the next
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from makeway.engine.entry import Demand, Entry
-from makeway.engine.model import Amounts, Policy
+from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, choices_of, smallest_pod_sets
 from makeway.engine.quota import Node, Usage, available, borrow_level
 from makeway.engine.state import ClusterState
@@ -32,19 +33,64 @@ def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage:
     """Would a search only tell what was told before: it does not fit, and nobody makes way?"""
     if not state.config.skips_hopeless or not queue.pending.is_short(entry):
         return False
-    if entry.status.claim is not None or entry.search.scan is not None:
+    if entry.status.claim is not None:
         return False
-    may_preempt = not is_hopeless(entry, queue)
-    if may_preempt and not _preempts_only_as_owner(state, entry, queue):
+    priority = entry.workload.priority
+    may_preempt = not is_hopeless(priority, queue)
+    if may_preempt and not _preempts_only_as_owner(state, priority, queue):
         return False
-    node = queue.node
-    for choices in _decisive_groups(state, entry, queue):
-        for choice in choices:
-            if _fits(choice, node, usage) or (may_preempt and _is_nearer(choice, node, usage)):
-                break
-        else:
-            return True
-    return False
+    return any(
+        not any(_may_be_had(choice, queue.node, usage, may_preempt) for choice in choices)
+        for choices in _decisive_groups(state, entry, queue)
+    )
+
+
+class Line(NamedTuple):
+    """What those in a line ask for, taken together as if they were one."""
+
+    least: Amounts  # that anybody asks for, of each cell
+    priority: int  # the highest
+
+
+def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -> bool:
+    """Is everybody in line without hope? Said only where one look at all of them tells."""
+    if not state.config.skips_hopeless or not leaves_no_trace(state, queue):
+        return False
+    if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
+        return False  # some may have to be turned away
+    line = _known_line(state, queue)
+    if line is None:
+        return False
+    may_preempt = not is_hopeless(line.priority, queue)
+    if may_preempt and not _preempts_only_as_owner(state, line.priority, queue):
+        return False
+    for cell, amount in line.least.items():  # noqa: SIM110  # any() takes twice as long
+        if _cell_may_be_had(queue.node, cell, amount, usage, may_preempt):
+            return False
+    return True
+
+
+def _known_line(state: ClusterState, queue: QueueState) -> Line | None:
+    key = (queue.pending.version, queue.pending.told, state.flavors_edited)
+    if queue.line_known is None or queue.line_known[0] != key:
+        queue.line_known = (key, _line_of(state, queue))
+    line: Line | None = queue.line_known[1]
+    return line
+
+
+def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
+    firsts = queue.pending.all_short()
+    if not firsts:
+        return None
+    least: dict[FlavorResource, int] = {}
+    for entry in firsts:
+        groups = _decisive_groups(state, entry, queue)
+        if not groups or entry.status.claim is not None:
+            return None
+        for choice in groups[0]:
+            for cell, amount in choice.items():
+                least[cell] = min(amount, least.get(cell, amount))
+    return Line(least, max(entry.workload.priority for entry in firsts))
 
 
 def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
@@ -80,25 +126,26 @@ def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
     return reclaims and not state.config.fair_sharing
 
 
-def _preempts_only_as_owner(state: ClusterState, entry: Entry, queue: QueueState) -> bool:
+def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueState) -> bool:
     """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
     policy = queue.spec.preemption
     if policy.borrow_while_reclaiming or state.config.fair_sharing:
         return False
-    spared = first_priority_spared(policy.within_queue, entry.workload.priority)
+    spared = first_priority_spared(policy.within_queue, priority)
     return queue.lowest_priority() >= spared
 
 
-def _fits(choice: Amounts, node: Node, usage: Usage) -> bool:
+def _may_be_had(choice: Amounts, node: Node, usage: Usage, may_preempt: bool) -> bool:
+    """Does each cell of it fit, or might it once others have made way?"""
     for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
-        if amount > available(node, cell, usage):
+        if not _cell_may_be_had(node, cell, amount, usage, may_preempt):
             return False
     return True
 
 
-def _is_nearer(choice: Amounts, node: Node, usage: Usage) -> bool:
-    """Might a subtree above the queue, but not the whole tree, have room for all of it?"""
-    for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
-        if not borrow_level(node, cell, amount, usage)[1]:
-            return False
-    return True
+def _cell_may_be_had(
+    node: Node, cell: FlavorResource, amount: int, usage: Usage, may_preempt: bool
+) -> bool:
+    return amount <= available(node, cell, usage) or (
+        may_preempt and borrow_level(node, cell, amount, usage)[1]
+    )

@@ -256,7 +256,7 @@ class Nominator:
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
         """The victims that make room for these amounts; none while it pauses between two issues."""
-        if is_hopeless(self.entry, self.queue):
+        if is_hopeless(self.entry.workload.priority, self.queue):
             return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:

@@ -83,6 +83,7 @@ class QueueState:
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
         self.claims_known: tuple[object, Any] | None = None  # of owners.py: as of when, and what
+        self.line_known: tuple[object, Any] | None = None  # of hopeless.py, likewise
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort

@@ -109,9 +109,9 @@ class Eligible:
             position = self.next_in(queue, position + 1)
 
 
-def is_hopeless(preemptor: Entry, queue: QueueState) -> bool:
+def is_hopeless(priority: int, queue: QueueState) -> bool:
     """A cheap look before any search: is everybody in the tree too important?"""
-    preemption, priority = queue.spec.preemption, preemptor.workload.priority
+    preemption = queue.spec.preemption
     spared = first_priority_spared(preemption.within_queue, priority)
     if queue.node.parent is not None:
         spared = max(spared, first_priority_spared(preemption.reclaim, priority))
