@@ -64,7 +64,7 @@ def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -
     may_preempt = not is_hopeless(line.priority, queue)
     if may_preempt and not _preempts_only_as_owner(state, line.priority, queue):
         return False
-    for cell, amount in line.least.items():  # noqa: SIM110  # any() takes twice as long
+    for cell, amount in line.least.items():  # any() takes twice as long
         if _cell_may_be_had(queue.node, cell, amount, usage, may_preempt):
             return False
     return True
@@ -137,7 +137,7 @@ def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueStat
 
 def _may_be_had(choice: Amounts, node: Node, usage: Usage, may_preempt: bool) -> bool:
     """Does each cell of it fit, or might it once others have made way?"""
-    for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
+    for cell, amount in choice.items():  # all() takes twice as long
         if not _cell_may_be_had(node, cell, amount, usage, may_preempt):
             return False
     return True
