@@ -71,7 +71,7 @@ def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -
 
 
 def _known_line(state: ClusterState, queue: QueueState) -> Line | None:
-    key = (queue.pending.version, queue.pending.told, state.flavors_edited)
+    key = (queue.pending.version, queue.pending.told_version, state.flavors_edited)
     if queue.line_known is None or queue.line_known[0] != key:
         queue.line_known = (key, _line_of(state, queue))
     line: Line | None = queue.line_known[1]

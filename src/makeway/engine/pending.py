@@ -16,6 +16,7 @@ from operator import itemgetter
 from makeway.engine.decisions import (
     ExceedsCapacity,
     FlavorMismatch,
+    HeldForPreemptor,
     NotCovered,
     Reason,
     Shortfall,
@@ -38,9 +39,7 @@ class ShapeClass:
         self.size = 0  # without those
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
-        self.told: Entry | None = (
-            None  # that head, if quota is short, whatever the flavor, and no more
-        )
+        self.told: Entry | None = None  # that head, if all it was told is that quota is short
 
     def best(self) -> tuple[QueueOrder, Entry]:
         members = self.members
@@ -63,7 +62,7 @@ class PendingQueue:
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
-        self.told = 0  # grows whenever somebody is told why it waits
+        self.told_version = 0  # grows whenever somebody is told why it waits
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -204,7 +203,7 @@ class PendingQueue:
             told = entry if is_short and entry.search.scan is None else None
             if shape_class.told is not told:
                 shape_class.told = told
-                self.told += 1
+                self.told_version += 1
 
     def all_short(self) -> list[Entry] | None:
         """The first of each shape, if all of them were told that quota is short, and alone."""
@@ -264,6 +263,13 @@ class PendingQueue:
 
     # --- for reports; these look at everybody ---
 
+    def coming_back(self) -> Iterator[Entry]:
+        """Those parked for whom others make way, or who wait for one of these to have its place."""
+        yield from self._aside.values()
+        for shape_class in self._classes.values():
+            if self.is_parked(shape_class) and _is_held(shape_class.reasons):
+                yield from shape_class
+
     def counts_by_local_queue(self) -> dict[LocalQueueKey, tuple[int, int]]:
         """`counts` of those who came through each local queue."""
         active: dict[LocalQueueKey, int] = {}
@@ -291,3 +297,7 @@ class PendingQueue:
                 yield from shape_class
         yield from self._aside.values()
         yield from self._held.values()
+
+
+def _is_held(reasons: tuple[Reason, ...]) -> bool:
+    return any(isinstance(reason, HeldForPreemptor) for reason in reasons)
