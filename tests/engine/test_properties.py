@@ -251,7 +251,9 @@ def test_what_is_told_before_an_edit_takes_effect_is_what_holds_afterwards(rng: 
 def by_name(queues: Iterable[KnownQueue]) -> dict[QueueName, KnownQueue]:
     """Without who is parked: building a tree wakes them all."""
     return {
-        queue.spec.name: queue._replace(in_line=queue.in_line + queue.parked, parked=0)
+        queue.spec.name: queue._replace(
+            in_line=queue.in_line + queue.parked, parked=0, coming_back={}
+        )
         for queue in queues
     }
 
