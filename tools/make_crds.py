@@ -414,7 +414,9 @@ def _inlined(schema: Any) -> Any:
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(REFERENCE)
         replaced = _REPLACED.get(name.rpartition(".")[2])
-        return _inlined(components()[name] if replaced is None else replaced)
+        found = _inlined(components()[name] if replaced is None else replaced)
+        said = schema.get("description") if name.rpartition(".")[2] != "ObjectMeta" else None
+        return {**found, "description": said} if said else found
     inlined = {key: _inlined(value) for key, value in schema.items() if key not in _NOT_IN_CRDS}
     if inlined.get("type") == "integer":
         inlined.setdefault("format", "int64")

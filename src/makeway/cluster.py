@@ -159,6 +159,9 @@ class Term:
         self.metrics = Metrics(admission.engine, picture, clock, role=role)
         self.metrics.loops["controller"] = self.loop
         admission.observer = self.metrics
+        for part in parts:
+            if isinstance(part, Placing):
+                part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
 
 
@@ -170,7 +173,7 @@ def parts_for(
         admission,
         Jobs(picture),
         Pods(picture),
-        *(_placing(picture, settings.scheduler, absent) if settings.scheduler else ()),
+        *(_placing(picture, settings, absent) if settings.scheduler else ()),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
@@ -178,12 +181,16 @@ def parts_for(
     return admission, parts
 
 
-def _placing(picture: Picture, scheduler: str, absent: Collection[Resource]) -> list[Part]:
+def _placing(picture: Picture, settings: Settings, absent: Collection[Resource]) -> list[Part]:
     kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
-    schedulers = frozenset((scheduler,))
+    schedulers = frozenset((settings.scheduler,))
+    distance_max = settings.configuration.preemption_priority.max_distance
     return [
-        Placing(picture, schedulers=schedulers, gang_kinds=kinds),
-        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in kinds),
+        Placing(picture, schedulers=schedulers, gang_kinds=kinds, distance_max=distance_max),
+        *(
+            GangStatuses(picture, kind, schedulers=schedulers, distance_max=distance_max)
+            for kind in kinds
+        ),
     ]
 
 

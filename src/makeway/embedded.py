@@ -103,7 +103,14 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         clock = noted.clock()  # one for all: what one stamps, another compares
         logs = FileLogs(folder / "logs", clock)
         disk = Disk(folder)
-        app = App(store, token=identity.token, clock=clock, logs=logs, disk=disk)
+        app = App(
+            store,
+            token=identity.token,
+            clock=clock,
+            logs=logs,
+            disk=disk,
+            configuration=settings.configuration,
+        )
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
         )
@@ -320,6 +327,7 @@ class Control:
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         plane.admission.observer = metrics
+        plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
@@ -349,15 +357,17 @@ class Plane:
         self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
     ) -> None:
         self.admission = Admission(picture, configuration)
+        distance_max = configuration.preemption_priority.max_distance
+        self.placing = Placing(picture, distance_max=distance_max)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
             Jobs(picture),
             Pods(picture),
             JobPods(picture),
-            Placing(picture),
+            self.placing,
             self.pods,
-            *(GangStatuses(picture, kind) for kind in GANG_KINDS),
+            *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),

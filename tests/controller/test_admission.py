@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.api.configuration import Configuration, PreemptionPriority
 from makeway.api.kinds import (
     CHECKS,
     LOCAL_QUEUES,
@@ -389,6 +390,21 @@ def test_an_annotation_makes_a_workload_harder_to_preempt() -> None:
     plane.change_class("nearly-done", 50)
     plane.settle()
     assert plane.admitted() == {"important"}
+
+
+@pytest.mark.parametrize(("value", "stays"), [(100, "dear"), (101, "important")])
+def test_how_much_harder_can_be_bounded(value: int, stays: str) -> None:
+    bound = PreemptionPriority(max_distance=100)
+    plane = QueuePlane(configuration=Configuration(preemption_priority=bound), cohortName="")
+    plane.create(WORKLOAD_CLASSES, {"metadata": {"name": "dear"}, "value": value})
+    dear = workload("dear", 4, "a", False)
+    dear["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": "dear"}
+    plane.create(WORKLOADS, dear)
+    plane.settle()
+    plane.submit("important", 4, priority=50)
+
+    plane.settle()
+    assert plane.admitted() == {stays}
 
 
 @pytest.mark.parametrize("field", ["priority", "queueName"])

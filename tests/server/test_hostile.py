@@ -18,6 +18,7 @@ from makeway.client.kubeconfig import Access, read_kubeconfig
 from makeway.server.messages import Request
 from tests.harness.documents import cluster_queue, job
 from tests.harness.process import Up, running
+from tests.prerequisites import samples
 from tests.server.harness import JOBS, MERGE, QUEUES, TOKEN, Server, play
 
 # In process: bodies
@@ -135,7 +136,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, A
 
 
 @settings(
-    max_examples=int(os.environ.get("MAKEWAY_FUZZ", "150")),
+    max_examples=int(os.environ.get("MAKEWAY_FUZZ", samples(200))),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -178,7 +179,7 @@ def _is_plain(document: Any) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=samples(200), deadline=None)
 @given(
     path=st.text(max_size=40),
     query=st.dictionaries(

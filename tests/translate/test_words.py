@@ -289,6 +289,28 @@ DECISIONS: list[tuple[Decision, Text]] = [
         ),
     ),
     (
+        Evict(
+            workload=JOB,
+            queue=QUEUE,
+            reason=EvictionReason.FLAVOR_FALLBACK,
+            flavors=(FlavorFailure(SPOT, Trigger.TIMEOUT),),
+            starts_over=True,
+            requeue_at=60.0,
+            requeue_count=1,
+        ),
+        Text(
+            "evicted",
+            JOB,
+            (
+                "Evicted from ClusterQueue cq: it falls back from flavor spot [FlavorFallback]",
+                "Flavor spot has failed: pods were not ready within the rule's timeout"
+                " [TimeoutForPodsReadyExceeded]",
+                "Every flavor that it could use is exhausted; it may try all of them again",
+                "In line again after a back-off (requeue number 1)",
+            ),
+        ),
+    ),
+    (
         Deactivate(
             workload=JOB,
             queue=QUEUE,

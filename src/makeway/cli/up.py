@@ -31,6 +31,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -205,10 +206,24 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read: {in_words(error)}") from None
-    report = check_texts(((str(path), text),))
+    report = check_texts((_unwrapped(str(path), text),))
     if report.errors:
         raise UsageError("\n".join(map(str, report.errors)))
     return [(dict(manifest.document), view) for manifest, view in report.readable]
+
+
+def _unwrapped(source: str, text: str) -> tuple[str, str]:
+    """Where a configuration stands, and its text; Kueue ships it as the file of a ConfigMap."""
+    from makeway.api.manifests import read_manifests
+
+    found = [manifest.document for manifest in read_manifests(text, source).manifests]
+    if len(found) != 1 or found[0].get("kind") != "ConfigMap":
+        return source, text
+    data = found[0].get("data")
+    files = list(data.items()) if isinstance(data, Mapping) else []
+    if len(files) != 1 or not isinstance(files[0][1], str):
+        raise UsageError(f"{source}: data: write one file, the Configuration")
+    return f"{source}: {files[0][0]}", files[0][1]
 
 
 # --- in the background ---

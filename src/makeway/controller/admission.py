@@ -101,6 +101,7 @@ class Admission:
         self.engine = Engine(config_of(configuration))
         self.observer: Observer | None = None
         self._resources = configuration.resources
+        self._distance_max = configuration.preemption_priority.max_distance
         self._picture = picture
         self._queue_events = {kind: picture.index(kind, _queue_event) for kind in _REMOVED}
         self._teller = Teller(picture, self.engine.view)
@@ -262,9 +263,13 @@ class Admission:
             return None
         for resource in (WORKLOAD_CLASSES, PRIORITY_CLASSES):
             found = self._picture.get(resource, Key("", name))
-            if found is not None and found["value"] >= (view.spec.priority or 0):
+            if found is not None and self._is_allowed(found["value"], view.spec.priority or 0):
                 return int(found["value"])
         return None
+
+    def _is_allowed(self, preemption: int, scheduling: int) -> bool:
+        distance, most = preemption - scheduling, self._distance_max
+        return distance >= 0 and (most is None or distance <= most)
 
     # Acting
 

@@ -19,6 +19,7 @@ from makeway.client.client import Document
 from makeway.controller import metric_families as families
 from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
+from makeway.controller.placement_metrics import PlacementMetrics
 from makeway.controller.series import Counter, Family, Histogram, Readings, Values
 from makeway.controller.statuses import PODS_READY
 from makeway.engine import decisions as dec
@@ -98,6 +99,7 @@ class Metrics:
         self._first_cycle_at = inf
         self._pauses: dict[WorkloadKey, _Pause] = {}  # as told last
         self.loops: dict[str, Loop] = {}  # whose health is shown, by name
+        self.placement = PlacementMetrics(timer)
         self._of_queues: list[Counter | Histogram] = []
         self._of_local_queues: list[Counter | Histogram] = []
         self._of_all: list[Counter | Histogram] = []
@@ -335,6 +337,7 @@ class Metrics:
                 self._cycles().text(),
                 self._pausing().text(),
                 Gauges(self._view, self._role).text(),
+                self.placement.text(),
                 self._health().text(),
             )
         )

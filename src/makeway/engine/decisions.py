@@ -218,6 +218,7 @@ class Evict:
     reason: EvictionReason
     checks: tuple[CheckName, ...] = ()  # that asked for it
     flavors: tuple[FlavorFailure, ...] = ()  # that are exhausted by it
+    starts_over: bool = False  # no flavor was left, so all of them are open again, those too
     requeue_at: float | None = None  # back-off; None: at once
     requeue_count: int = 0
 

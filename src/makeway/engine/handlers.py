@@ -240,7 +240,8 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     state.attention[event.key] = entry
     status = entry.status
     if event.are_ready:
-        history = without_exhaustion(status.history)
+        held = status.assignment.flavors() if status.assignment is not None else ()
+        history = without_exhaustion(status.history, held)
         status = status._replace(pods_ready=True, pods_lost_at=None, history=history)
     elif status.pods_ready:
         status = status._replace(pods_ready=False, pods_lost_at=event.at)

@@ -247,7 +247,8 @@ class Upkeep:
         history = with_exhausted(entry.status, blamed, trigger, self.now)
         failures = tuple(FlavorFailure(flavor, trigger) for flavor in blamed)
         status = entry.status._replace(history=history)
-        if not has_eligible_flavors(history, queue, flavors, pod_sets):
+        starts_over = not has_eligible_flavors(history, queue, flavors, pod_sets)
+        if starts_over:
             if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.DEACTIVATE:
                 self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED, status)
                 return
@@ -256,7 +257,8 @@ class Upkeep:
                 self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT, status)
                 return
             status = after_pause
-        self._evict(entry, queue, EvictionReason.FLAVOR_FALLBACK, status, flavors=failures)
+        reason = EvictionReason.FLAVOR_FALLBACK
+        self._evict(entry, queue, reason, status, flavors=failures, starts_over=starts_over)
 
     # --- stopping ---
 
@@ -268,6 +270,7 @@ class Upkeep:
         status: WorkloadStatus | None = None,  # None: as it is
         checks: tuple[CheckName, ...] = (),
         flavors: tuple[FlavorFailure, ...] = (),
+        starts_over: bool = False,
     ) -> None:
         status = (status or entry.status)._replace(eviction=Eviction(reason, self.now))
         self.state.decide(entry, status)
@@ -278,6 +281,7 @@ class Upkeep:
                 reason=reason,
                 checks=checks,
                 flavors=flavors,
+                starts_over=starts_over,
                 requeue_at=status.requeue_at,
                 requeue_count=status.requeue_count,
             )

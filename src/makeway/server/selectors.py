@@ -20,6 +20,8 @@ _EQUAL = re.compile(rf"({_KEY})\s*(==|!=|=)\s*([-A-Za-z0-9_.]*)", re.ASCII)
 _ORDER = re.compile(rf"({_KEY})\s*(<|>)\s*(-?[0-9]+)", re.ASCII)
 _EXISTS = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
 
+# Of the object that an event is about.
+_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 # The fields that Kubernetes lets one select by, besides the name and the namespace.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "pods": (
@@ -32,23 +34,28 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
         "status.nominatedNodeName",
     ),
     "events": (
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
+        *(f"involvedObject.{part}" for part in _ABOUT),
         "reason",
         "reportingComponent",
         "source",
+        "type",
+    ),
+    "events.events.k8s.io": (
+        *(f"regarding.{part}" for part in _ABOUT),
+        "reason",
+        "reportingController",
         "type",
     ),
     "namespaces": ("status.phase",),
     "nodes": ("spec.unschedulable",),
     "jobs.batch": ("status.successful",),
 }
-_PLACES = {"status.successful": "status.succeeded", "source": "source.component"}
+_PLACES = {
+    "status.successful": "status.succeeded",
+    "source": "source.component",
+    "reportingController": "reportingComponent",
+    **{f"regarding.{part}": f"involvedObject.{part}" for part in _ABOUT},
+}
 # What stands for a field that is not there, where it is not the empty text.
 _ABSENT = {"status.successful": "0", "spec.unschedulable": "false"}
 

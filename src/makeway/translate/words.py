@@ -20,6 +20,7 @@ from makeway.engine import model
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
+_ALL_AGAIN = "Every flavor that it could use is exhausted; it may try all of them again"
 
 
 class Ref(NamedTuple):
@@ -165,9 +166,12 @@ def rule_text(rule: dec.VictimRule) -> str:
 def _eviction(decision: dec.Evict) -> Iterator[str]:
     message = f"Evicted from ClusterQueue {decision.queue}: {_eviction_cause(decision)}"
     yield f"{message} [{decision.reason.value}]"
+    outcome = "has failed" if decision.starts_over else "is passed over from now on"
     for failure in decision.flavors:
         why = f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
-        yield f"Flavor {failure.flavor} is passed over from now on: {why}"
+        yield f"Flavor {failure.flavor} {outcome}: {why}"
+    if decision.starts_over:
+        yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
@@ -225,7 +229,7 @@ def _deactivation_cause(decision: dec.Deactivate) -> str:
 
 
 def _new_round(decision: dec.StartOver) -> Iterator[str]:
-    yield "Every flavor that it could use is exhausted; it may try all of them again"
+    yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
