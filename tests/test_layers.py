@@ -47,7 +47,7 @@ ROOMS = {
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "placement", "translate"),
+    "sim": room("api", "engine", "placement", "selectors", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),

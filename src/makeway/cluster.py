@@ -184,13 +184,10 @@ def parts_for(
 def _placing(picture: Picture, settings: Settings, absent: Collection[Resource]) -> list[Part]:
     kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
     schedulers = frozenset((settings.scheduler,))
-    distance_max = settings.configuration.preemption_priority.max_distance
+    most = settings.configuration.preemption_priority.max_distance
     return [
-        Placing(picture, schedulers=schedulers, gang_kinds=kinds, distance_max=distance_max),
-        *(
-            GangStatuses(picture, kind, schedulers=schedulers, distance_max=distance_max)
-            for kind in kinds
-        ),
+        Placing(picture, schedulers=schedulers, gang_kinds=kinds, distance_max=most),
+        *(GangStatuses(picture, kind, schedulers=schedulers, distance_max=most) for kind in kinds),
     ]
 
 

@@ -353,7 +353,7 @@ def test_a_queue_that_is_not_there_is_told_and_the_word_is_taken_back_when_it_co
     plane.submit("big", 4, queue="later")
     plane.settle(plane.now + EXPLAINED_AFTER_S)
     plane.settle(plane.now + EXPLAINED_AFTER_S)
-    assert plane.message("big", "QuotaReserved") == "LocalQueue lab/later doesn't exist"
+    assert plane.message("big", "QuotaReserved") == "LocalQueue later doesn't exist"
 
     plane.create(
         LOCAL_QUEUES, {**local_queue("a"), "metadata": {"name": "later", "namespace": "lab"}}

@@ -108,7 +108,7 @@ def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
     up = Up(tmp_path / "data")
     up.start()
     for number in range(10):
-        up.create(JOBS, suspended(f"filler-{number}"))
+        up.create(JOBS, job(f"filler-{number}", "true", suspend=True))
     up.create(JOBS, job("runs", "sleep 60", cpu="10m"))
     wait_until(lambda: phases(up) == ["Running"])
     up.kill()
@@ -124,7 +124,7 @@ def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
     try:
         assert 'database="has lost writes"' in up.folder.with_suffix(".log").read_text()
         wait_until(lambda: not list((up.folder / "pods").iterdir()))  # nobody knows it any more
-        up.create(JOBS, suspended("after"))
+        up.create(JOBS, job("after", "true", suspend=True))
     finally:
         up.stop()
 

@@ -146,7 +146,7 @@ def with_memory(document: dict[str, Any]) -> dict[str, Any]:
         ("too-big", ("maximum capacity (2)", "a request for at most 2 cpu", "3 cpu more quota")),
         ("no-toleration", ("untolerated taint", "- a toleration of reserved=others")),
         ("in-stopped-queue", ("inactive: Stopped", "resume clusterqueue stopped")),
-        ("nowhere", ("LocalQueue default/nowhere doesn't exist", "there are: default/")),
+        ("nowhere", ("LocalQueue nowhere doesn't exist", "there are: default/")),
         ("unchecked", ("holds quota", "Admission checks are open: budget is Pending")),
         ("behind-head", ("position in queue: 1", "Nobody passes the head of a StrictFIFO queue")),
         ("not-covered", ("resource memory unavailable", "covers: cpu")),

@@ -224,8 +224,9 @@ def look_at_queues(engine: Engine, rng: Random) -> None:
     rng.choice([list(view.queues()), list(view.cohorts()), view.with_unseen_pods()])
     for local_queue in list(view.local_queues()):
         view.counted_from(local_queue.key)
-        for key in view.pending_from(local_queue.key):
-            if view.why_outside(key) is None:
+        for key in view.unfinished_from(local_queue.key):
+            view.checks_for(key)
+            if view[key].phase is Phase.PENDING and view.why_outside(key) is None:
                 view.why_in_line(key)
 
 
@@ -250,7 +251,9 @@ def test_what_is_told_before_an_edit_takes_effect_is_what_holds_afterwards(rng: 
 def by_name(queues: Iterable[KnownQueue]) -> dict[QueueName, KnownQueue]:
     """Without who is parked: building a tree wakes them all."""
     return {
-        queue.spec.name: queue._replace(in_line=queue.in_line + queue.parked, parked=0)
+        queue.spec.name: queue._replace(
+            in_line=queue.in_line + queue.parked, parked=0, coming_back={}
+        )
         for queue in queues
     }
 

@@ -12,7 +12,17 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from makeway.api.kinds import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS, Resource
+from makeway.api.kinds import (
+    BUDGETS,
+    COHORTS,
+    EVENTS,
+    GANGS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    WORKLOADS,
+    Resource,
+)
 from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
@@ -45,6 +55,10 @@ spec:
     flavors: [{name: plain, resources: [{name: cpu, nominalQuota: 1}]}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: house}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: team}
 spec: {clusterQueue: vision}
@@ -59,6 +73,13 @@ kind: PriorityClass
 metadata: {name: urgent}
 value: 1000
 """
+
+
+FAIR: Document = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "fairSharing": {},
+}
 
 
 class Right(NamedTuple):
@@ -112,7 +133,8 @@ def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list
     cluster.makeway("install", "--no-placing", "--apply")
     cluster.create_all(QUEUES)
     queueing = replace(SITE, is_placing=False)
-    with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing):
+    with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing, FAIR):
+        play_shares(cluster)
         play_preemption_and_return(cluster)
         play_leaving_the_queue(cluster)
         play_queued_pods(cluster)
@@ -173,6 +195,14 @@ def play_preemption_and_return(cluster: Cluster) -> None:
 def _most_told(cluster: Cluster, reason: str) -> int:
     counts = [e["count"] for e in cluster.list(EVENTS) if e["reason"] == reason]
     return max(counts, default=0)
+
+
+def play_shares(cluster: Cluster) -> None:
+    def is_told() -> bool:
+        house = cluster.do(lambda client: client.get(COHORTS, "house"))
+        return "fairSharing" in (house.get("status") or {})
+
+    cluster.until("the cohort tells its share", is_told)
 
 
 def play_leaving_the_queue(cluster: Cluster) -> None:

@@ -26,7 +26,7 @@ from makeway.api.kinds import (
     WORKLOADS,
     Resource,
 )
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.labels import JOB_UID, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import find_condition
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types
@@ -62,6 +62,7 @@ from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
 from makeway.translate.queues import changed, config_of
+from makeway.translate.words import Standing
 from makeway.translate.workloads import status_of, workload_of
 
 log = logging.getLogger("makeway.admission")
@@ -315,11 +316,19 @@ class Admission:
             self._records[decision.workload].is_giving_up = True
         elif isinstance(decision, Wait):
             self._records[decision.workload].is_turned_away = False  # the engine has looked at it
-        for key, update in updates_of(decision):
+        for key, update in updates_of(decision, self._standing):
             if update.is_urgent:
                 self._teller.tell(key, update)
             else:
                 self._teller.explain(key, update, now)
+
+    def _standing(self, key: WorkloadKey, queue: QueueName) -> Standing:
+        """Who a workload is, and where its queue stands in the tree."""
+        document = self._picture.get(WORKLOADS, Key.parse(key)) or {}
+        labels = (document.get("metadata") or {}).get("labels") or {}
+        above = reversed(self.engine.view.cohorts_above(queue))
+        path = "".join(f"/{name}" for name in (*above, queue))
+        return Standing(self.engine.view[key].workload.uid, labels.get(JOB_UID) or "", path)
 
     # What became of it
 

@@ -46,7 +46,7 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(("create", "delete", "patch"), WORKLOADS),
     # What is in use is held by a finalizer.
     _rule(("patch",), QUEUES, FLAVORS),
-    _rule(("patch",), QUEUES, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
+    _rule(("patch",), QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
     _rule((*_READ, "patch"), JOBS),
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).

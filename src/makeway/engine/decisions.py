@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Assignment,
+    Cause,
     Changes,
     CheckName,
     EvictionReason,
@@ -216,6 +217,7 @@ class Evict:
     workload: WorkloadKey
     queue: QueueName
     reason: EvictionReason
+    cause: Cause | None = None  # None: the reason tells all
     checks: tuple[CheckName, ...] = ()  # that asked for it
     flavors: tuple[FlavorFailure, ...] = ()  # that are exhausted by it
     starts_over: bool = False  # no flavor was left, so all of them are open again, those too
@@ -228,6 +230,10 @@ class DeactivationReason(Enum):
     REQUEUE_LIMIT = "DeactivatedDueToRequeuingLimitExceeded"
     CHECK_REJECTED = "DeactivatedDueToAdmissionCheck"
 
+    @property
+    def cause(self) -> Cause:
+        return Cause[self.name]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deactivate:
@@ -236,6 +242,7 @@ class Deactivate:
     workload: WorkloadKey
     queue: QueueName
     reason: DeactivationReason
+    is_evicted: bool = False  # it held quota
     history: tuple[FlavorTrial, ...] = ()  # every flavor tried, when, and why it failed
     checks: tuple[CheckName, ...] = ()
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Job
+from makeway.api.indexes import format_indexes
 from makeway.api.times import format_time
-from makeway.runner.job_indexes import format_indexes
 from makeway.runner.job_tally import Tally, true_condition
 
 Conditions = Sequence[Mapping[str, Any]]
