@@ -389,7 +389,7 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
     "LocalQueue": {"spec.clusterQueue": {**NAME, **FIXED}},
     "ResourceFlavor": under("spec", _FLAVOR),
     "Workload": _WORKLOAD,
-    "WorkloadPriorityClass": {"value": FIXED},
+    "WorkloadPriorityClass": {},
 }
 
 

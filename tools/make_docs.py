@@ -39,6 +39,7 @@ from makeway.engine.model import HOLDING, Phase
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 100
+BEHAVIOUR = ROOT / "tests" / "conformance" / "behaviour.md"
 MADE_FROM = "<!-- Made by `make docs` from {source}; edit that instead. -->\n"
 
 
@@ -48,7 +49,7 @@ MADE_FROM = "<!-- Made by `make docs` from {source}; edit that instead. -->\n"
 def conformance_page() -> str:
     sections = "\n".join(map(_difference, read_differences()))
     return f"""\
-{MADE_FROM.format(source="tests/conformance/differences.toml")}
+{MADE_FROM.format(source="tests/conformance/differences.toml and behaviour.md")}
 # Conformance
 
 Makeway's answers are compared, cycle by cycle, with thousands of recorded decisions of Kueue's own
@@ -72,6 +73,13 @@ Each difference is a predicate on a scenario, never a list of scenarios, and exc
 what it names: everything else in such a scenario still has to agree.
 
 {sections}
+## Where it behaves otherwise than Kueue
+
+What no recording shows, by behaviour. Fields, kinds, gates and labels that Makeway accepts and does
+not act on are named in the [reference](reference/objects.md), and by `makeway check`, `apply`, `up`
+and `controller` wherever they are used.
+
+{BEHAVIOUR.read_text()}
 ## What Makeway's own gates change
 
 ```

@@ -20,6 +20,7 @@ from makeway.api.kinds import BUDGETS, FLAVORS, QUEUES, Resource
 from makeway.client.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.controller.admission import Admission
+from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
@@ -165,13 +166,17 @@ class Term:
 def parts_for(
     picture: Picture, settings: Settings, absent: Collection[Resource]
 ) -> tuple[Admission, list[Part]]:
-    admission = Admission(picture, settings.configuration)
+    configuration = settings.configuration
+    if settings.lease is not None:
+        configuration = configuration.outside_of(settings.lease.namespace)
+    admission = Admission(picture, configuration)
     gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
     schedulers = frozenset((settings.scheduler,))
     parts: list[Part] = [
         admission,
-        Jobs(picture),
-        Pods(picture),
+        Jobs(picture, configuration),
+        Pods(picture, configuration),
+        ClassValues(picture),
         Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
         *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
         QueueStatus(picture, admission.engine),

@@ -23,6 +23,7 @@ from makeway.client.transport import Call, InProcessTransport
 from makeway.clocks import SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
+from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
@@ -94,7 +95,14 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         gc.collect()
         logs = FileLogs(folder / "logs", time.time)
         disk = Disk(folder)
-        app = App(store, token=identity.token, clock=time.time, logs=logs, disk=disk)
+        app = App(
+            store,
+            token=identity.token,
+            clock=time.time,
+            logs=logs,
+            disk=disk,
+            configuration=settings.configuration,
+        )
         listener = Listener(
             app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
         )
@@ -299,8 +307,9 @@ class Plane:
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
-            Jobs(picture),
-            Pods(picture),
+            Jobs(picture, configuration),
+            Pods(picture, configuration),
+            ClassValues(picture),
             JobPods(picture),
             Placing(picture),
             self.pods,

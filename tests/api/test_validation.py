@@ -513,17 +513,12 @@ def test_a_reserved_workload_keeps_its_shape_queue_and_admission() -> None:
             "value: 1", "value: 2", "value",
         ),
         (
-            "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass,"
-            " metadata: {name: c}, value: 1}",
-            "value: 1", "value: 2", "value",
-        ),
-        (
             "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue,"
             " metadata: {name: c}, spec: {clusterQueue: one}}",
             "one", "two", "spec.clusterQueue",
         ),
     ],
-    ids=["AdmissionCheck", "PriorityClass", "WorkloadPriorityClass", "LocalQueue"],
+    ids=["AdmissionCheck", "PriorityClass", "LocalQueue"],
 )  # fmt: skip
 def test_some_fields_never_change(text: str, written: str, instead: str, path: str) -> None:
     (complaint,) = changed(text, written, instead)

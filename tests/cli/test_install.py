@@ -133,8 +133,8 @@ def test_uninstalling_begins_with_the_policies_and_leaves_the_kinds(capsys: Caps
     documents, warnings = printed(capsys, "uninstall")
 
     order = kinds(documents)
-    assert [kind for kind in order[:8] if "AdmissionPolicy" not in kind] == []
-    assert order[8] == "Deployment"
+    assert [kind for kind in order[:16] if "AdmissionPolicy" not in kind] == []
+    assert order[16] == "Deployment"
     assert "CustomResourceDefinition" not in order
     assert "Namespace" not in order
     assert "finalizer" in warnings

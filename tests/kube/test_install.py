@@ -162,6 +162,85 @@ def test_a_pod_without_a_job_is_gated_and_stays_so(cluster: Cluster) -> None:
     cluster.patch("Pod", "alone", {"metadata": {"labels": {"mine": "yes"}}})  # all else is free
     of_a_job = cluster.create(_pod("member", ownerReferences=_owner("Job")), dry_run=True)
     assert "schedulingGates" not in of_a_job["spec"]
+    of_a_set = cluster.create(_pod("member", ownerReferences=_owner("ReplicaSet")), dry_run=True)
+    assert "schedulingGates" in of_a_set["spec"]
+
+
+def _queueing(kind: str, name: str, namespace: str = "", **more: Any) -> Document:
+    where = {"namespace": namespace} if namespace else {}
+    version = "kueue.x-k8s.io/v1beta2"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}, **more}
+
+
+def _labels(cluster: Cluster, document: Document) -> Document:
+    return cluster.create(document, dry_run=True)["metadata"].get("labels") or {}
+
+
+def test_queue_and_class_named_default_are_for_who_names_none(cluster: Cluster) -> None:
+    queue_name, class_name = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    cluster.create(team)
+    cluster.create(_queueing("LocalQueue", "default", "team", spec={"clusterQueue": "q"}))
+    cluster.create(_queueing("WorkloadPriorityClass", "default", value=50))
+    free = job("free", queue="")
+    free["metadata"]["namespace"] = "team"
+    alone = _pod("alone", namespace="team", labels={})
+    part = _pod("part", namespace="team", labels={}, ownerReferences=_owner("ReplicaSet"))
+
+    for document in (free, alone):
+        cluster.until("it is heard of", lambda: class_name in _labels(cluster, document))  # noqa: B023
+
+    made = cluster.create(free, dry_run=True)
+    assert made["metadata"]["labels"][queue_name] == "default"
+    assert made["spec"]["suspend"] is True
+    pod = cluster.create(alone, dry_run=True)
+    names = {queue_name: "default", class_name: "default", "kueue.x-k8s.io/managed": "true"}
+    assert pod["metadata"]["labels"] == names
+    assert "schedulingGates" in pod["spec"]
+    assert _labels(cluster, part) == {}
+    assert queue_name not in _labels(cluster, job("elsewhere", queue=""))  # another namespace
+    assert _labels(cluster, job("named"))[class_name] == "default"  # queued there by its name
+
+
+ALL = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {queued: "yes"}}
+"""
+
+
+def test_where_all_jobs_are_managed_none_starts_without_a_queue(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(ALL)
+    labels = {"queued": "yes"}
+    metadata = {"name": "strict", "labels": labels}
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    inside, outside = job("inside", queue=""), job("outside")  # though the latter names a queue
+    inside["metadata"]["namespace"] = "strict"
+    part = _pod("part", namespace="strict", labels={}, ownerReferences=_owner("ReplicaSet"))
+    try:
+        cluster.makeway("install", "--apply", "--config", str(tmp_path / "config.yaml"))
+        cluster.until("it is in force", lambda: _is_suspended(cluster, inside))
+        cluster.until("elsewhere not", lambda: not _is_suspended(cluster, outside))
+
+        cluster.create(inside)
+        with pytest.raises(ApiError, match="started by its queue"):
+            cluster.do(lambda c: c.patch(JOBS, "inside", "strict", patch=START))
+        alone = cluster.create(_pod("alone", namespace="strict", labels={}), dry_run=True)
+        assert "schedulingGates" in alone["spec"]
+        assert "schedulingGates" not in cluster.create(part, dry_run=True)["spec"]
+    finally:
+        cluster.makeway("install", "--apply")
+        cluster.until("the usual holds again", lambda: _is_suspended(cluster, outside))
+
+
+START: Document = {"spec": {"suspend": False}}
+
+
+def _is_suspended(cluster: Cluster, document: Document) -> bool:
+    return bool(cluster.create(document, dry_run=True)["spec"].get("suspend"))
 
 
 def held_workload(cluster: Cluster, name: str) -> None:

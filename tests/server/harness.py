@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from makeway.api.configuration import Configuration
 from makeway.client import Client
 from makeway.embedded import client_in_process
 from makeway.server.app import App
@@ -28,10 +29,15 @@ APPLY = "application/apply-patch+yaml"
 class Server:
     """An app, with a clock that the test sets."""
 
-    def __init__(self, folder: Path, events_kept: int = 10_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        events_kept: int = 10_000,
+        configuration: Configuration | None = None,
+    ) -> None:
         self.now = START
         self.store = Store(folder / "makeway.db", events_kept=events_kept, first_revision=1000)
-        self.app = App(self.store, token=TOKEN, clock=lambda: self.now)
+        self.app = App(self.store, token=TOKEN, clock=lambda: self.now, configuration=configuration)
         self.client: Client = client_in_process(self.app)
 
     async def send(
@@ -74,11 +80,16 @@ class Server:
 Story = Callable[[Server], Awaitable[None]]
 
 
-def play(folder: Path, story: Story, events_kept: int = 10_000) -> None:
+def play(
+    folder: Path,
+    story: Story,
+    events_kept: int = 10_000,
+    configuration: Configuration | None = None,
+) -> None:
     """Run a story on a server."""
 
     async def run() -> None:
-        server = Server(folder, events_kept)
+        server = Server(folder, events_kept, configuration)
         await server.app.start()
         try:
             await story(server)

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from makeway.api.codec import decode_as
+from makeway.api.configuration import Configuration
 from makeway.api.manifests import read_manifests
 from makeway.client.client import Document
 from makeway.deploy.policies import (
@@ -16,6 +18,7 @@ from makeway.deploy.policies import (
     VALIDATING_SINCE,
     KubeVersion,
     mutating_policies,
+    scope_of,
     validating_policies,
 )
 from makeway.deploy.rights import CLUSTER_RULES, USER_RULES, lease_rules
@@ -60,11 +63,20 @@ def crds() -> list[Document]:
 
 def policies(site: Site) -> list[Document]:
     found: list[Document] = []
+    scope = scope_of(_settings(site), site.namespace)
     if site.kube >= MUTATING_SINCE:
-        found += mutating_policies()
+        found += mutating_policies(scope)
     if site.kube >= VALIDATING_SINCE:
-        found += validating_policies(site.account)
+        found += validating_policies(site.account, scope)
     return list(map(_labelled, found))
+
+
+def _settings(site: Site) -> Configuration:
+    for manifest in read_manifests(site.configuration).manifests:
+        found = decode_as(Configuration, manifest.document).object
+        if found is not None:
+            return found
+    return Configuration()
 
 
 def controller(site: Site) -> list[Document]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
 from makeway.logs import Fields
@@ -64,6 +65,7 @@ class App:
         chance: random.Random | None = None,
         flush: Flush | None = None,
         disk: Disk | None = None,
+        configuration: Configuration | None = None,
     ) -> None:
         """Without `logs`, nobody here runs pods.
 
@@ -76,7 +78,12 @@ class App:
         self.reads = Reads(store, clock)
         self.worker = Worker()
         self.verbs = Verbs(
-            store, self.committer, clock, chance or random.SystemRandom(), self.worker
+            store,
+            self.committer,
+            clock,
+            chance or random.SystemRandom(),
+            self.worker,
+            configuration or Configuration(),
         )
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here

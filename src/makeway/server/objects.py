@@ -16,12 +16,12 @@ from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
 from makeway.server import defaulting, errors, rules
-from makeway.server.defaulting import Lookup
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
 from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
+from makeway.server.surroundings import Surroundings
 from makeway.store import Key
 
 Document = dict[str, Any]
@@ -127,7 +127,7 @@ def checked(
     converted: versions.Converted,
     old: Document | None,
     options: Options,
-    priority_classes: Lookup,
+    around: Surroundings,
 ) -> Checked:
     """Complete, decode and check what was converted; ApiError if anything is wrong with it."""
     resource = target.resource
@@ -136,7 +136,7 @@ def checked(
         return _checked_status(target, wanted, old, options)
     unknown = [_as_written(path, converted) for path in fit(wanted, target)]
     warnings = unknown_fields(target, unknown, options)
-    complete = defaulting.complete(resource, wanted, priority_classes, is_new=old is None)
+    complete = defaulting.complete(resource, wanted, around, is_new=old is None)
     found: Sequence[FieldError] = _check_metadata(resource, complete["metadata"])
     view = None
     if not found and (resource.view is not None or _is_unsupported(resource)):
@@ -148,7 +148,7 @@ def checked(
     if found:
         raise errors.invalid(resource, target.name, found)
     if old is None:
-        rules.check_new(resource, complete, priority_classes)
+        rules.check_new(resource, complete, around)
     return Checked(complete, view, warnings)
 
 

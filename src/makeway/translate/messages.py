@@ -6,7 +6,7 @@ reads it, with the path of the field. Where `{}` stands, `format` puts a name or
 
 from __future__ import annotations
 
-from makeway.api.labels import ADMISSION_GATE
+from makeway.api.labels import ADMISSION_GATE, QUEUE_NAME
 from makeway.engine.model import Inactive
 
 # Workloads
@@ -30,6 +30,7 @@ FINISHED_WORKLOAD = "Workload '{}' is declared finished"
 ADMITTED_BY = "Admitted by ClusterQueue {}"
 NOT_ADMITTED_BY = "LocalQueue {} has not admitted it"
 HELD_BACK = "Held back until LocalQueue {} admits it"
+HELD_BACK_WITHOUT_QUEUE = f"Held back until the label {QUEUE_NAME} names a LocalQueue for it"
 STAYS_IN = "It stays in LocalQueue {} while it holds its quota"
 CANNOT_START = "Can't start: {}"
 WORKLOAD_FINISHED = "Its Workload was declared finished; it holds no quota"
