@@ -28,6 +28,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.retention import Retention
 from makeway.controller.series import Family
 from makeway.controller.visibility import Visibility
 from makeway.logs import Fields
@@ -183,6 +184,8 @@ def parts_for(
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
     ]
+    if configuration.retention is not None:
+        parts.append(Retention(picture, configuration.retention))
     return admission, parts
 
 

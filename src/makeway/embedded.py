@@ -31,6 +31,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
 from makeway.logs import Fields
@@ -319,6 +320,8 @@ class Plane:
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
         ]
+        if configuration.retention is not None:
+            self.parts.append(Retention(picture, configuration.retention))
 
 
 class Insight(Visibility):

@@ -29,16 +29,21 @@ class QueuePlane(Plane):
     admission: Admission
     metrics: Metrics
 
-    def __init__(self, *others: Callable[[Picture, Engine], Part], **spec: Any) -> None:
+    def __init__(
+        self,
+        *others: Callable[[Picture, Engine], Part],
+        configuration: Configuration = Configuration(),  # noqa: B008
+        **spec: Any,
+    ) -> None:
         self._others = others
-        super().__init__(self._admission_and_others)
+        super().__init__(self._admission_and_others, configuration=configuration)
         self.create(FLAVORS, {"metadata": {"name": "any"}, "spec": {}})
         for name in "ab":
             self.create(QUEUES, queue(name, **spec))
             self.create(LOCAL_QUEUES, local_queue(name))
 
     def _admission_and_others(self, picture: Picture) -> list[Part]:
-        self.admission = Admission(picture, Configuration())
+        self.admission = Admission(picture, self.configuration)
         engine = self.admission.engine
         self.metrics = Metrics(engine, picture, lambda: self.now)
         self.admission.observer = self.metrics

@@ -65,6 +65,17 @@ class ResourcesConfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRetention:
+    after_finished: Duration | None = None  # None: for ever
+    after_deactivated_by_kueue: Duration | None = None  # None: for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRetentionPolicies:
+    workloads: WorkloadRetention | None = None  # None: all are kept for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     API_VERSION: ClassVar[str] = "config.kueue.x-k8s.io/v1beta2"
     KIND: ClassVar[str] = "Configuration"
@@ -91,7 +102,7 @@ class Configuration:
     queue_visibility: object = unsupported("positions in the status of a queue")
     multi_kueue: object = unsupported("multi-cluster dispatch")
     admission_fair_sharing: object = unsupported("admission fair sharing")
-    object_retention_policies: object = unsupported("deletion of finished objects")
+    object_retention_policies: ObjectRetentionPolicies = ObjectRetentionPolicies()
     visibility_server: object = unsupported("a visibility server of its own")
 
     def gate(self, name: str) -> bool:
@@ -112,6 +123,12 @@ class Configuration:
             return self
         names = tuple(dict.fromkeys((*SYSTEM_NAMESPACES, own)))
         return replace(self, managed_jobs_namespace_selector=_all_but(names))
+
+    @property
+    def retention(self) -> WorkloadRetention | None:
+        """How long Workloads are kept that are over; None: for ever."""
+        kept = self.object_retention_policies.workloads
+        return None if kept == WorkloadRetention() else kept
 
     @property
     def pods_ready(self) -> WaitForPodsReady | None:

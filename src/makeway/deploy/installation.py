@@ -21,7 +21,7 @@ from makeway.deploy.policies import (
     scope_of,
     validating_policies,
 )
-from makeway.deploy.rights import CLUSTER_RULES, USER_RULES, lease_rules
+from makeway.deploy.rights import USER_RULES, cluster_rules, lease_rules
 
 NAME = "makeway-controller"  # of nearly everything that belongs to the controller
 LEASE = NAME
@@ -117,7 +117,7 @@ def _account(site: Site) -> list[Document]:
 
     return [
         _object("v1", "ServiceAccount", NAME, where),
-        _object(version, "ClusterRole", NAME, rules=list(CLUSTER_RULES)),
+        _object(version, "ClusterRole", NAME, rules=cluster_rules(_settings(site))),
         _object(version, "ClusterRoleBinding", NAME, **to("ClusterRole")),
         _object(version, "Role", NAME, where, rules=list(lease_rules(LEASE))),
         _object(version, "RoleBinding", NAME, where, **to("Role")),

@@ -6,6 +6,7 @@ a right is never used.
 
 from __future__ import annotations
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import (
     BUDGETS,
     CHECKS,
@@ -65,6 +66,16 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(_READ, GANGS),
     _rule(("patch",), GANGS, parts=("status",)),
 )
+
+
+# Where the configuration says how long what a queue has given up is kept: its Job goes.
+RETENTION_RULES: tuple[Document, ...] = (_rule(("delete",), JOBS),)
+
+
+def cluster_rules(configuration: Configuration) -> list[Document]:
+    kept = configuration.retention
+    deletes_jobs = kept is not None and kept.after_deactivated_by_kueue is not None
+    return [*CLUSTER_RULES, *(RETENTION_RULES if deletes_jobs else ())]
 
 
 # What users of a namespace may do, by the role of Kubernetes' own that it becomes part of.

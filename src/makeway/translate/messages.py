@@ -24,6 +24,11 @@ NO_PODS_TO_REPLACE = "No pods need to be replaced"
 PODS_SUCCEEDED = "Pods succeeded: {}/{}"
 TIME_IS_UP = "It was admitted for longer than the {} s that it may be"
 
+KEPT_LONG_ENOUGH = "It has finished, and was kept for as long as the configuration says"
+GIVEN_UP_LONG_ENOUGH = (
+    "Its queue has given it up, and it was kept for as long as the configuration says"
+)
+
 # Jobs and pods in queues
 CREATED_WORKLOAD = "Created Workload: {}"
 FINISHED_WORKLOAD = "Workload '{}' is declared finished"
