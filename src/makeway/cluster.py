@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import BUDGETS, FLAVORS, QUEUES, Resource
+from makeway.api.kinds import BUDGETS, FLAVORS, LIMIT_RANGES, QUEUES, RUNTIME_CLASSES, Resource
 from makeway.client.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.controller.admission import Admission
@@ -45,7 +45,12 @@ SCHEDULER = "makeway"  # the schedulerName of pods that we place
 # A real server is busy with far fewer writes than ours; more at once only make watches lag.
 IN_FLIGHT_MAX = 24
 FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
-OPTIONAL = (*GANG_KINDS, BUDGETS)  # kinds that a server may lack, or keep from us
+OPTIONAL = (
+    *GANG_KINDS,
+    BUDGETS,
+    LIMIT_RANGES,
+    RUNTIME_CLASSES,
+)  # kinds that a server may lack, or keep from us
 LEADER = Family("makeway_leader", "1 if this replica leads, 0 if it stands by.")
 
 Clock = Callable[[], float]

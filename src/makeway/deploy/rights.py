@@ -16,6 +16,7 @@ from makeway.api.kinds import (
     GANGS,
     JOBS,
     LEASES,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
@@ -23,6 +24,7 @@ from makeway.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RUNTIME_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
     Resource,
@@ -52,7 +54,8 @@ CLUSTER_RULES: tuple[Document, ...] = (
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
     _rule(("update",), JOBS, parts=("finalizers",)),
-    _rule(_READ, NAMESPACES, NODES, PODS),
+    _rule(_READ, LIMIT_RANGES, NAMESPACES, NODES, PODS),
+    _rule(_READ, RUNTIME_CLASSES),
     # Pods that are queued without a Job are released by us. Pods of gangs get their nodes from us,
     # and pods that make way are ended.
     _rule(("delete", "patch"), PODS),

@@ -14,7 +14,7 @@ from makeway.api.kinds import JOBS, PODS, Resource
 from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.quantity import QuantityError, canonical
-from makeway.server import errors
+from makeway.server import errors, limit_ranges
 from makeway.server.surroundings import Surroundings
 
 Document = dict[str, Any]
@@ -109,6 +109,7 @@ def _fill_new_pod(pod: Document, spec: Document, around: Surroundings) -> None:
     if is_queued(PODS, pod["metadata"], around):
         _name_default_class(pod["metadata"], around)
         _hold_back(pod["metadata"], spec)
+    limit_ranges.fill_pod(pod, spec, around)
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [
@@ -259,6 +260,10 @@ def _fill_namespace(namespace: Document, is_new: bool, _: Surroundings) -> None:
         namespace["status"] = {"phase": "Active"}
 
 
+def _fill_limit_range(limits: Document, _is_new: bool, _: Surroundings) -> None:
+    limit_ranges.fill_limit_range(limits)
+
+
 def _fill_event(event: Document, _is_new: bool, _: Surroundings) -> None:
     event.setdefault("reportingComponent", "")
     event.setdefault("reportingInstance", "")
@@ -309,6 +314,7 @@ def _objects(items: Any) -> Iterable[Document]:
 _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "events": _fill_event,
     "jobs.batch": _fill_job,
+    "limitranges": _fill_limit_range,
     "namespaces": _fill_namespace,
     "nodes": _fill_node,
     "poddisruptionbudgets.policy": _fill_budget,

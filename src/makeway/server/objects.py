@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
+from makeway.api.batch import Pod
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
@@ -15,7 +16,7 @@ from makeway.api.kinds import NAMESPACES, PODS, UNSUPPORTED_KINDS, Resource, Vie
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import defaulting, errors, rules
+from makeway.server import defaulting, errors, limit_ranges, rules
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
@@ -149,6 +150,8 @@ def checked(
         raise errors.invalid(resource, target.name, found)
     if old is None:
         rules.check_new(resource, complete, around)
+        if isinstance(view, Pod):
+            limit_ranges.check_pod(target.name, target.namespace, view.spec, around)
     return Checked(complete, view, warnings)
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from makeway.api.batch import LimitRange
+from makeway.api.codec import decode_as
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import LOCAL_QUEUES, NAMESPACES, PRIORITY_CLASSES, WORKLOAD_CLASSES, Resource
+from makeway.api.kinds import (
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    WORKLOAD_CLASSES,
+    Resource,
+)
 from makeway.api.labels import DEFAULT
+from makeway.api.pod_rules import PodRules, rules_of
 from makeway.server.messages import decode
 from makeway.server.worker import Worker
 from makeway.store import Key, Store
@@ -23,6 +34,21 @@ class Surroundings:
     def priority_classes(self) -> list[Document]:
         found = self._worker.ask(lambda: self._store.scan(PRIORITY_CLASSES.full_name))
         return [decode(record.body) for record in found]
+
+    def pod_rules(self, namespace: str) -> PodRules:
+        """What holds for new pods of a namespace; overheads are asked for one by one."""
+        kind = LIMIT_RANGES.full_name
+        found = self._worker.ask(lambda: self._store.scan(kind, namespace))
+        views = (decode_as(LimitRange, decode(record.body)).object for record in found)
+        return rules_of((view for view in views if view is not None), {})
+
+    def overhead_of(self, runtime_class: str) -> Document | None:
+        """As it is written; None: there is no such class."""
+        key = Key(RUNTIME_CLASSES.full_name, "", runtime_class)
+        found = self._worker.ask(lambda: self._store.get(key))
+        if found is None:
+            return None
+        return dict((decode(found.body).get("overhead") or {}).get("podFixed") or {})
 
     def manages(self, namespace: str) -> bool:
         """Whether queues have to do with Jobs and pods of a namespace."""
