@@ -274,3 +274,15 @@ def test_a_new_pod_of_a_runtime_class_has_its_overhead() -> None:
     assert made["spec"]["overhead"] == {"cpu": 1}
     with pytest.raises(ApiError, match='RuntimeClass "gvisor" not found'):
         lab.create(PODS, pod("q", containers=[container()], runtimeClassName="gvisor"))
+
+
+# Claims of devices
+
+
+def test_pods_that_claim_devices_are_not_admitted_past_the_quota() -> None:
+    lab = Lab()
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    lab.train(pod_set(container(requests={"cpu": 1}), resourceClaims=claims))
+
+    assert lab.charged == ""
+    assert "spec.podSets[0].template.spec.resourceClaims: DRA resource claims not" in lab.why

@@ -145,6 +145,7 @@ class PodSpec:
     priority_class_name: str = ""
     preemption_policy: PreemptionPolicy | None = None  # None: as its class says
     runtime_class_name: str = ""
+    resource_claims: object = unsupported("claims of devices")
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None

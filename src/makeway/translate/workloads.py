@@ -19,6 +19,8 @@ NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
 # Condition: pods of a group are gone, and whoever created them has to replace them.
 LACKS_PODS = "WaitingForReplacementPods"
+# Whoever admitted it would hand out devices that no quota counts.
+CLAIMS = "DRA resource claims not supported"
 PODS_GONE = "pods of its group are gone and have to be created again"  # a defect until they are
 
 
@@ -105,6 +107,8 @@ def defect_of(pods: Iterable[batch.PodSpec], rules: PodRules) -> str | None:
     """
     for index, spec in enumerate(pods):
         place = f"spec.podSets[{index}].template.spec"
+        if spec.resource_claims:
+            return f"{place}.resourceClaims: {CLAIMS}"
         for where, problem in rules.violations(spec) if rules is not NO_RULES else ():
             return f"resources didn't satisfy LimitRange constraints: {place}{where}: {problem}"
         for where, resources in _requirements(spec):
