@@ -17,6 +17,7 @@ from makeway.deploy.policies import (
     MUTATING_SINCE,
     VALIDATING_SINCE,
     KubeVersion,
+    checking_policies,
     mutating_policies,
     scope_of,
     validating_policies,
@@ -67,7 +68,7 @@ def policies(site: Site) -> list[Document]:
     if site.kube >= MUTATING_SINCE:
         found += mutating_policies(scope)
     if site.kube >= VALIDATING_SINCE:
-        found += validating_policies(site.account, scope)
+        found += [*validating_policies(site.account, scope), *checking_policies()]
     return list(map(_labelled, found))
 
 

@@ -40,6 +40,16 @@ _OWN_JOB = {"is-no-part-of-a-job": _NO_PART_OF_A_JOB, "is-run-by-kubernetes": _O
 _ALONE = "!" + _OWNER.format("")
 _GATES = "{}.spec.?schedulingGates.orValue([]).exists(g, g.name == '" + ADMISSION_GATE + "')"
 _IS_MANAGED = "{}.metadata.?labels[?'" + MANAGED + "'].orValue('') == 'true'"
+# All that has requests in a pod set `s`; and whether those of one such part, `c`, can be counted.
+_POD = "s.template.?spec"
+_PARTS = (
+    f"({_POD}.?containers.orValue([]) + {_POD}.?initContainers.orValue([]) + "
+    f"[{_POD}.orValue({{}})])"
+)
+_AMOUNTS_ARE_FINE = (
+    "['requests', 'limits'].all(w, c.?resources[?w].orValue({}).all(r, r != 'pods' && "
+    "quantity(string(c.resources[w][r])).compareTo(quantity('0')) >= 0))"
+)
 _LABEL = "Object{{metadata: Object.metadata{{labels: {{'{}': '{}'}}}}}}"
 _HOLD_JOB = "Object{spec: Object.spec{suspend: true}}"
 _HOLD_POD = (
@@ -110,7 +120,11 @@ def _default_queue(scope: Scope) -> list[Document]:
 
 
 def _default_class(scope: Scope) -> list[Document]:
-    """A WorkloadPriorityClass named `default` is for who is queued and names none."""
+    """A WorkloadPriorityClass named `default` is for who is queued and names none.
+
+    Whether it is queued is part of the change, not of the conditions: a policy that was not called
+    at first is not called again when another has named a queue.
+    """
     if not scope.has_default_class:
         return []
     return [
@@ -119,11 +133,16 @@ def _default_class(scope: Scope) -> list[Document]:
         for policy in _policy(
             f"makeway-default-class-of-{resource}",
             _rules(scope, group, resource, "CREATE", lacks=PRIORITY_CLASS),
-            _held(scope, resource),
-            [_LABEL.format(PRIORITY_CLASS, DEFAULT)],
+            {"is-no-part-of-a-job": _NO_PART_OF_A_JOB},
+            [_class_if(" && ".join(f"({held})" for held in _held(scope, resource).values()))],
             WORKLOAD_CLASSES,
         )
     ]
+
+
+def _class_if(condition: str) -> str:
+    labels = f"{condition} ? {{'{PRIORITY_CLASS}': '{DEFAULT}'}} : {{}}"
+    return f"Object{{metadata: Object.metadata{{labels: {labels}}}}}"
 
 
 def _held(scope: Scope, resource: str) -> dict[str, str]:
@@ -164,6 +183,42 @@ def validating_policies(account: str, scope: Scope) -> list[Document]:
         {},
     )
     return [*jobs, *pods]
+
+
+def checking_policies() -> list[Document]:
+    """What is wrong with queues and Workloads, as far as their schemas can't say it: there a rule
+    may cost little for the largest object that there could be, and pods have no schema.
+    """
+    groups = "object.spec.?resourceGroups.orValue([])"
+    of_name = "h.flavors.filter(k, k.name == f.name).size()"
+    queues = _guard(
+        "makeway-check-queues",
+        _own_rules("clusterqueues", "cohorts"),
+        f"{groups}.all(g, g.flavors.all(f, {groups}.map(h, {of_name}).sum() == 1))",
+        "spec.resourceGroups: a flavor may be in one group only",
+        {},
+        reason="Invalid",
+    )
+    workloads = _guard(
+        "makeway-check-workloads",
+        _own_rules("workloads"),
+        f"object.spec.podSets.all(s, {_PARTS}.all(c, {_AMOUNTS_ARE_FINE}))",
+        "spec.podSets: requests and limits must not be negative, nor name pods, which are counted "
+        "anyway",
+        {"pod-sets-changed": "oldObject == null || object.spec.podSets != oldObject.spec.podSets"},
+        reason="Invalid",
+    )
+    return [*queues, *workloads]
+
+
+def _own_rules(*resources: str) -> Document:
+    rule = {
+        "apiGroups": [LOCAL_QUEUES.group],
+        "apiVersions": [LOCAL_QUEUES.versions[0]],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": list(resources),
+    }
+    return {"resourceRules": [rule]}
 
 
 def _rules(
@@ -219,12 +274,18 @@ def _policy(
 
 
 def _guard(
-    name: str, constraints: Document, rule: str, message: str, conditions: dict[str, str]
+    name: str,
+    constraints: Document,
+    rule: str,
+    message: str,
+    conditions: dict[str, str],
+    *,
+    reason: str = "Forbidden",
 ) -> list[Document]:
     spec: Document = {
         "matchConstraints": constraints,
         "failurePolicy": "Fail",
-        "validations": [{"expression": rule, "message": message, "reason": "Forbidden"}],
+        "validations": [{"expression": rule, "message": message, "reason": reason}],
     }
     if conditions:
         spec["matchConditions"] = _conditions(conditions)
