@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.engine.decisions import WaitsForOwner
+from makeway.engine.decisions import ExceedsCapacity, WaitsForOwner
 from makeway.engine.model import Phase, Strategy
 from tests.harness.engine import (
     ANY,
@@ -20,6 +20,7 @@ from tests.harness.engine import (
     Scenario,
     admit,
     cohort,
+    pods,
     preempt,
     queue,
     quota,
@@ -43,6 +44,16 @@ def owners(lab: Scenario, name: str) -> list[str]:
     """For whom it is told to wait."""
     reasons = [reason for reason in lab.why(name) if isinstance(reason, WaitsForOwner)]
     return [reason.owner.removeprefix("default/") for reason in reasons]
+
+
+def excess(lab: Scenario, name: str) -> list[tuple[str, int, int]]:
+    """Of what it asks for more than there is, how much, and how much there is; nothing else."""
+    found: list[tuple[str, int, int]] = []
+    for reason in lab.why(name):
+        assert isinstance(reason, ExceedsCapacity)
+        asked = reason.earlier + reason.requested
+        found.append((reason.cell.resource, asked, reason.capacity))
+    return found
 
 
 # --- who is an owner ---
@@ -235,3 +246,86 @@ def test_who_was_refused_for_an_owner_goes_further_up_once_the_owner_runs() -> N
     lab.pending("b1", on="b", gpu=3)
 
     assert lab.cycles() == [admit("a1"), admit("b1")]
+
+
+# --- what is told ---
+
+
+def test_who_can_never_fit_does_not_wait_for_an_owner() -> None:
+    """b1 would borrow the cpus that a1 waits for; but of the gpus it wants there are only 2."""
+    lab = Scenario(queue("a", cpu=4, gpu=1), queue("b", cpu=4, gpu=1), cohort="lab")
+    lab.running("b0", on="b", cpu=6)
+    lab.pending("a1", on="a", cpu=4)
+    lab.pending("b1", on="b", cpu=2, gpu=3)
+
+    assert lab.cycles() == NOTHING
+
+    assert excess(lab, "b1") == [("gpu", 3, 2)]
+
+
+def test_no_owner_is_waited_for_on_a_flavor_that_can_never_offer_enough() -> None:
+    """Of f1 there are 2 gpus at most, so b1 waits for f2, which is in use."""
+    lab = Scenario(
+        queue("a", cpu={"f1": 4, "f2": 0}, gpu={"f1": 1, "f2": 0}),
+        queue("b", cpu={"f1": 4, "f2": 4}, gpu={"f1": 1, "f2": 4}),
+        cohort="lab",
+    )
+    lab.running("b0", on="b", flavor="f1", cpu=6, gpu=0)
+    lab.running("b-long", on="b", flavor="f2", cpu=4, gpu=4)
+    lab.pending("a1", on="a", cpu=4)
+    lab.pending("b1", on="b", cpu=2, gpu=3)
+
+    assert lab.cycles() == NOTHING
+
+    assert owners(lab, "b1") == []
+
+
+def test_a_pod_set_that_can_never_fit_is_told_of_though_another_waits_for_an_owner() -> None:
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=4), cohort="lab")
+    lab.running("b0", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b1", pods("first", gpu=1), pods("then", count=8, gpu=1), on="b")
+
+    assert lab.cycles() == NOTHING
+
+    assert excess(lab, "b1") == [("gpu", 9, 8)]
+
+
+def test_fewer_pods_that_have_to_wait_for_an_owner_are_told_so() -> None:
+    """6 pods are more than what is free; 2 would fit, but a1 waits for those."""
+    lab = two_queues()
+    lab.running("b0", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b1", pods("main", count=6, at_least=2, gpu=1), on="b")
+
+    assert lab.cycles() == NOTHING
+
+    assert owners(lab, "b1") == ["a1"]
+
+
+@pytest.mark.parametrize("order", [("old", "urgent", "young"), ("young", "urgent", "old")])
+def test_the_owner_who_is_named_is_the_first_in_line(order: tuple[str, ...]) -> None:
+    """Whatever the order in which the engine has seen them."""
+    waiting = {"old": (1, 0, 10.0), "young": (2, 0, 20.0), "urgent": (3, 5, 30.0)}
+    lab = two_queues()
+    lab.later(60).running("b0", on="b", gpu=6)
+    for name in order:
+        gpu, priority, created = waiting[name]
+        lab.pending(name, on="a", gpu=gpu, priority=priority, created=created)
+    lab.pending("too-big", on="a", gpu=9, priority=10)
+    lab.pending("b1", on="b", gpu=2)
+
+    lab.cycle()
+
+    assert owners(lab, "b1") == ["urgent"]
+
+
+def test_nobody_waits_for_an_owner_who_has_got_its_place() -> None:
+    """Of 4, a1 and c1 take 3 in the same cycle; the last one is for a2, which is like a1."""
+    lab = Scenario(queue("a", gpu=4), queue("b", gpu=0), queue("c", gpu=0), cohort="lab")
+    for name, on, gpu in [("a1", "a", 1), ("a2", "a", 1), ("c1", "c", 2), ("b1", "b", 1)]:
+        lab.later().pending(name, on=on, gpu=gpu)
+
+    assert lab.cycle() == [admit("a1"), admit("c1")]
+
+    assert owners(lab, "b1") == ["a2"]

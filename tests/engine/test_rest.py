@@ -212,6 +212,30 @@ def test_a_restart_gives_the_place_of_a_preemptor_to_nobody_else() -> None:
     assert lab.cycles() == NOTHING
 
 
+def test_a_restart_keeps_a_place_though_it_would_be_borrowed_by_now() -> None:
+    """b1 takes its 3 back from a1; then b2 is admitted beside it, so that b1 will borrow 1 of c's.
+
+    To borrow, it might not take a1 again, only b2 with it.
+    """
+    lab = Scenario(
+        queue("a", gpu=0),
+        queue("b", gpu=3, within=NEWER_EQUAL, reclaim=ANY),
+        queue("c", gpu=1),
+        cohort="lab",
+    )
+    lab.running("a1", on="a", gpu=3)
+    lab.later().pending("b1", on="b", gpu=3)
+    lab.later().pending("b2", on="b", gpu=1)
+    assert lab.cycles() == [preempt("b1", victims=["a1"], why=RECLAIM), admit("b2")]
+
+    lab.restart(after_s=10.0)  # it does not pause between two preemptions any more
+    assert lab.cycles() == NOTHING
+
+    lab.let_go("a1")
+    assert lab.cycles() == [admit("b1")]
+    assert lab.used("b") == 4
+
+
 @pytest.mark.parametrize("name", ["b1", "a1", "waits"])
 def test_seeing_an_object_again_changes_nothing(name: str) -> None:
     lab = Scenario(queue("a", gpu=2, within=LOWER), queue("b", gpu=2), cohort="lab")

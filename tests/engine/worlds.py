@@ -27,6 +27,8 @@ from makeway.engine.decisions import (
     Reserve,
     Victim,
     VictimRule,
+    Wait,
+    WaitingForVictims,
 )
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry
@@ -743,6 +745,8 @@ def stands(before: Before, cycle: Cycle) -> list[Stand]:
                 continue
             case _:
                 continue
+        if outcome.result is HeadResult.PENDING_PREEMPTION:
+            gone |= _leaving_before(cycle, key)
         picture = before.picture.having(gone=gone, more=promised)
         preempt = decisions.get(key)
         found.append(Stand(key, outcome.queue, amounts, preempt, picture, is_exact))
@@ -750,6 +754,15 @@ def stands(before: Before, cycle: Cycle) -> list[Stand]:
         if preempt is not None:
             gone |= {victim.workload for victim in preempt.victims}
     return found
+
+
+def _leaving_before(cycle: Cycle, key: WorkloadKey) -> set[WorkloadKey]:
+    """For whom a head waits who was on the way out when the cycle began."""
+    preempts = [d for d in cycle.decisions if isinstance(d, Preempt)]
+    new = {victim.workload for d in preempts for victim in d.victims if victim.is_new}
+    waits = [d for d in cycle.decisions if isinstance(d, Wait) and d.workload == key]
+    reasons = [r for wait in waits for r in wait.reasons if isinstance(r, WaitingForVictims)]
+    return {victim for reason in reasons for victim in reason.victims} - new
 
 
 def check_victims_suffice(before: Before, cycle: Cycle) -> None:

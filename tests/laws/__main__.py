@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 
-from tests.laws.examining import Finding, Verdict, examine, examine_asking
+from tests.laws.examining import Finding, examine
 from tests.laws.figures import Failure, Figures, told
-from tests.laws.gates import BACKSTOP, KEEPERS, without
+from tests.laws.gates import BACKSTOP, KEEPERS
+from tests.laws.invented import examine_seeds
 from tests.laws.judging import JudgedPlayer
 from tests.laws.played_out import SETS, parts_of, play_out
 from tests.laws.playing import Law
@@ -24,7 +25,6 @@ from tests.laws.random_worlds import STORIES
 from tests.laws.shrinking import shrink
 from tests.laws.story import Story
 
-ASKED_EVERY = 16  # stories between two that are played with and without questions
 CHUNK = 200
 
 
@@ -71,25 +71,8 @@ def _random(options: argparse.Namespace) -> Figures:
     first, _, last = options.seeds.partition(":")
     seeds = range(int(first), int(last))
     chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
-    examine_chunk = partial(_examine_seeds, options.size, _switched_off(options))
+    examine_chunk = partial(examine_seeds, options.size, _switched_off(options))
     return _gathered(_mapped(examine_chunk, chunks, options.processes), len(chunks))
-
-
-def _examine_seeds(size: str, off: tuple[str, ...], seeds: range) -> Figures:
-    figures = Figures()
-    for seed in seeds:
-        story = without(STORIES[size](seed), *off)
-        name = f"--seeds {seed}:{seed + 1} --size {size}"
-        figures.add(name, story, _examined(story, seed))
-        if seed % ASKED_EVERY == 0 and (asked := examine_asking(story)) is not None:
-            figures.add_finding(name, story, asked)
-    return figures
-
-
-def _examined(story: Story, seed: int) -> Verdict:
-    """Fresh engines are asked at the last rest, and at one on the way."""
-    last = len(story.steps) - 1
-    return examine(JudgedPlayer(story), {last, seed % (last + 1)}.__contains__)
 
 
 def _mapped(work: partial[Figures], parts: Sequence[object], processes: int) -> Iterator[Figures]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.laws.examining import examine, examine_asking
@@ -45,6 +48,12 @@ def test_invented_worlds_keep_the_laws(size: str, count: int) -> None:
 def test_asking_changes_nothing(size: str, count: int) -> None:
     for seed in range(count):
         assert examine_asking(STORIES[size](seed)) is None
+
+
+def test_the_command_shares_its_work_among_processes() -> None:
+    command = [sys.executable, "-m", "tests.laws", "random", "--seeds", "0:2", "--processes", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("2 stories and 0 like them: 0 broken")
 
 
 def test_without_the_gates_small_worlds_go_in_circles() -> None:

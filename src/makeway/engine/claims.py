@@ -86,7 +86,8 @@ def claimed_usage(state: ClusterState, tree: Tree, entry: Entry) -> Amounts:
         return known
     if claim.assignment is not None:
         return claim.assignment.usage()
-    nomination, _ = Nominator(state, entry, tree.queue_of(entry), tree.snapshot).nominate()
+    nominator = Nominator(state, entry, tree.queue_of(entry), tree.snapshot)
+    nomination = nominator.nominate().nomination
     return nomination.usage if nomination.mode is not Mode.NO_FIT else {}
 
 

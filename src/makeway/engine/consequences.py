@@ -61,7 +61,8 @@ class Consequences:
             case HeadResult.PREEMPTING:
                 self._preempt(head)
             case HeadResult.PENDING_PREEMPTION:
-                self._await_victims(head, tuple(taken))
+                awaited = tuple(victim.entry.workload.key for victim in head.victims)
+                self._await_victims(head, awaited or tuple(taken))
             case HeadResult.SKIPPED:
                 head.queue.tree.was_put_off = self.state.config.gates.hold_for_preemptor
                 self._remember_scan(head, self.state.config.gates.keep_scan_progress)

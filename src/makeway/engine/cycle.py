@@ -266,6 +266,8 @@ class TreeCycle:
                 head.mode, head.result = HeadMode.NO_FIT, HeadResult.NO_FIT
             case Mode.FIT:
                 head.mode, head.result = HeadMode.FIT, HeadResult.ADMITTED
+            case _ if head.awaits_leaving:
+                head.mode, head.result = HeadMode.DEFERRED_FIT, HeadResult.PENDING_PREEMPTION
             case _ if head.victims:
                 head.mode, head.result = HeadMode.PREEMPT, HeadResult.PREEMPTING
             case _:

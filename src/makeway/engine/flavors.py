@@ -169,6 +169,13 @@ def assign_flavors(question: FlavorQuestion, counts: Sequence[int] | None = None
     return nomination
 
 
+def why_never(question: FlavorQuestion) -> list[Reason]:
+    """What would be in the way if nothing were in use and nobody else waited; [] if nothing."""
+    empty = Snapshot([{} for _ in question.snapshot.usage])
+    nomination = assign_flavors(question._replace(snapshot=empty, scan=None, owner_before=None))
+    return nomination.reasons if nomination.mode is Mode.NO_FIT else []
+
+
 def _assign_pod_set(
     question: FlavorQuestion,
     nomination: Nomination,
@@ -296,12 +303,31 @@ def _offer_of(
         if is_better(overall, offer, question.preference):
             overall = offer
         if overall.mode is Mode.NO_FIT:
+            if isinstance(reasons[-1], WaitsForOwner):
+                reasons[-1:] = _excess(question, pod_set, flavor, wanted, taken) or reasons[-1:]
             return {}, overall
         choices[resource] = Choice(flavor, offer)
     if overall.mode is Mode.FIT and len(choices) > 1 and not question.is_lenient:
         hardest = min(choice.offer.mode for choice in choices.values())
         overall = Offer(hardest, overall.borrow_level)
     return choices, overall
+
+
+def _excess(
+    question: FlavorQuestion,
+    pod_set: PodSet,
+    flavor: FlavorName,
+    wanted: Mapping[ResourceName, int],
+    taken: Mapping[FlavorResource, int],
+) -> list[Reason]:
+    """Where the flavor can never offer enough, for whomever one waited."""
+    excess: list[Reason] = []
+    for resource, amount in wanted.items():
+        cell = FlavorResource(flavor, resource)
+        earlier, capacity = taken.get(cell, 0), potential(question.queue.node, cell)
+        if earlier + amount > capacity:
+            excess.append(ExceedsCapacity(pod_set.name, cell, earlier, amount, capacity))
+    return excess
 
 
 def _offer_of_cell(

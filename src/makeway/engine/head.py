@@ -13,6 +13,7 @@ class Head:
     """Who it is, what was found for it, and what became of it."""
 
     __slots__ = (
+        "awaits_leaving",
         "entry",
         "has_flavors_left",
         "held_before",
@@ -44,7 +45,7 @@ class Head:
         )
 
     def take(self, found: Found) -> None:
-        self.nomination, self.victims = found
+        self.nomination, self.victims, self.awaits_leaving = found
         self.reasons: tuple[Reason, ...] = tuple(found.nomination.reasons)
 
     def skip(self, reason: Reason) -> None:

@@ -6,11 +6,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from makeway.engine.decisions import PreemptionPaused, WaitsForOwner
+from makeway.engine.decisions import PreemptionPaused, Reason, VictimRule, WaitsForOwner
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
-from makeway.engine.flavors import FlavorQuestion, Mode, Nomination, Offer, assign_flavors
+from makeway.engine.flavors import (
+    FlavorQuestion,
+    Mode,
+    Nomination,
+    Offer,
+    assign_flavors,
+    why_never,
+)
 from makeway.engine.model import (
     Amounts,
     FlavorName,
@@ -39,6 +46,7 @@ Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
 class Found(NamedTuple):
     nomination: Nomination
     victims: tuple[Chosen, ...]  # empty when none are needed, or none would do
+    are_leaving: bool = False  # the victims, whatever rule they were taken by: none is taken now
 
 
 class Nominator:
@@ -60,6 +68,8 @@ class Nominator:
         self.snapshot = snapshot
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
+        self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
+        self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[WaitsForOwner | PreemptionPaused] = set()  # of victims there would be
 
     def nominate(self, only: Flavors | None = None, is_resumed: bool = True) -> Found:
@@ -79,9 +89,17 @@ class Nominator:
             partial = self._nominate_fewer(question)
             if partial is not None:
                 return partial
-            told = set(nomination.reasons)
-            nomination.reasons[:0] = sorted(self._in_the_way - told, key=repr)
+            if self._was_refused or self._in_the_way:
+                nomination.reasons = self._told(nomination, question)
         return Found(nomination, victims)
+
+    def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:
+        """Why it has to wait. Who can never fit does not wait for an owner, nor for a pause."""
+        in_the_way = self._in_the_way.difference(nomination.reasons)
+        reasons = [*sorted(in_the_way, key=repr), *nomination.reasons]
+        if self._was_refused and not self.owners.can_ever_fit(self.entry, self.queue):
+            return why_never(question) or reasons
+        return reasons
 
     def _nominate_fewer(self, question: FlavorQuestion) -> Found | None:
         if not self.state.config.gates.partial_admission:
@@ -90,8 +108,11 @@ class Nominator:
         def attempt(counts: tuple[int, ...]) -> Found | None:
             nomination = assign_flavors(question, counts)
             victims = self._victims_for(nomination)
-            works = nomination.mode is Mode.FIT or victims
-            return Found(nomination, victims) if works else None
+            if nomination.mode is Mode.FIT or victims:
+                return Found(nomination, victims)
+            refusals = (r for r in nomination.reasons if isinstance(r, WaitsForOwner))
+            self._in_the_way.update(refusals)
+            return None
 
         return search_counts(question.pod_sets, attempt)
 
@@ -123,9 +144,11 @@ class Nominator:
         return self._refused_for({cell: amount}, ())
 
     def _refused_for(self, amounts: Amounts, victims: Collection[Chosen]) -> WaitsForOwner | None:
-        return self.owners.refuse(
+        refused = self.owners.refuse(
             self.entry, self.queue, amounts, self.snapshot, victims, self.taken
         )
+        self._was_refused = self._was_refused or refused is not None
+        return refused
 
     def _find_cleared_place(self) -> Found | None:
         """A preemptor takes the place that is cleared for it, and no more.
@@ -145,11 +168,44 @@ class Nominator:
             return None
         only = {ps.name: dict(ps.flavors) for ps in claimed.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
-        nomination = assign_flavors(self._question(only, False, capped))
+        question = self._question(only, False, capped)
+        nomination = assign_flavors(question)
         victims = self._victims_for(nomination)
         are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in victims)
-        works = nomination.mode is Mode.FIT or (victims and are_leaving)
-        return Found(nomination, victims) if works else None
+        if nomination.mode is Mode.FIT or (victims and are_leaving):
+            return Found(nomination, victims)
+        return self._await_leaving(question)
+
+    def _await_leaving(self, question: FlavorQuestion) -> Found | None:
+        """The same place, if those on the way out leave it, by whatever rule they had to go.
+
+        Others of its queue may have been admitted beside it, so that it has to borrow now what
+        was its queue's own when it took its victims: for that it might not take them again.
+        """
+        nomination = assign_flavors(
+            question._replace(may_preempt_and_borrow=True, try_victims=self._try_leaving)
+        )
+        victims = self._leaving_for(nomination.usage) if nomination.mode is Mode.PREEMPT else ()
+        return Found(nomination, victims, are_leaving=True) if victims else None
+
+    def _leaving_for(self, amounts: Amounts) -> tuple[Chosen, ...]:
+        """Those on the way out who leave room for these amounts: its own victims, then others."""
+        key, victims = self.entry.workload.key, []
+        with self.snapshot.trial():
+            for one in sorted(self.queue.tree.leaving(), key=lambda one: one.preemptor != key):
+                if one.entry.workload.key in self.taken:
+                    continue
+                self.snapshot.release(one.queue.node, one.entry.usage)
+                victims.append(Chosen(one.entry, one.queue, self._rule_for(one.queue)))
+                if self.snapshot.fits(self.queue.node, amounts):
+                    return () if self._refused_for(amounts, victims) else tuple(victims)
+        return ()
+
+    def _rule_for(self, victims: QueueState) -> VictimRule:
+        if victims is self.queue:
+            return VictimRule.IN_QUEUE
+        is_fair = self.state.config.fair_sharing
+        return VictimRule.FAIR_SHARING if is_fair else VictimRule.RECLAIM
 
     def _usable_scan(self) -> Scan | None:
         """Where the last search stopped, unless who holds the queue's quota has changed since.
@@ -168,8 +224,16 @@ class Nominator:
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
         """What preemption could do for a single cell."""
+        victims = self._tried[cell, amount] = self._find({cell: amount}, (cell,))
+        return self._offer_without(victims, cell, amount)
+
+    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer:
+        return self._offer_without(self._leaving_for({cell: amount}), cell, amount)
+
+    def _offer_without(
+        self, victims: tuple[Chosen, ...], cell: FlavorResource, amount: int
+    ) -> Offer:
         node, snapshot = self.queue.node, self.snapshot
-        victims = self._find({cell: amount}, (cell,))
         if not victims:
             return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
         with snapshot.trial():
@@ -182,6 +246,10 @@ class Nominator:
         if nomination.mode is not Mode.PREEMPT:
             return ()
         amounts = {cell: amount for cell, amount in nomination.usage.items() if amount}
+        if len(amounts) == 1 and amounts.keys() == nomination.contested:
+            ((cell, amount),) = amounts.items()
+            if (cell, amount) in self._tried:
+                return self._tried[cell, amount]  # the same search, on the same picture
         return self._find(amounts, sorted(nomination.contested))
 
     def _find(
@@ -197,14 +265,15 @@ class Nominator:
                 self._in_the_way.add(refused)
             return refused is not None
 
-        owners_first = self.state.config.gates.owners_first
+        has_cohort = self.queue.node.parent is not None
+        asks_owners = has_cohort and self.state.config.gates.owners_first
         need = Need(
             preemptor=self.entry,
             queue=self.queue,
             amounts=amounts,
             contested=tuple(contested),
             gone=self.taken,
-            is_refused=is_refused if owners_first else None,
+            is_refused=is_refused if asks_owners else None,
         )
         config, tree = self.state.config, self.queue.tree
         if config.fair_sharing:

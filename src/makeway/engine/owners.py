@@ -39,7 +39,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, product
-from typing import NamedTuple
 
 from makeway.engine.decisions import WaitsForOwner
 from makeway.engine.entry import NOTHING, Demand, Entry
@@ -58,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available, exceeds_subtree
+from makeway.engine.quota import Node, Usage, available, exceeds_subtree, potential
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -67,12 +66,7 @@ from makeway.engine.victims import Chosen
 CHOICES_MAX = 64  # of flavors for several pod sets; beyond that an owner may be overlooked
 
 
-class Claimed(NamedTuple):
-    amount: int
-    owner: Entry  # one of those who claim it
-
-
-Claims = dict[FlavorResource, Claimed]
+Claims = dict[FlavorResource, int]
 Settled = Mapping[WorkloadKey, Entry]  # heads that are charged in the picture, and still in line
 NOBODY: Settled = {}
 
@@ -91,7 +85,10 @@ class Owners:
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
         self._claims: dict[int, Claims] = {}  # by node, when the cycle began
-        self._claiming: dict[int, list[Node]] = {}  # by cohort: the children where there are claims
+        # By cohort, and nodes that have changed: the children where there are claims.
+        self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
+        self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
+        self._left = {}  # for borrowers, when the cycle began
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -163,23 +160,48 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
-        owner: Entry | None = None
-        way = self._way_up(queue.node, picture, returning, self.settled)
+        way = self._way_up(queue.node, cell, picture, returning, self.settled)
+        claiming = []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
             for top, beside in way:
-                used = picture.used(top, cell)
-                for node, claims in beside:
-                    if cell in claims:
-                        picture.charge(node, {cell: claims[cell].amount})
-                        if owner is None and picture.used(top, cell) > used:
-                            owner = claims[cell].owner  # not one whose claim its queue keeps
+                for node, claimed in beside:
+                    used = picture.used(top, cell)
+                    picture.charge(node, {cell: claimed})
+                    if picture.used(top, cell) > used:
+                        claiming.append(node)  # not one that keeps what is claimed there
                 if not exceeds_subtree(top, cell, 0, picture.usage):
                     return None
-        if owner is None:
+        if not claiming:
             return None
+        owner = self._first_owner(claiming, cell, picture.usage, returning)
         assert owner.queue is not None, f"{owner.workload.key} is in no queue"
         return WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def _first_owner(
+        self, nodes: Iterable[Node], cell: FlavorResource, usage: Usage, returning: list[Leaving]
+    ) -> Entry:
+        """Of those who claim a cell, who would be the first if they stood in one line.
+
+        Or of those who ask for it, if what one of them claims is charged already in this picture.
+        """
+        owners, asking = [], []
+        for node in nodes:
+            for queue in _queues_below(node, self.tree):
+                for entry, demand, _ in self._waiting_in(queue, returning, self.settled):
+                    if cell in _claimed_by(demand, queue.node, node, usage):
+                        owners.append(self._first_alike(entry, queue))
+                    elif not owners and any(cell in c for choices in demand for c in choices):
+                        asking.append(self._first_alike(entry, queue))
+        return min(owners or asking, key=self._state.order_of)
+
+    def _first_alike(self, entry: Entry, queue: QueueState) -> Entry:
+        """The first of a shape who waits: others of it may have got their places in this cycle."""
+        if entry.workload.key not in self.settled:
+            return entry
+        alike = queue.pending.alike(entry)
+        waiting = [other for other in alike if other.workload.key not in self.settled]
+        return min(waiting, key=self._state.order_of)
 
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
@@ -196,24 +218,27 @@ class Owners:
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
-        picture, cell, top = self.tree.snapshot, refusal.cell, self.tree.nodes[refusal.top]
-        queue = self.tree.queue_named[refusal.queue]
-        victims = [self._state.entries[key] for key in refusal.victims]
-        gone = self.leaving() + [
-            Leaving(entry, self.tree.queue_of(entry))
-            for entry in victims
-            if entry.phase is not Phase.EVICTING
-        ]
+        at = (refusal.queue, refusal.cell, refusal.victims)
+        if at not in self._left:
+            self._left[at] = self._left_above(*at)
+        return self._left[at][refusal.top]
+
+    def _left_above(
+        self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> dict[int, int]:
+        """What owners leave for a queue, by the cohort above it of whose quota it would be."""
+        picture, queue, left = self.tree.snapshot, self.tree.queue_named[name], {}
+        entries = (self._state.entries[key] for key in victims)
+        staying = [entry for entry in entries if entry.phase is not Phase.EVICTING]
+        gone = self.leaving() + [Leaving(entry, self.tree.queue_of(entry)) for entry in staying]
         with picture.trial():
             for one in gone:
                 picture.release(one.queue.node, one.entry.usage)
-            for cohort, beside in self._way_up(queue.node, picture, gone, NOBODY):
-                for node, claims in beside:
-                    if cell in claims:
-                        picture.charge(node, {cell: claims[cell].amount})
-                if cohort is top:
-                    break
-            return top.subtree.get(cell, 0) - picture.used(top, cell)
+            for cohort, beside in self._way_up(queue.node, cell, picture, gone, NOBODY):
+                for node, claimed in beside:
+                    picture.charge(node, {cell: claimed})
+                left[cohort.index] = cohort.subtree.get(cell, 0) - picture.used(cohort, cell)
+        return left
 
     def leaving(self) -> list[Leaving]:
         """Who is on the way out by preemption, and will wait again."""
@@ -224,20 +249,28 @@ class Owners:
     # --- what is claimed beside the way up ---
 
     def _way_up(
-        self, node: Node, picture: Snapshot, returning: list[Leaving], settled: Settled
-    ) -> list[tuple[Node, list[tuple[Node, Claims]]]]:
-        """The cohorts above a queue, each with what is claimed beside the way up to it."""
-        changed, way = self._changed_nodes(returning, settled), []
+        self,
+        node: Node,
+        cell: FlavorResource,
+        picture: Snapshot,
+        returning: list[Leaving],
+        settled: Settled,
+    ) -> list[tuple[Node, list[tuple[Node, int]]]]:
+        """The cohorts above a queue, each with what is claimed of a cell beside the way to it."""
+        changed, usage, way = self._changed_nodes(returning, settled), picture.usage, []
         while node.parent is not None:
             beside = []
-            for other in self._who_may_claim(node.parent, picture.usage, changed):
+            for other in self._who_may_claim(node.parent, usage, changed):
                 if other is node:
                     continue
                 if other.index in changed:
-                    claims = self._claims_at(other, picture.usage, returning, settled)
+                    if exceeds_subtree(other, cell, 1, usage):
+                        continue  # nothing is free there
+                    claims = self._claims_at(other, usage, returning, settled)
                 else:
-                    claims = self._known_claims(other, picture.usage)
-                beside.append((other, claims))
+                    claims = self._known_claims(other, usage)
+                if cell in claims:
+                    beside.append((other, claims[cell]))
             way.append((node.parent, beside))
             node = node.parent
         return way
@@ -256,16 +289,14 @@ class Owners:
 
     def _who_may_claim(self, cohort: Node, usage: Usage, changed: set[int]) -> list[Node]:
         """The children of a cohort at which something is claimed, and those that have changed."""
-        known = self._claiming.get(cohort.index)
-        if known is not None and not changed:
-            return known
-        found = [
-            child
-            for child in cohort.children
-            if child.index in changed or self._known_claims(child, usage)
-        ]
-        if not changed:
-            self._claiming[cohort.index] = found
+        at = (cohort.index, frozenset(changed))
+        found = self._claiming.get(at)
+        if found is None:
+            found = self._claiming[at] = [
+                child
+                for child in cohort.children
+                if child.index in changed or self._known_claims(child, usage)
+            ]
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
@@ -282,6 +313,8 @@ class Owners:
 
     def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        if queue.pending.is_empty:
+            return {}
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
             queue.claims_known = (key, self._claims_at(queue.node, usage))
@@ -307,14 +340,12 @@ class Owners:
             return claims
         unclaimed = set(free)
         for queue in _queues_below(node, self.tree):
-            for entry, demand, count in self._waiting_in(queue, returning, settled):
+            for _, demand, count in self._waiting_in(queue, returning, settled):
                 for cell, amount in _claimed_by(demand, queue.node, node, usage).items():
                     if cell not in free:
                         continue  # it would take what a queue below keeps for itself
-                    known = claims.get(cell)
-                    total = amount * count + (known.amount if known is not None else 0)
-                    owner = known.owner if known is not None else entry
-                    claims[cell] = Claimed(min(total, free[cell]), owner)
+                    total = claims.get(cell, 0) + amount * count
+                    claims[cell] = min(total, free[cell])
                     if total >= free[cell]:
                         unclaimed.discard(cell)
                 if not unclaimed:
@@ -367,6 +398,14 @@ class Owners:
     def _admissible_like(self, entry: Entry, queue: QueueState) -> int:
         alike = queue.pending.alike(entry)
         return sum(1 for other in alike if self._state.admits_namespace_of(other, queue))
+
+    def can_ever_fit(self, entry: Entry, queue: QueueState) -> bool:
+        """Whether the workload would have room if nothing were in use."""
+        demand = self._demand_of(entry, queue)
+        return bool(demand) and all(
+            any(all(n <= potential(queue.node, cell) for cell, n in c.items()) for c in choices)
+            for choices in demand
+        )
 
     def _demand_of(self, entry: Entry, queue: QueueState) -> Demand:
         known = queue.demands.get(entry.shape)

@@ -147,6 +147,11 @@ class PendingQueue:
             heappop(active)
         return None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is in line, parked or not."""
+        return not self._classes and not self._aside
+
     def by_shape(self) -> Iterator[tuple[Entry, int]]:
         """One of each shape in line, parked or not, and how many there are; none who is held."""
         for entry in self._aside.values():  # preemptors are among them

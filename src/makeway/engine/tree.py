@@ -60,6 +60,12 @@ class Leaving(NamedTuple):
     def by_preemption(self) -> bool:
         return was_preempted(self.entry)
 
+    @property
+    def preemptor(self) -> WorkloadKey | None:
+        """For whom it has to make way; None: for nobody, or nobody knows."""
+        eviction = self.entry.status.eviction
+        return None if eviction is None else eviction.preemptor
+
 
 def was_preempted(entry: Entry) -> bool:
     """Whether it had to make way since it last ran, or has to now."""
