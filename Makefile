@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-kube test-crashes test-chaos coverage check format docs conformance \
+.PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
 	simulate-faults laws bench bench-load bench-many bench-kube constraints clean
 
 help: ## this list
@@ -35,6 +35,15 @@ test-crashes: $(STAMP) ## kill -9 of makeway up while hundreds of jobs run; JOBS
 
 test-chaos: $(STAMP) ## full disks, no descriptors, hostile clients against makeway up; ROUNDS=20 SEED=1
 	@$(BIN)/python -m tests.embedded.test_chaos $(or $(ROUNDS),20) $(or $(SEED),1)
+
+# Programs of their own, which nothing else here needs. RUNS for each parser; schemathesis asks a server.
+fuzz: $(STAMP) ## hostile texts for the parsers (atheris) and requests for the API (schemathesis); RUNS=200000
+	@[ -d build/fuzz ] || $(PYTHON) -m venv build/fuzz
+	build/fuzz/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt -e .
+	build/fuzz/bin/python -m pip --quiet --disable-pip-version-check install atheris schemathesis
+	@set -e; for name in $$($(BIN)/python -c 'from tests.fuzz.parsers import PARSERS; print(*PARSERS)'); do \
+		echo "$$name"; build/fuzz/bin/python -m tests.fuzz $$name $(or $(RUNS),200000); done
+	$(BIN)/python -m tests.fuzz.requests build/fuzz/bin/schemathesis
 
 coverage: $(STAMP) ## which lines of src no test runs: a table, and pages in build/coverage
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)

@@ -121,7 +121,7 @@ def measure(
     as_json(result)
     render_page(result)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    waiting = max(steps.peak() for steps in result.record.waiting.values())
+    waiting = max(steps.peak(result.end) for steps in result.record.waiting.values())
     return Row(case, len(result.runs), result.record.steps, cpu_s, peak_mb, waiting)
 
 

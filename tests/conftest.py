@@ -10,18 +10,23 @@ import pytest
 from tests.harness.plane import close_all
 
 LONG = (
-    "sim/test_real_traces.py",
-    "embedded/test_crashes.py",
-    "embedded/test_samples.py",
-    "embedded/test_pods.py",
-    "embedded/test_machine.py",
-    "engine/test_properties.py",
-    "api/test_garbage.py",
-    "placement/test_random_worlds.py",
-    "controller/test_pods_faults.py",
     "cli/test_demo.py",
-    "server/test_crash.py",
+    "embedded/test_pods.py",
     "server/test_kubectl.py",
+    "laws/test_laws.py",
+    "engine/test_properties.py",
+    "conformance/test_recorded.py",
+    "embedded/test_samples.py",
+    "simulation/test_faults.py",
+    "simulation/test_harness.py",
+    "embedded/test_damage.py",
+    "sim/test_real_traces.py",
+    "embedded/test_machine.py",
+    "embedded/test_crashes.py",
+    "embedded/test_explain.py",
+    "server/test_strangers.py",
+    "server/test_hostile.py",
+    "server/test_crash.py",
 )
 
 

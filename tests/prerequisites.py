@@ -1,4 +1,7 @@
-"""What a test needs of the machine: without it the test is skipped, in CI it fails."""
+"""What a test needs of the machine: without it the test is skipped, in CI it fails.
+
+And how much of it: whatever is tried at random or by the thousand is tried more often in CI.
+"""
 
 import os
 import shutil
@@ -8,11 +11,17 @@ from typing import NoReturn
 import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+IS_CI = os.environ.get("CI") == "true"
+
+
+def samples(count: int) -> int:
+    """So many in CI, and a fourth of them elsewhere."""
+    return count if IS_CI else -(-count // 4)
 
 
 def missing(reason: str) -> NoReturn:
     """Skip the test; in CI fail it, as there it has to run."""
-    if os.environ.get("CI") == "true":
+    if IS_CI:
         pytest.fail(reason)
     pytest.skip(reason)
 

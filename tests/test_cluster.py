@@ -13,6 +13,7 @@ from makeway.api.kinds import (
     BUDGETS,
     FLAVORS,
     GANG_WORKLOADS,
+    GANGS,
     JOBS,
     LEASES,
     LOCAL_QUEUES,
@@ -21,13 +22,15 @@ from makeway.api.kinds import (
     PODS,
     QUEUES,
     WORKLOADS,
+    Resource,
 )
 from makeway.cli.main import main
 from makeway.client.client import Client
 from makeway.client.transport import Answer, Call, InProcessTransport, Unreachable
-from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds
+from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds, parts_for
 from makeway.cluster_http import Window
 from makeway.embedded import client_in_process
+from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from tests.harness.documents import job
 from tests.server.harness import Server, play, settled
@@ -221,10 +224,31 @@ def test_who_stands_by_is_ready_and_says_that_it_knows_nothing(tmp_path: Path) -
     play(tmp_path, story)
 
 
+def test_the_address_for_probes_tells_nothing_else(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        controller = Controller(lambda: Line(server), Settings(lease=LEASE, identity="b"))
+        async with looking(controller, is_whole=False) as ask:
+            found = {path: (await ask(path))[0] for path in ("/healthz", "/readyz", "/metrics")}
+            assert found == {"/healthz": 200, "/readyz": 200, "/metrics": 404}
+            assert (await ask("/explain/default/train"))[0] == 404
+
+    play(tmp_path, story)
+
+
+def test_who_only_queues_asks_for_no_nodes_budgets_or_gangs() -> None:
+    def kinds(settings: Settings) -> set[Resource]:
+        _, parts = parts_for(Picture(), settings, ())
+        return {resource for part in parts for resource in part.resources}
+
+    assert kinds(Settings()) - kinds(Settings(scheduler="")) == {
+        *(NODES, BUDGETS, POD_GROUPS, GANGS, GANG_WORKLOADS)
+    }
+
+
 @contextlib.asynccontextmanager
-async def looking(controller: Controller) -> AsyncIterator[Any]:
+async def looking(controller: Controller, *, is_whole: bool = True) -> AsyncIterator[Any]:
     """Ask by path; the code and what was answered."""
-    window = Window(controller, "127.0.0.1", 0)
+    window = Window(controller, "127.0.0.1", 0, is_whole=is_whole)
     port = await window.open()
 
     async def ask(path: str) -> tuple[int, Any]:
@@ -250,6 +274,7 @@ async def looking(controller: Controller) -> AsyncIterator[Any]:
         (("--context", "prod"), "contexts: there is no context 'prod' in it"),
         (("--config", "/nowhere.yaml"), "/nowhere.yaml can't be read"),
         (("--metrics-address", "192.0.2.1:80"), "--metrics-address 192.0.2.1:80: "),
+        (("--health-address", "192.0.2.1:80"), "--health-address 192.0.2.1:80: "),
     ],
 )
 def test_what_is_wrong_with_the_command_is_told_in_one_line(

@@ -107,6 +107,19 @@ def test_the_readme_shows_errors_as_they_are() -> None:
         assert f"\nerror: {finding}\n" in readme
 
 
+TOPICS = ("flavor-order", "fallbacks", "preemption", "requeueing", "gangs")
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_yaml_of_a_topic_is_as_it_should_be(topic: str) -> None:
+    text = (ROOT / "docs" / f"{topic}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    report = check_texts((f"{topic} {number}", block) for number, block in enumerate(blocks))
+
+    assert blocks
+    assert [*map(str, report.errors), *map(str, report.warnings)] == []
+
+
 @pytest.mark.parametrize("path", WRITTEN, ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

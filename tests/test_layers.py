@@ -46,11 +46,11 @@ ROOMS = {
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
-    "runner": room("api", "backoff", "client", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "placement", "translate"),
+    "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
+    "sim": room("api", "engine", "placement", "selectors", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
-    "clocks": room(),
+    "clocks": room("logs"),
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),

@@ -69,6 +69,28 @@ def test_work_that_fails_begins_anew_later_and_later(monkeypatch: pytest.MonkeyP
     assert pulse.fail(ran_s=3600.0) == pytest.approx(0.001)  # it went well for long
 
 
+def test_work_that_ends_without_an_error_has_failed_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once it would begin again and again, and nobody else would get a turn."""
+    monkeypatch.setattr(watchdog, "AGAIN_S", 0.001)
+    pulse, begun = Pulse("work"), list[float]()
+
+    async def work() -> None:
+        begun.append(time.monotonic())
+
+    async def story() -> None:
+        task = asyncio.create_task(keep_up(work, pulse))
+        while len(begun) < 5:
+            await asyncio.sleep(0.001)
+        task.cancel()
+
+    asyncio.run(story())
+    assert begun[4] - begun[0] >= 0.001 + 0.002 + 0.004 + 0.008
+    assert pulse.is_down
+    assert 'task=work ended="though it never should" again_s=0.001' in caplog.text
+
+
 def test_an_event_loop_that_stands_still_is_named_with_the_place(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

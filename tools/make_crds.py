@@ -253,6 +253,24 @@ def _same(path: str) -> str:
     )
 
 
+def _same_or(empty: str, *path: str) -> str:
+    """Whether a field is as it was, where nothing and an empty value are the same."""
+    return f"{_value_or(empty, 'self', *path)} == {_value_or(empty, 'oldSelf', *path)}"
+
+
+def _value_or(empty: str, of: str, *path: str) -> str:
+    steps = [".".join((of, *path[: depth + 1])) for depth in range(len(path))]
+    return f"({' && '.join(f'has({step})' for step in steps)} ? {steps[-1]} : {empty})"
+
+
+_SET_ONCE = "cannot be changed once set"
+_NAMES = "(has({0}.podSetAssignments) ? {0}.podSetAssignments.map(p, p.name) : [])"
+_USAGE, _OLD_USAGE = (_value_or("{}", of, "resourceUsage") for of in ("self", "oldSelf"))
+_SAME_USAGE = (
+    f"{_USAGE}.size() == {_OLD_USAGE}.size() && "
+    f"{_USAGE}.all(r, r in {_OLD_USAGE} && quantity(string(self.resourceUsage[r]))"
+    ".compareTo(quantity(string(oldSelf.resourceUsage[r]))) == 0)"
+)
 _WORKLOAD: dict[str, Schema] = {
     "": rules(
         rule(
@@ -330,8 +348,19 @@ _WORKLOAD: dict[str, Schema] = {
         )
     ),
     "spec.maximumExecutionTimeSeconds": {"minimum": 1},
-    "status.admission": rules(rule("self == oldSelf", "cannot be changed once set")),
+    # By what it means: clients spell quantities anew, and drop maps that are empty.
+    "status.admission": rules(
+        rule("self.clusterQueue == oldSelf.clusterQueue", _SET_ONCE, ".clusterQueue"),
+        rule(f"{_NAMES.format('self')} == {_NAMES.format('oldSelf')}", _SET_ONCE),
+    ),
     "status.admission.podSetAssignments": at_most(POD_SETS_MAX),
+    "status.admission.podSetAssignments[]": rules(
+        rule(_same("count"), _SET_ONCE, ".count"),
+        rule(_same_or("{}", "flavors"), _SET_ONCE, ".flavors"),
+        rule(_SAME_USAGE, _SET_ONCE, ".resourceUsage"),
+    ),
+    "status.admission.podSetAssignments[].flavors": {"maxProperties": 256},
+    "status.admission.podSetAssignments[].resourceUsage": {"maxProperties": 256},
     "status.admission.clusterQueue": NAME,
     "status.admission.podSetAssignments[].name": {**POD_SET_NAME, "default": "main"},
     "status.admissionChecks": at_most(64),
@@ -347,16 +376,6 @@ _WORKLOAD: dict[str, Schema] = {
 
 _IS_GANG = "has({0}.schedulingPolicy.gang)"
 _STAYS = "cannot be changed; create another one"
-
-
-def _same_or(empty: str, *path: str) -> str:
-    """Whether a field is as it was, where nothing and an empty value are the same."""
-
-    def value(of: str) -> str:
-        steps = [".".join((of, *path[: depth + 1])) for depth in range(len(path))]
-        return f"({' && '.join(f'has({step})' for step in steps)} ? {steps[-1]} : {empty})"
-
-    return f"{value('self')} == {value('oldSelf')}"
 
 
 _GANG: dict[str, Schema] = {
@@ -395,7 +414,8 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
         **under("spec", quota_rules("parentName")),
         ".": rules(
             rule(
-                "!has(self.spec.parentName) || self.spec.parentName != self.metadata.name",
+                "!has(self.spec) || !has(self.spec.parentName) || "
+                "self.spec.parentName != self.metadata.name",
                 "must not be the cohort itself",
                 ".spec.parentName",
             )
@@ -434,7 +454,9 @@ def _inlined(schema: Any) -> Any:
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(REFERENCE)
         replaced = _REPLACED.get(name.rpartition(".")[2])
-        return _inlined(components()[name] if replaced is None else replaced)
+        found = _inlined(components()[name] if replaced is None else replaced)
+        said = schema.get("description") if name.rpartition(".")[2] != "ObjectMeta" else None
+        return {**found, "description": said} if said else found
     inlined = {key: _inlined(value) for key, value in schema.items() if key not in _NOT_IN_CRDS}
     if inlined.get("type") == "integer":
         inlined.setdefault("format", "int64")

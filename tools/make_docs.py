@@ -20,6 +20,7 @@ from tests.conformance.gates import Rule
 
 from makeway.api.batch import PodTemplateSpec
 from makeway.api.codec import json_name
+from makeway.api.descriptions import DESCRIPTIONS
 from makeway.api.gates import GATES
 from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, Kind
 from makeway.api.meta import ObjectMeta
@@ -315,12 +316,12 @@ def _rows(cls: type, path: str) -> Iterator[str]:
             and isinstance(hint, type)
             and hint not in (PodTemplateSpec, ObjectMeta)
         ):
-            note = _note(member, comments)
+            note = _note(cls, member, comments)
             if note:
                 yield f"| `{here}` | | | {note} |"
             yield from _rows(hint, f"{here}.")
         else:
-            default, note = _default(member, hints[member.name]), _note(member, comments)
+            default, note = _default(member, hints[member.name]), _note(cls, member, comments)
             yield f"| `{here}` | {_type_name(hint)} | {default} | {note} |"
 
 
@@ -372,9 +373,13 @@ def _default(member: Field[Any], hint: Any) -> str:
     return f"`{value}`" if isinstance(value, str | int | float | Fraction) else ""
 
 
-def _note(member: Field[Any], comments: Mapping[str, str]) -> str:
+def _note(cls: type, member: Field[Any], comments: Mapping[str, str]) -> str:
     what = member.metadata.get("unsupported")
-    return f"*not acted on*: {what}" if what else comments.get(member.name, "")
+    if what:
+        return f"*not acted on*: {what}"
+    name = member.metadata.get("name") or json_name(member.name)
+    said = DESCRIPTIONS.get(cls.__name__, {}).get(name)
+    return comments.get(member.name, "") if said is None else said.replace("|", "\\|")
 
 
 _COMMENTED = re.compile(r"^    (\w+): .*?  # (.*)$", re.MULTILINE)

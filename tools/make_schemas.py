@@ -15,11 +15,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-VERSION = "32.4"
+VERSION = "37.1"
 TARGET = Path(__file__).resolve().parents[1] / "src/makeway/server/data"
 SPECS = (
     "api__v1",
     "apis__batch__v1",
+    "apis__events.k8s.io__v1",
     "apis__policy__v1",
     "apis__scheduling.k8s.io__v1",
     "apis__coordination.k8s.io__v1",
@@ -31,6 +32,7 @@ ROOTS = (
     "io.k8s.api.core.v1.Namespace",
     "io.k8s.api.core.v1.Node",
     "io.k8s.api.core.v1.Pod",
+    "io.k8s.api.events.v1.Event",
     "io.k8s.api.batch.v1.Job",
     "io.k8s.api.policy.v1.PodDisruptionBudget",
     "io.k8s.api.policy.v1.Eviction",
@@ -41,6 +43,16 @@ ROOTS = (
     "io.k8s.api.authentication.v1.SelfSubjectReview",
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
 )
+# Fields of young features that nobody here acts on: unknown fields are told, ignored ones are not.
+NOT_SERVED = {
+    "io.k8s.api.batch.v1.JobSpec": ("scheduling",),
+    "io.k8s.api.core.v1.Container": ("restartPolicyRules",),
+    "io.k8s.api.core.v1.EphemeralContainer": ("restartPolicyRules",),
+    "io.k8s.api.core.v1.NodeSpec": ("podPreemptionPolicy",),
+    "io.k8s.api.core.v1.PodSpec": ("evictionResponders", "hostnameOverride"),
+}
+# Fields whose zero is a value, which protobuf doesn't tell from absence.
+REQUIRED = {"io.k8s.api.scheduling.v1.PriorityClass": ["value"]}
 REFERENCE = "#/components/schemas/"
 _FIELD = re.compile(
     r"^\s*(?:(optional|repeated|required)\s+)?(map<\w+,\s*[.\w]+>|[.\w]+)\s+(\w+)\s*=\s*(\d+);"
@@ -100,6 +112,10 @@ def schemas_of(kubernetes: zipfile.ZipFile) -> dict[str, Any]:
         name = todo.pop()
         if name not in kept:
             kept[name] = pruned(everything[name])
+            if name in REQUIRED:
+                kept[name]["required"] = REQUIRED[name]
+            for field in NOT_SERVED.get(name, ()):
+                del kept[name]["properties"][field]
             if "x-kubernetes-group-version-kind" in kept[name]:
                 kinds = kept[name]["x-kubernetes-group-version-kind"]
                 kept[name]["x-kubernetes-group-version-kind"] = kinds[:1]

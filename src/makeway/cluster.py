@@ -63,7 +63,7 @@ class CannotControl(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     configuration: Configuration = field(default_factory=Configuration)
-    scheduler: str = SCHEDULER
+    scheduler: str = SCHEDULER  # whose pods are placed; empty: nobody's
     lease: Key | None = None  # None: there is no other replica
     identity: str = ""  # of this replica, in the Lease
 
@@ -166,6 +166,9 @@ class Term:
         self.metrics = Metrics(admission.engine, picture, clock, role=role)
         self.metrics.loops["controller"] = self.loop
         admission.observer = self.metrics
+        for part in parts:
+            if isinstance(part, Placing):
+                part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
 
 
@@ -176,15 +179,12 @@ def parts_for(
     if settings.lease is not None:
         configuration = configuration.outside_of(settings.lease.namespace)
     admission = Admission(picture, configuration)
-    gang_kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
-    schedulers = frozenset((settings.scheduler,))
     parts: list[Part] = [
         admission,
         Jobs(picture, configuration),
         Pods(picture, configuration),
         ClassValues(picture),
-        Placing(picture, schedulers=schedulers, gang_kinds=gang_kinds),
-        *(GangStatuses(picture, kind, schedulers=schedulers) for kind in gang_kinds),
+        *(_placing(picture, settings, absent) if settings.scheduler else ()),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
@@ -192,6 +192,16 @@ def parts_for(
     if configuration.retention is not None:
         parts.append(Retention(picture, configuration.retention))
     return admission, parts
+
+
+def _placing(picture: Picture, settings: Settings, absent: Collection[Resource]) -> list[Part]:
+    kinds = tuple(kind for kind in GANG_KINDS if kind not in absent)
+    schedulers = frozenset((settings.scheduler,))
+    most = settings.configuration.preemption_priority.max_distance
+    return [
+        Placing(picture, schedulers=schedulers, gang_kinds=kinds, distance_max=most),
+        *(GangStatuses(picture, kind, schedulers=schedulers, distance_max=most) for kind in kinds),
+    ]
 
 
 async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource]:

@@ -1,7 +1,8 @@
 """What a controller in a cluster tells over HTTP: that it lives, what it counts, and why who waits.
 
-Plain HTTP without any right to show: whoever reaches the address may read. It is meant for probes,
-for Prometheus, and for `kubectl port-forward`.
+Plain HTTP without any right to show: whoever reaches the address may read. So what it tells of
+queues and Workloads is answered on loopback unless somebody says otherwise, for `kubectl
+port-forward`; probes have an address of their own, where nothing else is told.
 """
 
 from __future__ import annotations
@@ -24,33 +25,40 @@ Found = Mapping[str, Any] | None
 
 
 class Window:
-    def __init__(self, controller: Controller, host: str, port: int) -> None:
+    def __init__(
+        self, controller: Controller, host: str, port: int, *, is_whole: bool = True
+    ) -> None:
+        """Without being whole, it tells only whether the controller lives and is ready."""
         self._controller, self._host, self._port = controller, host, port
+        self._is_whole = is_whole
         self._runner: web.AppRunner | None = None
 
     async def open(self) -> int:
         """Listen, and return the port; OSError if that can't be."""
         app = web.Application()
-        app.add_routes(
-            [
-                web.get("/healthz", self._healthz),
-                web.get("/livez", self._healthz),
-                web.get("/readyz", self._readyz),
-                web.get("/metrics", self._metrics),
-                web.get("/explain/{namespace}/{name}", self._explain),
-                web.get(f"{_VISIBILITY}/clusterqueues/{{name}}/pendingworkloads", self._queue),
-                web.get(
-                    f"{_VISIBILITY}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads",
-                    self._local_queue,
-                ),
-            ]
-        )
+        app.add_routes([*self._probed(), *(self._told() if self._is_whole else ())])
         self._runner = web.AppRunner(
             app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
         )
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port).start()
         return int(self._runner.addresses[0][1])
+
+    def _probed(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", self._healthz),
+            web.get("/livez", self._healthz),
+            web.get("/readyz", self._readyz),
+        ]
+
+    def _told(self) -> list[web.RouteDef]:
+        of_local = "namespaces/{namespace}/localqueues/{name}/pendingworkloads"
+        return [
+            web.get("/metrics", self._metrics),
+            web.get("/explain/{namespace}/{name}", self._explain),
+            web.get(f"{_VISIBILITY}/clusterqueues/{{name}}/pendingworkloads", self._queue),
+            web.get(f"{_VISIBILITY}/{of_local}", self._local_queue),
+        ]
 
     async def close(self) -> None:
         if self._runner is not None:

@@ -9,6 +9,8 @@ SHORT_MAX_BYTES = 256 * 1024 * 1024
 SHORT_SHARE = 50  # a fiftieth of a small disk is enough
 RESERVE_MAX_BYTES = 8 * 1024 * 1024
 RESERVE_SHARE = 20
+LEAVINGS_MAX_BYTES = 20 * 1024 * 1024 * 1024
+LEAVINGS_SHARE = 10
 
 
 class Disk:
@@ -29,6 +31,12 @@ class Disk:
         """What the database should hold back for the writes that make room again."""
         found = os.statvfs(self._folder)
         return min(RESERVE_MAX_BYTES, found.f_blocks * found.f_frsize // RESERVE_SHARE)
+
+    @property
+    def leavings_bytes(self) -> int:
+        """What pods may leave behind, if nobody says otherwise."""
+        found = os.statvfs(self._folder)
+        return min(LEAVINGS_MAX_BYTES, found.f_blocks * found.f_frsize // LEAVINGS_SHARE)
 
 
 def _mib(size: int) -> str:

@@ -9,8 +9,7 @@ import gc
 import logging
 import os
 import shutil
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from makeway.client import Client, NotFound
 from makeway.client.client import Document
 from makeway.client.kubeconfig import kubeconfig_in
 from makeway.client.transport import Call, InProcessTransport
-from makeway.clocks import SteadyClock
+from makeway.clocks import Clock, Noted, SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.class_values import ClassValues
@@ -41,9 +40,11 @@ from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
+from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
+from makeway.runner.processes import boot_id
 from makeway.server.app import App
 from makeway.server.identity import DamagedIdentity, identity_in, write_private
 from makeway.server.listen import Listener
@@ -56,6 +57,8 @@ log = logging.getLogger("makeway.embedded")
 
 HOST = "127.0.0.1"
 RESERVE_EVERY_S = 30.0
+TIDY_EVERY_S = 60.0
+TIDY_PATIENCE_S = 3600.0  # to remove a million files takes its time
 SCHEDULING_PATIENCE_S = 30.0  # a turn with very many objects takes its time
 OURS = "makeway.dev/declared-by"  # label of nodes that `makeway up` has declared
 
@@ -71,6 +74,12 @@ class Settings:
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
     is_reaper: bool = False  # this process has no children but those that run pods
+    kept_days: float = 30.0  # what ended pods leave behind
+    kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+
+    def limits_on(self, disk: Disk) -> Limits:
+        max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
+        return Limits(max_bytes, self.kept_days * DAY_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +99,16 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             store = Store(folder / "makeway.db")
         except (StoreError, DamagedIdentity) as error:
             raise CannotServe(str(error)) from None
-        mark = Mark(folder / "revision")
-        if loss := mark.loss(store):
-            log.error(Fields(database="has lost writes", why=loss))
+        mark = Mark(folder / "revision", store.revision)
         gc.collect()
-        logs = FileLogs(folder / "logs", time.time)
+        noted = Noted(folder / "clock", boot_id())
+        clock = noted.clock()  # one for all: what one stamps, another compares
+        logs = FileLogs(folder / "logs", clock)
         disk = Disk(folder)
         app = App(
             store,
             token=identity.token,
-            clock=time.time,
+            clock=clock,
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
@@ -114,7 +123,10 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             kubeconfig = kubeconfig_in(folder)
             write_private(kubeconfig, identity.kubeconfig(address).encode())
             with app.watchdog.watching():
-                async with _reserved(app, disk, mark), _controlled(app, folder, settings):
+                async with (
+                    _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
+                    _controlled(app, folder, settings, clock, mark),
+                ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
@@ -122,30 +134,68 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             await app.stop()
             mark.write(store)
             store.close()
+            noted.remove()
 
 
 @contextlib.asynccontextmanager
-async def _controlled(app: App, folder: Path, settings: Settings) -> AsyncIterator[None]:
+async def _controlled(
+    app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
+) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
     try:
-        nodes = nodes_from(settings.nodes or (machine(time.time()),), time.time())
+        nodes = nodes_from(settings.nodes or (machine(clock()),), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    host = LocalHost(folder, Cgroups.detect(), is_reaper=settings.is_reaper)
-    control = Control(app, client, host, settings.configuration, nodes)
-    app.watchdog.add(host.pulse, control.pulse)
+    limits = settings.limits_on(Disk(folder))
+    host = LocalHost(
+        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
+    )
+    if loss := mark.loss(host.revision):
+        log.error(Fields(database="has lost writes", why=loss))
+    control = Control(app, client, host, settings.configuration, nodes, clock)
+    tidying = Tidying(host, Leavings(folder, limits, clock))
+    app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
     control.begin()
     host.watch(control.noticed)
-    work = keep_up(control.run, control.pulse)
-    working = asyncio.get_running_loop().create_task(work)
+    try:
+        async with (
+            _kept_up(control.run, control.pulse),
+            _kept_up(tidying.run, tidying.pulse),
+        ):
+            yield
+    finally:
+        host.close()
+
+
+@contextlib.asynccontextmanager
+async def _kept_up(work: Callable[[], Awaitable[None]], pulse: Pulse) -> AsyncIterator[None]:
+    """While the context lasts, work is done that never ends."""
+    working = asyncio.get_running_loop().create_task(keep_up(work, pulse))
     try:
         yield
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-        host.close()
+
+
+class Tidying:
+    """Removes what pods left behind, as a task that never ends."""
+
+    def __init__(self, host: LocalHost, leavings: Leavings) -> None:
+        self._host, self._leavings = host, leavings
+        self.pulse = Pulse("tidying up", TIDY_PATIENCE_S)
+
+    async def run(self) -> None:
+        while True:
+            self.pulse.turn()
+            ended = self._host.ended()
+            await asyncio.to_thread(
+                self._leavings.tidy, ended, self._host.states().keys() - ended.keys()
+            )
+            self.pulse.rest(TIDY_EVERY_S)
+            await asyncio.sleep(TIDY_EVERY_S)
 
 
 class Mark:
@@ -154,19 +204,24 @@ class Mark:
     SQLite opens a file whose log was lost or cut without a word, and shows what is left.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def loss(self, store: Store) -> str:
-        """What to say if the database knows less than it once did; empty if it doesn't."""
+    def __init__(self, path: Path, revision: int) -> None:
+        """With the revision that the database had when it was opened."""
+        self._path, self._revision = path, revision
         try:
-            noted = int(self._path.read_text())
+            self._noted = int(path.read_text())
         except (FileNotFoundError, ValueError):
-            return ""
-        if store.revision >= noted:
+            self._noted = 0
+
+    def loss(self, seen: int) -> str:
+        """What to say if the database knows less than it once did; empty if it doesn't.
+
+        `seen` is the latest revision that a pod's order speaks of.
+        """
+        known = max(self._noted, seen)
+        if self._revision >= known:
             return ""
         return (
-            f"the database is at revision {store.revision} and was at {noted}: makeway.db-wal was "
+            f"the database is at revision {self._revision} and was at {known}: makeway.db-wal was "
             "lost or cut; restore the folder from a backup, or go on with what is left (pods that "
             "it doesn't know are ended)"
         )
@@ -177,10 +232,12 @@ class Mark:
 
 
 @contextlib.asynccontextmanager
-async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
+async def _reserved(
+    app: App, disk: Disk, notes: Sequence[Callable[[], None]]
+) -> AsyncIterator[None]:
     """While the context lasts the database holds room back, and takes it anew after it was used.
 
-    As often, it is noted elsewhere how far the database is.
+    As often, notes are written for whoever comes after us.
     """
     pulse = Pulse("keeping a reserve", RESERVE_EVERY_S)
     app.watchdog.add(pulse)
@@ -190,16 +247,13 @@ async def _reserved(app: App, disk: Disk, mark: Mark) -> AsyncIterator[None]:
             pulse.turn()
             if not disk.shortage():
                 await app.committer.reserve(disk.reserve_bytes)
-            mark.write(app.store)
+            for write in notes:
+                write()
             pulse.rest(RESERVE_EVERY_S)
             await asyncio.sleep(RESERVE_EVERY_S)
 
-    keeping = asyncio.get_running_loop().create_task(keep_up(keep, pulse))
-    try:
+    async with _kept_up(keep, pulse):
         yield
-    finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
 
 
 # Copies
@@ -238,13 +292,13 @@ def examine(folder: Path) -> list[str]:
             store = Store(folder / "makeway.db")
         except StoreError as error:
             return [*found, str(error)]
-        found += filter(None, [Mark(folder / "revision").loss(store)])
-        known = {record.key for record in store.scan(PODS.full_name)}
+        known = len({record.key for record in store.scan(PODS.full_name)})
+        pods = pods_in(folder)
+        found += filter(None, [Mark(folder / "revision", store.revision).loss(pods.revision)])
         store.close()
-        pods, damages = pods_in(folder)
-        if len(pods) > len(known):
-            found.append(f"{len(pods)} pods have folders, and the database knows {len(known)}")
-        return [*found, *damages]
+        if pods.count > known:
+            found.append(f"{pods.count} pods have folders, and the database knows {known}")
+        return [*found, *pods.damages]
 
 
 class Control:
@@ -261,10 +315,10 @@ class Control:
         host: Host,
         configuration: Configuration,
         nodes: Sequence[Document],
+        clock: Clock,
     ) -> None:
         self._app, self._client, self._host = app, client, host
-        self._configuration, self._nodes = configuration, nodes
-        self._clock = SteadyClock()
+        self._configuration, self._nodes, self._clock = configuration, nodes, clock
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -272,13 +326,13 @@ class Control:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
         plane = Plane(picture, self._configuration, self._host, self._nodes)
-        # A clock that was set ends the term, and the next one works with the new time.
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
-        metrics = Metrics(plane.admission.engine, picture, time.time, role="standalone")
+        metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         plane.admission.observer = metrics
+        plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
-        self._app.insight = Insight(plane, picture, loop, metrics)
+        self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:
         """One term, until it fails."""
@@ -305,6 +359,8 @@ class Plane:
         self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
     ) -> None:
         self.admission = Admission(picture, configuration)
+        distance_max = configuration.preemption_priority.max_distance
+        self.placing = Placing(picture, distance_max=distance_max)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -312,9 +368,9 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
-            Placing(picture),
+            self.placing,
             self.pods,
-            *(GangStatuses(picture, kind) for kind in GANG_KINDS),
+            *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
@@ -327,8 +383,10 @@ class Plane:
 class Insight(Visibility):
     """What the server asks of the controller beside it."""
 
-    def __init__(self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics) -> None:
-        super().__init__(plane.admission.engine, picture, time.time)
+    def __init__(
+        self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
+    ) -> None:
+        super().__init__(plane.admission.engine, picture, clock)
         self._loop, self._metrics = loop, metrics
 
     @property

@@ -73,16 +73,19 @@ class Pulse:
 
 
 async def keep_up(work: Callable[[], Awaitable[None]], pulse: Pulse) -> None:
-    """Have work done that never ends: when it fails, that is told, and it begins anew."""
+    """Have work done that never ends: if it does, that is told, and later it begins anew."""
     while True:
         pulse.turn()
         began_at = time.monotonic()
+        failure: Exception | None = None
         try:
             await work()
-        except Exception:
-            again_s = pulse.fail(time.monotonic() - began_at)
-            log.exception(Fields(task=pulse.name, again_s=again_s))
-            await asyncio.sleep(again_s)
+        except Exception as error:
+            failure = error
+        again_s = pulse.fail(time.monotonic() - began_at)
+        ended = "though it never should" if failure is None else "by an error"
+        log.error(Fields(task=pulse.name, ended=ended, again_s=again_s), exc_info=failure)
+        await asyncio.sleep(again_s)
 
 
 class Watchdog:

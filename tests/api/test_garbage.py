@@ -15,6 +15,7 @@ from makeway.api.versions import from_hub, to_hub
 from tests.api.reading import document
 from tests.api.test_validation import JOB, QUEUE, RESERVED
 from tests.api.test_versions import ALPHA_QUEUE, OLD_QUEUE
+from tests.prerequisites import samples
 
 CONFIGURATION = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -71,7 +72,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {**body, "apiVersion": api_version, "kind": kind}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=samples(400), deadline=None)
 @given(documents())
 def test_a_document_gives_an_object_or_errors_all_the_way_in(document: dict[str, Any]) -> None:
     decoded = decode(document)
@@ -111,7 +112,7 @@ def damaged(draw: st.DrawFn, part: Any) -> Any:
     return draw(values)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=samples(400), deadline=None)
 @given(damaged_documents(), st.sampled_from(["v1beta1", "v1beta2"]))
 def test_a_damaged_document_gives_an_object_or_errors(
     document: dict[str, Any], version: str

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from makeway.api.codec import decode_as, encode
 from makeway.api.queueing import ClusterQueue
 from makeway.api.versions import from_hub, to_hub
@@ -51,6 +55,34 @@ def test_old_names_of_a_cluster_queue_are_understood() -> None:
     ]
     (quota,) = spec.resource_groups[0].flavors[0].resources
     assert (quota.nominal_quota, quota.borrowing_limit) == (4000, 2500)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "hint"),
+    [
+        ("whenCanBorrow", "Preempt", "Borrow or TryNextFlavor"),
+        ("whenCanPreempt", "Borrow", "Preempt or TryNextFlavor"),
+    ],
+)
+def test_the_word_of_the_other_field_is_none(field: str, value: str, hint: str) -> None:
+    right = f"{field}: {'Borrow' if field == 'whenCanBorrow' else 'Preempt'}"
+
+    assert complaints(OLD_QUEUE.replace(right, f"{field}: {value}")) == [
+        f'spec.flavorFungibility.{field}: "{value}" is not a value of this field; write {hint}'
+    ]
+
+
+def test_the_first_form_of_a_queue_comes_back_as_it_was_written() -> None:
+    hub = to_hub(document(ALPHA_QUEUE)).document
+    spec: Any = from_hub(hub, "v1alpha2")["spec"]
+
+    assert spec["preemption"] == {"withinCohort": "ReclaimFromAny"}
+    assert spec["resources"] == [
+        {"name": "cpu", "flavors": [{"name": "spot", "quota": {"min": 9, "max": "12"}}]},
+        {"name": "memory", "flavors": [{"name": "spot", "quota": {"min": "9Gi", "max": "12Gi"}}]},
+        {"name": "gpu", "flavors": [{"name": "a100", "quota": {"min": 4}}]},
+    ]
+    assert to_hub(from_hub(hub, "v1alpha2")).document["spec"] == hub["spec"]
 
 
 def test_resources_with_the_same_flavors_become_one_group() -> None:

@@ -42,6 +42,7 @@ def told(folder: Path) -> str:
 def plain(text: str) -> str:
     text = re.sub(r"^ *\d+\.\d s ", "", text, flags=re.MULTILINE)
     text = re.sub(r"(job-[a-z-]+)-[0-9a-f]{5}\b", r"\1", text)
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "uid", text)
     return " ".join(text.split())
 
 
@@ -55,7 +56,8 @@ def test_speech_borrows_and_gives_back_by_preemption(told: str) -> None:
         told,
         "admitted train-asr",
         "12 nvidia.com/gpu of flavor reserved, borrowing from the cohort",
-        "evicted train-asr Preempted to accommodate a workload (lab/job-train-seg)",
+        "evicted train-asr Preempted to accommodate a workload (UID: uid, JobUID: uid) due to"
+        " reclamation within the cohort; preemptor path: /lab/vision; preemptee path: /lab/speech",
         "admitted train-seg",
         "finished train-asr",
     )

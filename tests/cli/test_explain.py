@@ -67,8 +67,10 @@ def test_who_may_not_ask_it_is_told_where_it_answers() -> None:
     own, hint = explained(Cluster(lease=forbidden))
 
     assert own == "job-train is pending: not looked at yet"
-    assert "makeway-system, at /explain/lab/job-train" in hint
-    assert explained(Cluster(lease=(200, LEADER), proxy=forbidden)) == [own, hint]
+    assert "-n makeway-system port-forward deployment/makeway-controller 8080`" in hint
+    assert hint.endswith("http://127.0.0.1:8080/explain/lab/job-train")
+    _, hint = explained(Cluster(lease=(200, LEADER), proxy=forbidden))
+    assert "port-forward pod/" in hint  # the one that leads
 
 
 def test_without_a_controller_the_objects_tell_what_they_can() -> None:

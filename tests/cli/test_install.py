@@ -13,7 +13,7 @@ import yaml
 from tools import make_deploy
 
 from makeway.cli.main import main
-from makeway.deploy.installation import USER
+from makeway.deploy.installation import NAME, USER
 from tests.harness.cli import Capsys
 from tests.prerequisites import program
 
@@ -55,13 +55,12 @@ def test_kustomize_builds_what_install_prints(capsys: Capsys) -> None:
 
 
 def test_the_namespace_and_the_kinds_come_before_what_needs_them(capsys: Capsys) -> None:
-    documents, warnings = printed(capsys, "install")
+    documents, _ = printed(capsys, "install")
 
     order = kinds(documents)
     assert order[:9] == ["Namespace", *["CustomResourceDefinition"] * 8]
     assert order.index("ServiceAccount") < order.index("ClusterRoleBinding")
     assert order[-1] == "Deployment"
-    assert warnings == ""
 
 
 def test_an_older_kubernetes_gets_the_policies_it_knows_and_a_word_of_warning(
@@ -123,7 +122,55 @@ def test_the_command_of_the_pod_is_one_that_makeway_understands(capsys: Capsys) 
 
     assert parsed.lease_namespace == "makeway-system"
     (port,) = container["ports"]
-    assert parsed.metrics_address == f"0.0.0.0:{port['containerPort']}"
+    assert parsed.health_address == f"0.0.0.0:{port['containerPort']}"
+    assert parsed.metrics_address == "127.0.0.1:8080"
+
+
+def rules_of(documents: list[Document]) -> str:
+    (role,) = [d for d in documents if (d["kind"], d["metadata"]["name"]) == ("ClusterRole", NAME)]
+    return yaml.safe_dump(role["rules"])
+
+
+def test_metrics_are_told_to_other_pods_only_if_asked_for_and_to_whom_the_policy_names(
+    capsys: Capsys,
+) -> None:
+    documents, _ = printed(capsys, "install")
+    assert "Service" not in kinds(documents)
+    policy = named(documents, "NetworkPolicy")["spec"]
+    assert policy["podSelector"] == named(documents, "Deployment")["spec"]["selector"]
+    assert policy["ingress"] == [{"ports": [{"port": "health", "protocol": "TCP"}]}]
+
+    documents, _ = printed(capsys, "install", "--expose-metrics")
+    assert named(documents, "Service")["spec"]["ports"][0]["targetPort"] == "metrics"
+    _, metrics = named(documents, "NetworkPolicy")["spec"]["ingress"]
+    (who,) = metrics["from"]
+    assert who["namespaceSelector"]["matchLabels"] == {"makeway.dev/metrics": "allowed"}
+    container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert "--metrics-address=0.0.0.0:8080" in container["args"]
+
+
+def test_rights_for_placing_are_given_only_where_pods_are_placed(capsys: Capsys) -> None:
+    documents, _ = printed(capsys, "install")
+    for right in ("pods/binding", "pods/eviction", "nodes", "podgroups"):
+        assert right in rules_of(documents)
+
+    documents, _ = printed(capsys, "install", "--no-placing")
+    for right in ("pods/binding", "pods/eviction", "nodes", "podgroups", "gangs"):
+        assert right not in rules_of(documents)
+    assert "pods/status" in rules_of(documents)  # queued pods are told of their end
+    container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert "--no-placing" in container["args"]
+
+
+def test_an_image_by_its_tag_is_warned_of(capsys: Capsys) -> None:
+    _, warnings = printed(capsys, "install", "--image", "r/makeway:1")
+    assert "name it by its digest" in warnings
+
+    digest = f"r/makeway@sha256:{'0' * 64}"
+    documents, warnings = printed(capsys, "install", "--image", digest)
+    assert warnings == ""
+    container = named(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == digest
 
 
 def test_the_image_runs_as_the_user_that_the_pod_names() -> None:
@@ -154,6 +201,7 @@ def test_all_that_is_installed_is_uninstalled(capsys: Capsys) -> None:
     assert names(removed) - names(installed) == {
         ("Lease", "makeway-controller"),
         ("ConfigMap", "makeway-controller"),
+        ("Service", "makeway-metrics"),
     }
     assert names(installed) <= names(removed)
 

@@ -229,6 +229,30 @@ def test_policies_that_circle_or_are_overridden(
     assert any(said in line for line in found), found
 
 
+BY_CREATION = "requeueStrategy: {podsReadyTimeout: UseCreationTimestamp}"
+SOON = "waitForPodsReady: {timeout: 5m}"
+FALLBACKS = "  flavorFungibility: {fallbackStrategy: {rules: [{name: a100, timeout: 5m}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "more", "is_said"),
+    [
+        (f"{SOON}\n{BY_CREATION}", "  queueingStrategy: StrictFIFO\n", True),
+        (BY_CREATION, f"  queueingStrategy: StrictFIFO\n{FALLBACKS}", True),
+        (BY_CREATION, "  queueingStrategy: StrictFIFO\n", False),
+        (SOON, "  queueingStrategy: StrictFIFO\n", False),
+        (f"{SOON}\n{BY_CREATION}", "", False),
+    ],
+)
+def test_a_strict_queue_can_be_blocked_by_whose_pods_are_late(
+    settings: str, more: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = lint(capsys, tmp_path, FLAVOR, queue(more=more), LOCAL, configuration(settings))
+
+    said = 'spec.queueingStrategy: "StrictFIFO" can block: whoever\'s pods are not ready in time'
+    assert any(said in line for line in found) is is_said, found
+
+
 # --- queues that can displace each other in a circle ---
 
 ANY, LOWER = "reclaimWithinCohort: Any", "reclaimWithinCohort: LowerPriority"

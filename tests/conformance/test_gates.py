@@ -21,9 +21,9 @@ from tests.conformance.gate_report import (
 from tests.conformance.gates import Rule, differences_of
 from tests.conformance.runner import read_scenarios, scenario_files
 from tests.conformance.test_recorded import OWN, scenario
-from tests.prerequisites import shared_path
+from tests.prerequisites import IS_CI, shared_path
 
-STRIDE = 12  # `python -m tests.conformance --gates each` takes all of them
+STRIDE = 12 if IS_CI else 48  # `python -m tests.conformance --gates each` takes all of them
 OWNERS_FIRST = {"OwnersFirst": True}
 HOLDING = {"HoldForPreemptor": True}
 
@@ -37,7 +37,7 @@ def sample() -> Iterator[Mapping[str, Any]]:
 def test_every_difference_with_a_gate_on_has_a_reason(on: dict[str, bool]) -> None:
     report = gate_report(sample(), on)
 
-    assert report.total > 100
+    assert report.total > 50
     assert not report.unexplained, "\n".join(report.unexplained[:3])
     known = read_figures()[name_of(on)]["rules"]
     assert {rule.name for rule in report.heads} <= known.keys(), "write the figures anew"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.api.configuration import Configuration, WaitForPodsReady
+from makeway.api.configuration import Configuration, PreemptionPriority, WaitForPodsReady
 from makeway.api.kinds import (
     CHECKS,
     LOCAL_QUEUES,
@@ -353,7 +353,7 @@ def test_a_queue_that_is_not_there_is_told_and_the_word_is_taken_back_when_it_co
     plane.submit("big", 4, queue="later")
     plane.settle(plane.now + EXPLAINED_AFTER_S)
     plane.settle(plane.now + EXPLAINED_AFTER_S)
-    assert plane.message("big", "QuotaReserved") == "LocalQueue lab/later doesn't exist"
+    assert plane.message("big", "QuotaReserved") == "LocalQueue later doesn't exist"
 
     plane.create(
         LOCAL_QUEUES, {**local_queue("a"), "metadata": {"name": "later", "namespace": "lab"}}
@@ -390,6 +390,21 @@ def test_an_annotation_makes_a_workload_harder_to_preempt() -> None:
     plane.change_class("nearly-done", 50)
     plane.settle()
     assert plane.admitted() == {"important"}
+
+
+@pytest.mark.parametrize(("value", "stays"), [(100, "dear"), (101, "important")])
+def test_how_much_harder_can_be_bounded(value: int, stays: str) -> None:
+    bound = PreemptionPriority(max_distance=100)
+    plane = QueuePlane(configuration=Configuration(preemption_priority=bound), cohortName="")
+    plane.create(WORKLOAD_CLASSES, {"metadata": {"name": "dear"}, "value": value})
+    dear = workload("dear", 4, "a", False)
+    dear["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": "dear"}
+    plane.create(WORKLOADS, dear)
+    plane.settle()
+    plane.submit("important", 4, priority=50)
+
+    plane.settle()
+    assert plane.admitted() == {stays}
 
 
 @pytest.mark.parametrize("field", ["priority", "queueName"])

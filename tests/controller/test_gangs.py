@@ -44,7 +44,9 @@ def test_pods_of_another_priority_are_named() -> None:
 
 def test_a_class_that_does_not_exist_is_named_until_it_does() -> None:
     plane = workloads()
+    plane.priority_class("low", 10)
     plane.gang_workload("w", 2, priorityClassName="low")
+    plane.delete(PRIORITY_CLASSES, "low")  # who names it first is refused at the door
     plane.run()
     condition = plane.condition(GANG_WORKLOADS, "w", "PriorityResolved")
     assert condition["status"] == "False"
@@ -53,6 +55,31 @@ def test_a_class_that_does_not_exist_is_named_until_it_does() -> None:
     plane.run()
     assert plane.condition(GANG_WORKLOADS, "w", "PriorityResolved")["status"] == "True"
     assert plane.get(GANG_WORKLOADS, "w")["status"]["priority"] == 10
+
+
+def test_another_default_class_changes_neither_number() -> None:
+    plane = workloads()
+    plane.gang_workload("w", 2)
+    plane.run()
+    assert plane.get(GANG_WORKLOADS, "w")["status"] == {"priority": 0, "preemptionPriority": 0}
+    usual = {"metadata": {"name": "usual"}, "value": 5000, "globalDefault": True}
+    plane.put(PRIORITY_CLASSES, usual)
+    plane.run()
+    assert plane.get(GANG_WORKLOADS, "w")["status"] == {"priority": 0, "preemptionPriority": 0}
+
+
+def test_a_preemption_priority_too_far_up_does_not_count() -> None:
+    plane = PlacingPlane(lambda picture: GangStatuses(picture, GANG_WORKLOADS, distance_max=50))
+    for name, value in (("low", 10), ("near", 60), ("far", 61)):
+        plane.priority_class(name, value)
+    plane.gang_workload("w", 2, priorityClassName="low", preemptionPriorityClassName="near")
+    plane.gang_workload("v", 2, priorityClassName="low", preemptionPriorityClassName="far")
+    plane.run()
+    assert plane.get(GANG_WORKLOADS, "w")["status"]["preemptionPriority"] == 60
+    assert plane.condition(GANG_WORKLOADS, "v", "PriorityResolved")["message"] == (
+        'spec.preemptionPriorityClassName: "far" has value 61, too far above 10; name a class of '
+        "at most 60"
+    )
 
 
 def test_a_settled_priority_outlives_its_class() -> None:

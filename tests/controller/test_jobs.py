@@ -274,7 +274,7 @@ def test_quota_is_given_back_when_the_last_pod_is_gone_and_not_before() -> None:
 
     plane.stop_pods()
 
-    assert plane.condition_of("QuotaReserved") == ("False", "Pending")
+    assert plane.condition_of("QuotaReserved") == ("False", "PendingEvaluation")
     assert plane.condition_of("Admitted") == ("False", "NoReservation")
     assert plane.condition_of("Evicted") == ("True", "Preempted")
     assert "admission" not in plane.workload["status"]

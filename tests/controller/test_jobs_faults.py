@@ -18,6 +18,7 @@ from makeway.client.client import Conflict, Document, Unavailable
 from makeway.plane.writes import Key, key_of
 from makeway.store import Event
 from tests.harness.jobs import TRAIN, JobPlane, suspended
+from tests.prerequisites import samples
 
 STEPS = 60
 
@@ -102,7 +103,7 @@ COMMON: tuple[Callable[[Watched], None], ...] = (sync, sync, sync, admit, evict)
 RARE = (resize, delete_workload, restart, refuse, break_off, lose_answer)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(samples(40)))
 def test_quota_and_job_survive_any_history(seed: int) -> None:
     draw, plane = random.Random(seed), Watched()
     plane.submit()

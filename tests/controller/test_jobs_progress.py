@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from makeway.api.kinds import JOBS, WORKLOADS
@@ -82,6 +84,23 @@ def test_pods_that_nobody_replaces_give_their_quota_back(succeeded: int, reclaim
     assert told[0]["count"] == reclaimable
 
 
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "reclaimable"),
+    [(0, "", 0), (1, "", 1), (1, "2", 2), (0, "0,2-3", 3), (1, "0,2-3", 4), (0, "not a list", 0)],
+)
+def test_indexes_that_failed_for_good_give_their_quota_back(
+    succeeded: int, failed: str, reclaimable: int
+) -> None:
+    indexed: Any = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    plane = JobPlane(parallelism=4, completions=4, **indexed)
+    plane.submit()
+    plane.admit()
+    plane.report(succeeded=succeeded, failedIndexes=failed)
+
+    told = plane.workload["status"].get("reclaimablePods") or [{"count": 0}]
+    assert told[0]["count"] == reclaimable
+
+
 def test_a_job_admitted_in_part_gives_back_no_more_than_it_has() -> None:
     plane = JobPlane(parallelism=8, completions=8)
     plane.submit(annotations={"kueue.x-k8s.io/job-min-parallelism": "2"})
@@ -126,6 +145,10 @@ def test_who_is_admitted_for_too_long_is_deactivated() -> None:
     assert plane.workload["spec"]["active"] is False
     assert plane.condition_of("DeactivationTarget") == ("True", "MaximumExecutionTimeExceeded")
     assert plane.job["spec"]["suspend"] is True
+    told = {saying.reason: saying.message for saying in plane.said}
+    assert told["MaximumExecutionTimeExceeded"] == "The maximum execution time (60s) exceeded"
+    why = "The workload is deactivated due to exceeding the maximum execution time"
+    assert told["Stopped"] == why
 
 
 def test_time_admitted_adds_up_over_evictions() -> None:

@@ -233,6 +233,37 @@ def test_who_waits_is_in_line_or_parked() -> None:
     assert lab.scrape().get(local, name="vision", status="inadmissible") == 1
 
 
+def test_preemptors_and_who_is_held_back_for_them_count_as_active() -> None:
+    lab = ObservedScenario(
+        queue("vision", gpu=8, reclaim=ANY), queue("speech", gpu=8), cohort="lab"
+    )
+    lab.running("borrower", on="speech", gpu=16)
+    lab.pending("owner", on="vision", gpu=8)
+    lab.cycles()
+    lab.pending("next", on="vision", gpu=4)
+    lab.pending("far", on="vision", gpu=99)
+    lab.cycles()
+
+    scrape, waiting = lab.scrape(), "kueue_pending_workloads"
+    assert scrape.get(waiting, cluster_queue="vision", status="active") == 2
+    assert scrape.get(waiting, cluster_queue="vision", status="inadmissible") == 1
+    local = "kueue_local_queue_pending_workloads"
+    assert scrape.get(local, name="vision", status="active") == 2
+
+
+def test_a_cohort_has_its_series_though_no_queue_is_below_it() -> None:
+    lab = ObservedScenario(
+        queue("vision", gpu=8), cohort("lab", gpu=4), cohort("floor", parent="lab", gpu=2)
+    )
+
+    scrape = lab.scrape()
+    assert scrape.get("kueue_cohort_subtree_quota", cohort="floor") == 2
+    assert scrape.get("kueue_cohort_subtree_quota", cohort="lab") == 6
+    assert scrape.get("kueue_cohort_subtree_admitted_active_workloads", cohort="lab") == 0
+    info = "kueue_cohort_info"
+    assert scrape.get(info, cohort="floor", parent_cohort="lab", root_cohort="lab") == 1
+
+
 def test_in_a_queue_that_is_stopped_nobody_is_in_line() -> None:
     lab = ObservedScenario(queue("vision", gpu=8))
     lab.pending("small", on="vision", gpu=1)
@@ -544,8 +575,8 @@ def test_names_types_and_labels_are_kueues() -> None:
 def test_a_family_is_shown_as_it_is_declared(family: Family) -> None:
     scrape = a_whole_day().scrape()
 
-    if family.name.startswith("makeway_loop_"):
-        assert family.name not in scrape.names(), "no loop was named"
+    if family.name.startswith(("makeway_loop_", "makeway_placement_")):
+        assert family.name not in scrape.names(), "no loop was named, and nothing placed"
     else:
         assert family.name in scrape.names()
         assert scrape.labels(family.name) == {family.labels}

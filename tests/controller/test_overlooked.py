@@ -38,7 +38,7 @@ def test_who_stands_behind_a_head_that_nobody_passes_is_told_behind_whom() -> No
     plane.settle()
     plane.settle(plane.now + TOLD_AFTER_S)
 
-    assert plane.condition_of("second", "QuotaReserved") == ("False", "Pending")
+    assert plane.condition_of("second", "QuotaReserved") == ("False", "PendingEvaluation")
     assert plane.message("second", "QuotaReserved") == "Waits in ClusterQueue a behind lab/first"
 
 
@@ -67,7 +67,7 @@ def test_what_the_engine_found_counts_for_more_than_that_a_queue_has_come() -> N
         plane.submit(name, 100, queue="later")
     plane.settle()
     plane.settle(plane.now + EXPLAINED_AFTER_S)
-    assert plane.message("two", "QuotaReserved") == "LocalQueue lab/later doesn't exist"
+    assert plane.message("two", "QuotaReserved") == "LocalQueue later doesn't exist"
 
     plane.create(
         LOCAL_QUEUES, {**local_queue("a"), "metadata": {"name": "later", "namespace": "lab"}}

@@ -12,6 +12,7 @@ from makeway.client.client import Conflict
 from makeway.controller.pod_members import Member, member_of
 from makeway.plane.writes import key_of
 from tests.harness.pods import PodPlane, member, pod
+from tests.prerequisites import samples
 
 TOTAL = 3
 STEPS = 60
@@ -127,7 +128,7 @@ class RandomHands:
 
 @pytest.mark.parametrize("is_group", [False, True], ids=["alone", "group"])
 def test_nothing_runs_without_quota_and_nothing_is_left_in_the_end(is_group: bool) -> None:
-    for seed in range(30):
+    for seed in range(samples(40)):
         hands = RandomHands(seed, is_group=is_group)
         hands.play()
         hands.clear_up()

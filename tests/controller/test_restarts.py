@@ -9,7 +9,8 @@ import pytest
 from makeway.api import queueing
 from makeway.api.codec import decode_as
 from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
-from makeway.controller.statuses import Condition, StatusUpdate, status_patch
+from makeway.controller.status_patches import status_patch
+from makeway.controller.statuses import Condition, StatusUpdate
 from makeway.engine.model import (
     Assignment,
     Claim,
@@ -26,6 +27,7 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
     WorkloadStatus,
+    phase_of,
 )
 from makeway.plane.parts import Outcome
 from makeway.plane.writes import Key, ObjectWrite, Patch
@@ -112,7 +114,9 @@ def write(plane: QueuePlane, status: WorkloadStatus) -> None:
         told.append(Condition("Evicted", "True", status.eviction.reason.value, ""))
     document = plane.get(WORKLOADS, Key("lab", "train"))
     update = StatusUpdate(tuple(told))
-    patch = status_patch(document, status, update, 1_000.0, lets_go=False)
+    known = plane.admission.engine.view[WorkloadKey("lab/train")]
+    known = known._replace(status=status, phase=phase_of(True, status))
+    patch = status_patch(document, known, update, 1_000.0, lets_go=False)
     plane.tell("train", **patch["status"])
 
 

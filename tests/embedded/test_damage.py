@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +14,6 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import JOBS, PODS
-from makeway.client import Client
 from makeway.embedded import CannotServe, Settings, client_in_process, examine, serve
 from makeway.server.identity import identity_in
 from tests.harness.process import Up, job, running, wait_until
@@ -29,7 +29,7 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
         "whole": lambda pod: None,
     }
     for name in wounds:
-        asyncio.run(submitted(up.client(), job(name, f"sleep 60; : {name}", cpu="10m")))
+        up.create(JOBS, job(name, f"sleep 60; : {name}", cpu="10m"))
     wait_until(lambda: Counter(phases(up)) == {"Running": 4})
     up.kill()
     for name, wound in wounds.items():
@@ -38,7 +38,7 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
     up.start()
     try:
         wait_until(lambda: Counter(phases(up)) == {"Failed": 3, "Running": 1})
-        for pod in pods(up):
+        for pod in up.listed(PODS):
             is_whole = pod["metadata"]["name"].startswith("whole")
             assert ("is damaged" in pod["status"].get("message", "")) is not is_whole
         up.makeway("delete", "jobs", *wounds)
@@ -47,17 +47,8 @@ def test_a_broken_file_of_one_pod_fails_that_pod_and_names_it(tmp_path: Path) ->
         up.stop()
 
 
-def pods(up: Up) -> list[dict[str, Any]]:
-    async def listed(client: Client) -> list[dict[str, Any]]:
-        found = (await client.list(PODS)).items
-        await client.close()
-        return found
-
-    return asyncio.run(listed(up.client()))
-
-
 def phases(up: Up) -> list[str]:
-    return [pod["status"]["phase"] for pod in pods(up)]
+    return [pod["status"]["phase"] for pod in up.listed(PODS)]
 
 
 def pod_folder(up: Up, job_name: str) -> Path:
@@ -97,7 +88,7 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
 ) -> None:
     async def write(name: str) -> None:
         async with serve(tmp_path / "data", Settings(port=0)) as running:
-            await client_in_process(running.app).create(JOBS, job(name, "true", suspend=True))
+            await client_in_process(running.app).create(JOBS, suspended(name))
 
     asyncio.run(write("one"))
     shutil.copy(tmp_path / "data" / "makeway.db", tmp_path / "old.db")
@@ -109,12 +100,41 @@ def test_a_database_that_knows_less_than_it_once_did_says_so(
     assert 'database="has lost writes"' in caplog.text
 
 
+@pytest.mark.parametrize("kept", [0, 32 + 5 * (24 + 4096)], ids=["lost", "cut after 5 pages"])
+def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
+    tmp_path: Path, kept: int
+) -> None:
+    """Killed, with a job that runs; of its log nothing is left, or the beginning."""
+    up = Up(tmp_path / "data")
+    up.start()
+    for number in range(10):
+        up.create(JOBS, job(f"filler-{number}", "true", suspend=True))
+    up.create(JOBS, job("runs", "sleep 60", cpu="10m"))
+    wait_until(lambda: phases(up) == ["Running"])
+    up.kill()
+    log = up.folder / "makeway.db-wal"
+    assert log.stat().st_size > kept
+    os.truncate(log, kept)
+    (up.folder / "makeway.db-shm").unlink(missing_ok=True)
+
+    assert "makeway.db-wal was lost or cut" in up.makeway(
+        "check", "--data-dir", str(up.folder), code=1
+    )
+    up.start()
+    try:
+        assert 'database="has lost writes"' in up.folder.with_suffix(".log").read_text()
+        wait_until(lambda: not list((up.folder / "pods").iterdir()))  # nobody knows it any more
+        up.create(JOBS, job("after", "true", suspend=True))
+    finally:
+        up.stop()
+
+
 def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with running(tmp_path / "data") as up:
-        asyncio.run(created(up.client(), "one"))
+        up.create(JOBS, suspended("one"))
         up.makeway("backup", str(copy))
-        asyncio.run(created(up.client(), "two"))
+        up.create(JOBS, suspended("two"))
         up.makeway("backup", str(copy), code=2)  # never over another one
         with pytest.raises(CannotServe, match="another makeway"):
             examine(up.folder)
@@ -131,8 +151,8 @@ def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path
     assert asyncio.run(jobs()) == ["one"]
 
 
-async def created(client: Client, name: str) -> None:
-    await submitted(client, job(name, "true", suspend=True))
+def suspended(name: str) -> dict[str, Any]:
+    return job(name, "true", suspend=True)
 
 
 def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
@@ -140,16 +160,11 @@ def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
 ) -> None:
     with running(tmp_path / "data") as up:
         script = "env -i setsid sleep 6789 & sleep 0.3; kill -9 $PPID"
-        asyncio.run(submitted(up.client(), job("escape", script, cpu="10m")))
+        up.create(JOBS, job("escape", script, cpu="10m"))
         wait_until(lambda: phases(up) == ["Failed"])
         wait_until(lambda: b"6789" not in commands())
 
     assert "escaped=" in up.folder.with_suffix(".log").read_text()
-
-
-async def submitted(client: Client, document: dict[str, object]) -> None:
-    await client.create(JOBS, document)
-    await client.close()
 
 
 def commands() -> bytes:

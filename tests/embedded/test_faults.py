@@ -19,9 +19,10 @@ import pytest
 from makeway import watchdog
 from makeway.api.kinds import EVENTS, JOBS
 from makeway.client import Client
-from makeway.embedded import Control, Running, Settings, client_in_process, serve
+from makeway.embedded import Control, Mark, Running, Settings, client_in_process, serve
 from makeway.plane.loop import Loop
 from makeway.runner import local
+from makeway.runner.leavings import Leavings
 from makeway.runner.local import LocalHost
 from makeway.runner.pods import PodRunner
 from makeway.server.collector import Collector
@@ -46,6 +47,8 @@ PERIODIC: dict[str, tuple[type, str]] = {
     "writing a batch": (Store, "write"),
     "collecting one object": (Collector, "_reconcile"),
     "expiring events": (Collector, "expire_events"),
+    "tidying up": (Leavings, "tidy"),
+    "keeping a reserve": (Mark, "write"),
 }
 
 
@@ -77,6 +80,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "AGAIN_S", 0.02)
     monkeypatch.setattr(watchdog, "AGAIN_MAX_S", 0.1)
     monkeypatch.setattr(local, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("makeway.embedded.TIDY_EVERY_S", 0.1)
+    monkeypatch.setattr("makeway.embedded.RESERVE_EVERY_S", 0.1)
     monkeypatch.setattr("makeway.server.collector.EXPIRE_EVERY_S", 0.1)
     monkeypatch.setattr("makeway.server.collector.BUG_RETRY_AFTER_S", 0.1)
     monkeypatch.setattr("makeway.runner.pods.START_AGAIN_S", 0.1)

@@ -78,7 +78,7 @@ def test_a_container_without_a_command_is_refused_with_the_reason(up: Up) -> Non
     up.makeway("apply", "-f", str(written(up, "empty", empty)))
 
     wait_until(lambda: "BackoffLimitExceeded" in get(up, "job", "empty"))
-    assert "no command" in up.makeway("get", "events", "-o", "json")
+    wait_until(lambda: "no command" in up.makeway("get", "events", "-o", "json"))
 
 
 def test_a_node_that_comes_later_runs_pods_too(up: Up) -> None:

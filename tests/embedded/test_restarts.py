@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from makeway.api.kinds import JOBS, WORKLOADS
 from makeway.api.manifests import write_yaml
 from tests.harness.documents import cluster_queue, flavor, group, local_queue, queueing
 from tests.harness.process import Up, job, running, wait_until
@@ -68,15 +68,12 @@ def submit(up: Up, name: str, script: str, priority: str) -> None:
     made = job(name, script, queue="main", cpu="2")
     made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
     made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
-    path = up.folder.parent / f"{name}.yaml"
-    path.write_text(write_yaml(made))
-    up.makeway("apply", "-f", str(path))
+    up.create(JOBS, made)
 
 
 def status(up: Up, name: str) -> dict[str, Any]:
     """Of the workload of a job; empty while there is none."""
-    listed = json.loads(up.makeway("get", "workloads", "-o", "json"))["items"]
-    mine = [w for w in listed if w["metadata"]["name"].startswith(f"job-{name}-")]
+    mine = [w for w in up.listed(WORKLOADS) if w["metadata"]["name"].startswith(f"job-{name}-")]
     return mine[0].get("status") or {} if mine else {}
 
 

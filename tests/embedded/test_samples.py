@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from makeway.api.kinds import QUEUES, WORKLOADS
 from makeway.api.manifests import read_manifests, write_yaml
 from tests.harness.process import Up, running, wait_until
 from tests.prerequisites import program, shared_path
@@ -34,9 +35,9 @@ resources:
 """
 
 
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    with on_two_nodes(tmp_path) as started:
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with on_two_nodes(tmp_path_factory.mktemp("samples")) as started:
         yield started
 
 
@@ -52,54 +53,53 @@ def apply(up: Up, name: str) -> None:
     up.kubectl("apply", "-f", str(shared_path(f"samples/kueue/{name}")))
 
 
-def create(up: Up, name: str, script: str) -> str:
-    """Create a sample whose containers run a script; the name it got."""
-    path = shared_path(f"samples/kueue/{name}")
-    documents = []
-    for manifest in read_manifests(path.read_text()).manifests:
-        document: dict[str, Any] = json.loads(json.dumps(manifest.document))
-        for container in document["spec"]["template"]["spec"]["containers"]:
-            container["command"], container["args"] = ["sh", "-c"], [script]
-        documents.append(document)
-    created = up.kubectl("create", "-f", "-", "-o", "name", given=write_yaml(*documents))
-    return created.strip().removeprefix("job.batch/")
+def create(up: Up, name: str, script: str, count: int = 1) -> list[str]:
+    """Create a sample whose containers run a script, so many times; the names they got."""
+    [manifest] = read_manifests(shared_path(f"samples/kueue/{name}").read_text()).manifests
+    document: dict[str, Any] = json.loads(json.dumps(manifest.document))
+    for container in document["spec"]["template"]["spec"]["containers"]:
+        container["command"], container["args"] = ["sh", "-c"], [script]
+    given = write_yaml(*[document] * count)
+    return up.kubectl("create", "-f", "-", "-o", "name", given=given).split()
+
+
+def complete(up: Up, jobs: list[str]) -> None:
+    up.kubectl("wait", "--for=condition=complete", *jobs, "--timeout=60s")
 
 
 def workload_of(up: Up, job: str) -> dict[str, Any]:
-    found = json.loads(up.kubectl("get", "workloads.kueue.x-k8s.io", "-o", "json"))["items"]
-    return next(w for w in found if w["metadata"]["ownerReferences"][0]["name"] == job)
+    """Empty while there is none."""
+    name, found = job.removeprefix("job.batch/"), up.listed(WORKLOADS)
+    return next((w for w in found if w["metadata"]["ownerReferences"][0]["name"] == name), {})
 
 
 def test_the_quick_start_runs_to_its_end(up: Up) -> None:
     apply(up, "quick-start-setup.yaml")
-    job = create(up, "quick-start-job.yaml", "echo done")
+    [job] = create(up, "quick-start-job.yaml", "echo done")
 
-    up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=30s")
+    complete(up, [job])
 
-    assert up.kubectl("logs", f"job/{job}").strip() == "done"
-    conditions = {c["type"]: c["status"] for c in workload_of(up, job)["status"]["conditions"]}
-    assert conditions["Finished"] == "True"
+    assert up.kubectl("logs", job).strip() == "done"
+    wait_until(lambda: has(up, job, "Finished"))
 
 
 def test_ten_sample_jobs_share_a_queue_three_at_a_time(up: Up) -> None:
     apply(up, "single-clusterqueue-setup.yaml")
-    jobs = [create(up, "sample-job.yaml", "sleep 0.2") for _ in range(10)]
+    jobs = create(up, "sample-job.yaml", "sleep 0.2", count=10)
 
-    for job in jobs:
-        up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+    complete(up, jobs)
 
-    queue = wait_until(lambda: idle_queue(up))
-    assert queue["status"]["admittedWorkloads"] == 0
+    wait_until(lambda: is_idle(up, "cluster-queue"))
 
 
-def idle_queue(up: Up) -> Any:
-    queue = json.loads(up.kubectl("get", "clusterqueue", "cluster-queue", "-o", "json"))
-    return queue if queue["status"].get("admittedWorkloads") == 0 else None
+def is_idle(up: Up, name: str) -> bool:
+    [queue] = [one for one in up.listed(QUEUES) if one["metadata"]["name"] == name]
+    return bool(queue["status"].get("admittedWorkloads") == 0)
 
 
 def test_a_job_is_admitted_in_part(up: Up) -> None:
     apply(up, "single-clusterqueue-setup.yaml")
-    job = create(up, "sample-job-partial-admission.yaml", "sleep 0.1")
+    [job] = create(up, "sample-job-partial-admission.yaml", "sleep 0.1")
 
     def assigned() -> Any:
         status = workload_of(up, job).get("status") or {}
@@ -107,7 +107,7 @@ def test_a_job_is_admitted_in_part(up: Up) -> None:
 
     admission = wait_until(assigned)
     assert admission["podSetAssignments"][0]["count"] == 9  # of the 20 that it would like
-    up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+    complete(up, [job])
 
 
 def test_credits_bound_two_flavors_together(tmp_path: Path) -> None:
@@ -115,15 +115,14 @@ def test_credits_bound_two_flavors_together(tmp_path: Path) -> None:
     with on_two_nodes(tmp_path, "--config", str(tmp_path / "config.yaml")) as up:
         apply(up, "shared-quota-setup.yaml")
         script = f"while [ ! -e {tmp_path}/over ]; do sleep 0.1; done"
-        jobs = [create(up, "shared-quota-sample-job.yaml", script) for _ in range(6)]
+        jobs = create(up, "shared-quota-sample-job.yaml", script, count=6)
 
         # 4 times 3 of 14 credits; both flavors together would give 18.
-        wait_until(lambda: len([job for job in jobs if is_admitted(up, job)]) == 4)
+        wait_until(lambda: len([job for job in jobs if has(up, job, "Admitted")]) == 4)
         (tmp_path / "over").touch()
-        for job in jobs:
-            up.kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=60s")
+        complete(up, jobs)
 
 
-def is_admitted(up: Up, job: str) -> bool:
+def has(up: Up, job: str, condition: str) -> bool:
     conditions = (workload_of(up, job).get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Admitted" and c["status"] == "True" for c in conditions)
+    return any(c["type"] == condition and c["status"] == "True" for c in conditions)

@@ -151,7 +151,7 @@ def test_integration_3_retry_all_flavors_starts_over_after_a_pause() -> None:
         lab.let_go("train")
         assert lab.cycle() == [admit("train", "two")]
         lab.later(TEN)
-        assert lab.cycle() == [fall_back("train", "two", until=lab.now + pause)]
+        assert lab.cycle() == [fall_back("train", "two", until=lab.now + pause, again=True)]
         assert lab.exhausted("train") == []
         lab.let_go("train")
         assert lab.cycles() == NOTHING
@@ -173,7 +173,7 @@ def test_a_check_that_refuses_at_once_cannot_spin() -> None:
     lab.pending("train", on="q", gpu=4)
     assert lab.cycle() == [reserve("train", "one", checks=["c"])]
     lab.answer("train", "c", SAYS_NO)
-    assert lab.cycle() == [fall_back("train", "one", until=60)]
+    assert lab.cycle() == [fall_back("train", "one", until=60, again=True)]
     lab.let_go("train")
     assert lab.cycles() == NOTHING
     assert lab.cycle(now=60)[-1] == reserve("train", "one", checks=["c"])
@@ -603,18 +603,33 @@ def on_demand_after_dry_spot() -> Scenario:
     return lab
 
 
-def test_pods_ready_clears_the_exhaustion() -> None:
+def test_pods_ready_forgives_only_the_flavors_they_run_on() -> None:
+    """Spot was dry, on-demand works: that says nothing about spot."""
     lab = on_demand_after_dry_spot()
     lab.later(5).pods_ready("train")
-    assert lab.exhausted("train") == []
+    assert lab.exhausted("train") == ["spot"]
     lab.running("holder", on="q", flavor="spot", gpu=8, priority=5)
     lab.pending("urgent", on="q", gpu=8, priority=5)
     assert lab.cycle() == [preempt("urgent", victims=["train"])]
     lab.let_go("train")
     lab.cycle()
     lab.finish("holder")
+    assert lab.cycle() == NOTHING  # spot is free, and passed over
+    lab.finish("urgent")
 
+    assert lab.cycle() == [admit("train", "on-demand")]
+
+
+def test_what_failed_once_and_then_ran_is_forgiven() -> None:
+    lab = on_demand_after_dry_spot()
+    lab.edit_fallbacks("q")  # without a rule spot may be had again
+    lab.evicted("train", EvictionReason.DEACTIVATED)
+    lab.let_go("train")
     assert lab.cycle() == [admit("train", "spot")]
+    lab.pods_ready("train")
+
+    lab.edit_fallbacks("q", rule("spot", minutes=10))
+    assert lab.exhausted("train") == []
 
 
 def test_another_priority_clears_nothing() -> None:

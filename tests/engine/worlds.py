@@ -1,17 +1,15 @@
-"""Random small worlds, a driver that plays them, and checks made apart from the engine.
+"""A driver that plays random worlds, and checks made apart from the engine.
 
-`Worldmaker` invents queues, workloads and events with small numbers, so that everybody is in
-everybody's way. `Play` feeds them to an engine, notes every step so that it can be played again,
-and after each one compares the whole state (`check_state`) and every decision with `Picture`: the
-formulas of quota written down once more, on plain dicts, as they are stated and not as they
-are computed.
+`Play` feeds an engine what the maker of worlds invents, notes every step so that it can be played
+again, and after each one compares the whole state (`check_state`) and every decision with
+`Picture`: the formulas of quota written down once more, on plain dicts, as they are stated and not
+as they are computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from typing import NamedTuple
 
 from makeway.engine import events as ev
@@ -32,282 +30,30 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.entry import Entry
-from makeway.engine.matching import Constraints
 from makeway.engine.model import (
     HOLDING,
-    Backoff,
-    CheckName,
     CheckState,
-    Cohort,
-    CohortName,
     Config,
     EvictionReason,
-    FailurePolicy,
-    FallbackRule,
-    Fallbacks,
-    Flavor,
-    FlavorName,
-    FlavorQuotas,
     FlavorResource,
-    Fungibility,
-    Gates,
-    LocalQueue,
-    LocalQueueKey,
-    NamespaceSelector,
     Phase,
-    PodSet,
-    PodSetName,
-    PodsReadyPolicy,
     Policy,
     Preemption,
-    Preference,
     Queue,
-    QueueCheck,
     QueueName,
-    Quota,
     RequeueTime,
-    ResourceGroup,
     ResourceName,
-    Search,
-    ShareRule,
     StopPolicy,
-    Strategy,
-    Trigger,
     Workload,
     WorkloadKey,
 )
 from makeway.engine.state import ClusterState
 from makeway.engine.upkeep import tend
-from makeway.selectors import Requirement
 from tests.harness.engine import charged, check_state, forest_of
 from tests.harness.quota_forest import QuotaForest
-
-NAMESPACE = "ns"
-CHECK = CheckName("check")
-RESOURCES = (ResourceName("cpu"), ResourceName("gpu"))
-OPEN_TO_TEAM_A = NamespaceSelector((Requirement("team", "In", ("a",)),))
+from tests.harness.random_worlds import CHECK, NAMESPACE, Worldmaker, local_queue_of
 
 Amounts = dict[FlavorResource, int]
-
-
-# --- inventing worlds ---
-
-
-@dataclass(frozen=True)
-class World:
-    config: Config
-    flavors: tuple[Flavor, ...]
-    cohorts: tuple[Cohort, ...]
-    queues: tuple[Queue, ...]
-
-    def events(self) -> list[ev.Event]:
-        return [
-            ev.NamespaceChanged(NAMESPACE, {"team": "a"}),
-            ev.CheckChanged(CHECK, True),
-            *map(ev.FlavorChanged, self.flavors),
-            *map(ev.CohortChanged, self.cohorts),
-            *map(ev.QueueChanged, self.queues),
-            *(ev.LocalQueueChanged(local_queue_of(queue.name)) for queue in self.queues),
-        ]
-
-
-def local_queue_of(queue: QueueName, stop: StopPolicy = StopPolicy.NONE) -> LocalQueue:
-    return LocalQueue(key=LocalQueueKey(f"{NAMESPACE}/{queue}"), queue=queue, stop_policy=stop)
-
-
-@dataclass(frozen=True)
-class Spice:
-    """What a world may contain beyond quotas and priorities."""
-
-    fair_sharing: bool | None = None  # None: either
-    hold_for_preemptor: bool | None = None
-    fallbacks: bool = True
-    checks: bool = True
-    clocks: bool = True  # waitForPodsReady with back-off
-
-
-PLAIN = Spice(fallbacks=False, checks=False, clocks=False)
-
-
-class Worldmaker:
-    def __init__(self, rng: Random, spice: Spice) -> None:
-        self.rng = rng
-        self.spice = spice
-        self.config = self._config()
-        self.is_fair = self.config.fair_sharing
-        self.resources = RESOURCES[: rng.choice([1, 1, 2])]
-        self.flavors = tuple(
-            Flavor(name=FlavorName(f"f{i}"), labels={"kind": f"f{i}"})
-            for i in range(rng.choice([1, 1, 2, 3]))
-        )
-
-    def world(self) -> World:
-        rng = self.rng
-        cohorts: list[Cohort] = []
-        queues: list[Queue] = []
-        for tree in range(rng.randint(1, 2)):
-            names: list[CohortName | None] = [None]
-            if rng.random() < 0.8:
-                grown = self._cohorts(f"t{tree}")
-                cohorts += grown
-                names = [cohort.name for cohort in grown]
-            for number in range(1 if names == [None] else rng.randint(1, 4)):
-                queues.append(self.queue(QueueName(f"q{tree}{number}"), rng.choice(names)))
-        return World(self.config, self.flavors, tuple(cohorts), tuple(queues))
-
-    def _config(self) -> Config:
-        rng, spice = self.rng, self.spice
-        is_fair = rng.random() < 0.3 if spice.fair_sharing is None else spice.fair_sharing
-        holds = rng.random() < 0.8 if spice.hold_for_preemptor is None else spice.hold_for_preemptor
-        has_clocks = spice.clocks and rng.random() < 0.5
-        return Config(
-            fair_sharing=is_fair,
-            share_rules=rng.choice(
-                [tuple(ShareRule), tuple(ShareRule)[:1], tuple(ShareRule)[1:]],
-            ),
-            after_preemption=rng.choice(list(RequeueTime)),
-            after_pods_ready_timeout=rng.choice(list(RequeueTime)),
-            pods_ready=PodsReadyPolicy(timeout_s=10.0, recovery_timeout_s=rng.choice([None, 5.0]))
-            if has_clocks
-            else None,
-            backoff=Backoff(
-                base_s=rng.choice([0.0, 5.0]), max_s=20.0, limit=rng.choice([None, 1, 3])
-            ),
-            gates=Gates(hold_for_preemptor=holds, owners_first=rng.random() < 0.7),
-        )
-
-    def _cohorts(self, root: str) -> list[Cohort]:
-        cohorts = [self.cohort(CohortName(root), None)]
-        for number in range(self.rng.choice([0, 0, 1, 2])):
-            parent = self.rng.choice(cohorts)
-            cohorts.append(self.cohort(CohortName(f"{root}-{number}"), parent.name))
-        return cohorts
-
-    def cohort(self, name: CohortName, parent: CohortName | None) -> Cohort:
-        quotas = {}
-        if self.rng.random() < 0.4:
-            quotas = {
-                FlavorResource(flavor.name, resource): self.quota(parent is not None)
-                for flavor in self.flavors
-                for resource in self.resources
-            }
-        return Cohort(name=name, parent=parent, quotas=quotas, weight=self._weight())
-
-    def _weight(self) -> float:
-        return self.rng.choice([1.0, 1.0, 2.0, 0.5, 0.0]) if self.is_fair else 1.0
-
-    def quota(self, has_parent: bool) -> Quota:
-        rng = self.rng
-        nominal = rng.choice([0, 1, 2, 3, 4, 4, 6])
-        if not has_parent:
-            return Quota(nominal)
-        return Quota(
-            nominal,
-            borrowing_limit=rng.randint(0, 4) if rng.random() < 0.3 else None,
-            lending_limit=rng.randint(0, nominal) if rng.random() < 0.3 else None,
-        )
-
-    def queue(self, name: QueueName, cohort: CohortName | None) -> Queue:
-        rng = self.rng
-        may_check = self.spice.checks and rng.random() < 0.3
-        few = frozenset({self.flavors[0].name}) if rng.random() < 0.3 else frozenset()
-        return Queue(
-            name=name,
-            groups=self.groups(cohort is not None),
-            cohort=cohort,
-            strategy=rng.choice(list(Strategy)),
-            namespaces=OPEN_TO_TEAM_A if rng.random() < 0.2 else NamespaceSelector(),
-            fungibility=self._fungibility(),
-            preemption=self.preemption(),
-            checks=(QueueCheck(CHECK, few),) if may_check else (),
-            weight=self._weight(),
-        )
-
-    def groups(self, has_parent: bool) -> tuple[ResourceGroup, ...]:
-        """All resources in one group, or each in one of its own if there are flavors enough."""
-        rng, flavors = self.rng, list(self.flavors)
-        rng.shuffle(flavors)
-        parts: list[tuple[tuple[ResourceName, ...], list[Flavor]]]
-        if len(self.resources) == 2 and len(flavors) > 1 and rng.random() < 0.4:
-            parts = [(self.resources[:1], flavors[:1]), (self.resources[1:], flavors[1:])]
-        else:
-            parts = [(self.resources, flavors[: rng.randint(1, len(flavors))])]
-        return tuple(
-            ResourceGroup(
-                resources,
-                tuple(
-                    FlavorQuotas(flavor.name, {r: self.quota(has_parent) for r in resources})
-                    for flavor in own
-                ),
-            )
-            for resources, own in parts
-        )
-
-    def preemption(self) -> Preemption:
-        rng = self.rng
-        reclaim = rng.choice([Policy.NEVER, *[Policy.LOWER_PRIORITY, Policy.ANY] * 2])
-        borrows = reclaim is not Policy.NEVER and not self.is_fair and rng.random() < 0.3
-        return Preemption(
-            within_queue=rng.choice(
-                [Policy.NEVER, *[Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL] * 2]
-            ),
-            reclaim=reclaim,
-            borrow_while_reclaiming=borrows,
-            borrow_threshold=rng.choice([None, 0, 1]) if borrows else None,
-        )
-
-    def _fungibility(self) -> Fungibility:
-        rng = self.rng
-        return Fungibility(
-            when_can_borrow=rng.choice(list(Search)),
-            when_can_preempt=rng.choice(list(Search)),
-            preference=rng.choice([None, *Preference]),
-            fallbacks=self.fallbacks(),
-        )
-
-    def fallbacks(self) -> Fallbacks:
-        rng = self.rng
-        if not self.spice.fallbacks or rng.random() < 0.6:
-            return Fallbacks()
-        rules = [
-            FallbackRule("*", Trigger.TIMEOUT, 8.0),
-            FallbackRule("*", Trigger.CHECK_REJECTED),
-            FallbackRule("f0", Trigger.TIMEOUT, 4.0),
-            FallbackRule("f1", None),
-        ]
-        return Fallbacks(
-            rules=tuple(rule for rule in rules if rng.random() < 0.6),
-            failure_policy=rng.choice(list(FailurePolicy)),
-        )
-
-    def workload(self, number: int, queue: QueueName, now: float) -> Workload:
-        rng = self.rng
-        priority = rng.randint(0, 2)
-        return Workload(
-            key=WorkloadKey(f"{NAMESPACE}/w{number}"),
-            uid=f"{number:04}",
-            local_queue=local_queue_of(queue).key,
-            namespace=NAMESPACE,
-            priority=priority,
-            preemption_priority=priority + 1 if rng.random() < 0.1 else None,
-            created_at=now,
-            pod_sets=tuple(self._pod_set(i) for i in range(1 if rng.random() < 0.8 else 2)),
-            defect="it asks for the moon" if rng.random() < 0.03 else None,
-        )
-
-    def _pod_set(self, number: int) -> PodSet:
-        rng = self.rng
-        count = rng.choice([1, 1, 1, 1, 2, 3])
-        requests = {resource: rng.choice([0, 0, 1, 2]) for resource in self.resources}
-        requests[self.resources[0]] += 1
-        chosen = rng.choice(self.flavors).name if rng.random() < 0.1 else None
-        return PodSet(
-            name=PodSetName(f"ps{number}"),
-            count=count,
-            requests=tuple(sorted(requests.items())),
-            min_count=1 if count > 1 and rng.random() < 0.3 else None,
-            constraints=Constraints(selector=(("kind", chosen),) if chosen else ()),
-        )
 
 
 # --- who holds how much ---
@@ -604,16 +350,6 @@ def changed_by(decision: Decision) -> tuple[WorkloadKey, ...]:
     return ()
 
 
-def play_again(steps: Iterable[Step], config: Config) -> Engine:
-    engine = Engine(config)
-    for step in steps:
-        if isinstance(step, float):
-            engine.run_cycle(step)
-        else:
-            engine.apply(step)
-    return engine
-
-
 # --- checks of one cycle ---
 
 
@@ -780,9 +516,10 @@ def check_nobody_is_superfluous(before: Before, cycle: Cycle) -> None:
     A head whose victims an earlier one took was nominated again on a changed picture: it may be
     judged by either. Victims of other queues may be had only by staying inside the nominal quota:
     where they were looked at, fitting means that (even if in the end none of them is needed). With
-    OwnersFirst somebody may take more than it lacks, so as to exchange instead of borrowing.
+    OwnersFirst somebody may take more than it lacks, so as to exchange instead of borrowing; with
+    fair sharing shares decide.
     """
-    if before.state.config.gates.owners_first:
+    if before.state.config.gates.owners_first or before.state.config.fair_sharing:
         return
     for stand in stands(before, cycle):
         if stand.preempt is not None:

@@ -277,13 +277,17 @@ def evict(
     *,
     flavors: Sequence[str] = (),
     until: float | None = None,
+    again: bool = False,
 ) -> Said:
-    return _said("evict", workload, why=why, flavors=tuple(flavors), until=until)
+    return _said("evict", workload, why=why, flavors=tuple(flavors), until=until, again=again)
 
 
-def fall_back(workload: str, *flavors: str, until: float | None = None) -> Said:
-    """Evicted because these flavors are exhausted for it."""
-    return evict(workload, EvictionReason.FLAVOR_FALLBACK, flavors=flavors, until=until)
+def fall_back(
+    workload: str, *flavors: str, until: float | None = None, again: bool = False
+) -> Said:
+    """Evicted because these flavors are exhausted for it; `again`: and so all are open again."""
+    why = EvictionReason.FLAVOR_FALLBACK
+    return evict(workload, why, flavors=flavors, until=until, again=again)
 
 
 def deactivate(workload: str, why: DeactivationReason) -> Said:
@@ -561,6 +565,7 @@ class Scenario:
                     decision.reason,
                     flavors=[failure.flavor for failure in decision.flavors],
                     until=decision.requeue_at,
+                    again=decision.starts_over,
                 )
             case dec.Deactivate():
                 self._last[_name(decision.workload)] = decision

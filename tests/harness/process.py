@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
+
+from makeway.api.kinds import Resource
 from makeway.api.labels import QUEUE_NAME
+from makeway.cli.main import main
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from tests.harness import documents
 from tests.harness.documents import requesting, template
 
 Document = dict[str, Any]
+T = TypeVar("T")
 API = "kueue.x-k8s.io/v1beta2"
 
 
 class Up:
     """The process; it may be killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        program: Sequence[str] = ("-m", "makeway.cli.main"),
+        surroundings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`program` is what Python runs; `surroundings` are variables besides those of the test."""
         self.folder, self._options = folder, options
+        self._program, self._surroundings = program, surroundings or {}
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
 
@@ -40,13 +56,14 @@ class Up:
         return self.process.pid
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "makeway.cli.main", "up", "--port", "0"]
+        command = [sys.executable, *self._program, "up", "--port", "0"]
         with open(self.folder.with_suffix(".log"), "ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--data-dir", str(self.folder), *self._options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env={**os.environ, **self._surroundings},
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -69,8 +86,32 @@ class Up:
         self.process.stdout.close()
         return code
 
+    def tls(self) -> ssl.SSLContext:
+        """For plain requests; whom one talks to is not checked."""
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        return tls
+
     def client(self) -> Client:
         return Client(read_kubeconfig(self.kubeconfig).transport())
+
+    def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """What a client of its own is told; for looking often, kubectl takes too long to start."""
+
+        async def asked() -> T:
+            client = self.client()
+            try:
+                return await work(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(asked())
+
+    def listed(self, resource: Resource) -> list[Document]:
+        return self.ask(lambda client: client.list(resource)).items
+
+    def create(self, resource: Resource, document: Document) -> None:
+        self.ask(lambda client: client.create(resource, document))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -89,15 +130,16 @@ class Up:
         return done.stdout
 
     def makeway(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "makeway.cli.main", *arguments],
-            env={**self.environment, "MAKEWAY_DATA_DIR": str(self.folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        return done.stdout + done.stderr
+        """What the command says; in this process, as to start one takes longer than to answer."""
+        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+            patch.setenv("KUBECONFIG", str(self.kubeconfig))
+            patch.setenv("MAKEWAY_DATA_DIR", str(self.folder))
+            found = main(arguments)
+        said.seek(0)
+        text = said.read()
+        assert found == code, (found, text)
+        return text
 
 
 @contextmanager

@@ -61,9 +61,12 @@ class QueuePlane(Plane):
         found = self.condition(WORKLOADS, Key("lab", name), type)
         return found.get("status", ""), found.get("reason", "")
 
+    def told(self, name: str, type: str) -> Document:
+        """The whole condition."""
+        return next(dict(c) for c in self.status(name)["conditions"] if c["type"] == type)
+
     def message(self, name: str, type: str) -> str:
-        found = [c for c in self.status(name)["conditions"] if c["type"] == type]
-        return str(found[0]["message"])
+        return str(self.told(name, type)["message"])
 
     def admitted(self) -> set[str]:
         names = {workload["metadata"]["name"] for workload in self.all(WORKLOADS)}
@@ -84,9 +87,9 @@ class QueuePlane(Plane):
         self.delete(WORKLOAD_CLASSES, Key("", name))
         self.create(WORKLOAD_CLASSES, {"metadata": {"name": name}, "value": value})
 
-    def let_go(self, name: str) -> None:
+    def let_go(self, name: str, keeping: tuple[str, ...] = ("Evicted",)) -> None:
         """Whoever runs an evicted workload says that its pods are gone."""
-        kept = [c for c in self.status(name)["conditions"] if c["type"] == "Evicted"]
+        kept = [c for c in self.status(name)["conditions"] if c["type"] in keeping]
         self.tell(name, admission=None, conditions=kept)
 
 

@@ -153,16 +153,21 @@ class Cluster:
         return str(self.do(work)["status"]["token"])
 
     @contextlib.contextmanager
-    def controller(self, folder: Path) -> Iterator[None]:
+    def controller(
+        self, folder: Path, site: Site = SITE, configuration: Document | None = None
+    ) -> Iterator[None]:
         """The command that the Deployment runs, under the account that it runs under."""
         kubeconfig = yaml.safe_load(self.plane.kubeconfig.read_text())
         kubeconfig["users"][0]["user"] = {"token": self.token()}
         path = folder / "controller.kubeconfig"
         path.write_text(yaml.safe_dump(kubeconfig))
-        deployment = next(d for d in controller(SITE) if d["kind"] == "Deployment")
+        deployment = next(d for d in controller(site) if d["kind"] == "Deployment")
         container = deployment["spec"]["template"]["spec"]["containers"][0]
-        words = [word for word in container["args"] if not word.startswith("--metrics-address")]
+        words = [word for word in container["args"] if "-address=" not in word]
         words += ["--metrics-address=127.0.0.1:0", f"--kubeconfig={path}"]
+        if configuration is not None:
+            (folder / "configuration.yaml").write_text(yaml.safe_dump(configuration))
+            words.append(f"--config={folder / 'configuration.yaml'}")
         with running(Process(folder, words)) as process:
             yield
             assert process.is_running, process.log()[-3000:]

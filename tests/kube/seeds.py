@@ -21,6 +21,7 @@ from makeway.api.kinds import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    QUEUES,
     WORKLOAD_CLASSES,
     WORKLOADS,
 )
@@ -82,6 +83,15 @@ class Lab(Cluster):
         if "cohortName" in spec:
             spec["cohortName"] = self.full(spec["cohortName"])
         await self._queue(name, {self.full(flavor): cpu for flavor, cpu in quotas.items()}, spec)
+
+    async def edit_queue(self, name: str, **spec: Any) -> None:
+        await self.client.patch(QUEUES, self.full(name), patch={"spec": spec})
+
+    async def write_status(self, workload: str, status: Document) -> Document:
+        """Somebody else writes the status of a Workload."""
+        return await self.client.patch(
+            WORKLOADS, workload, self.namespace, patch={"status": status}, subresource="status"
+        )
 
     async def _flavor(self, name: str) -> None:
         if name not in self._flavors:
@@ -258,6 +268,18 @@ class Lab(Cluster):
 
         await self.until(claim, f"the Workload of {job} is {condition} because of {reason}")
         return str(found["message"])
+
+    async def until_evicted(self, workload: str, reason: str) -> Document:
+        """Of a Workload without a Job; the condition."""
+        found: Document = {}
+
+        async def claim() -> bool:
+            document = await self.client.get(WORKLOADS, workload, self.namespace)
+            found.update(condition_of(document, "Evicted"))
+            return (found["status"], found["reason"]) == ("True", reason)
+
+        await self.until(claim, f"Workload {workload} is evicted because of {reason}")
+        return found
 
     async def until_requeued(self, job: str) -> None:
         """Its back-off is over: it waits like everybody."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import aiohttp
 import orjson
 
 from makeway.client.kubeconfig import Access
@@ -153,6 +154,26 @@ class Watch:
         return events
 
 
+class Socket:
+    """A watch whose events come as messages."""
+
+    def __init__(self, client: "StoryClient", socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._client, self._socket = client, socket
+
+    async def collect(self, step: str, count: int, show: Sequence[str] = ()) -> None:
+        shown = []
+        for _ in range(count):
+            message = await self._socket.receive(WAIT_S)
+            event = orjson.loads(message.data)
+            seen = picked(event["object"], show) if show else event["object"]
+            shown.append({"type": event["type"], "object": seen, "as": message.type.name})
+        self._client.note(step, {"events": shown})
+
+    async def ends(self, step: str) -> None:
+        message = await self._socket.receive(WAIT_S)
+        self._client.note(step, {"as": message.type.name})
+
+
 class StoryClient:
     def __init__(self, access: Access, namespace: str, kubectl: Kubectl | None = None) -> None:
         self.namespace = namespace
@@ -260,6 +281,34 @@ class StoryClient:
         call = Call(method="GET", path=parts.path, query=query, headers=headers, is_stream=True)
         async with self._transport.send(call) as answer:
             yield Watch(self, answer)
+
+    @contextlib.asynccontextmanager
+    async def socket(self, step: str, url: str, *protocols: str) -> AsyncIterator[Socket]:
+        """A watch over a WebSocket."""
+        async with self._socket(url, protocols) as opened:
+            self.note(step, {"protocol": opened.protocol})
+            yield Socket(self, opened)
+
+    async def no_socket(self, step: str, url: str) -> None:
+        """A watch over a WebSocket that is refused."""
+        try:
+            async with self._socket(url, ()):
+                raise AssertionError(f"{step}: was not refused")
+        except aiohttp.WSServerHandshakeError as refused:
+            self.note(step, {"code": refused.status})
+
+    @contextlib.asynccontextmanager
+    async def _socket(
+        self, url: str, protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        address = self._access.address + url + ("&" if "?" in url else "?") + "watch=true"
+        headers = {"Authorization": f"Bearer {self._access.token}", "Origin": self._access.address}
+        async with aiohttp.ClientSession() as session:
+            opening = session.ws_connect(
+                address, protocols=tuple(protocols), headers=headers, ssl=False
+            )
+            async with opening as opened:
+                yield opened
 
     async def send(
         self,

@@ -5,17 +5,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import yaml
 
-from makeway.api.kinds import BUDGETS, EVENTS, GANGS, NODES, POD_GROUPS, PODS, WORKLOADS, Resource
+from makeway.api.kinds import (
+    BUDGETS,
+    COHORTS,
+    EVENTS,
+    GANGS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    WORKLOADS,
+    Resource,
+)
 from makeway.client import ApiError
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, NAME
-from makeway.deploy.rights import CLUSTER_RULES, lease_rules
+from makeway.deploy.rights import CLUSTER_RULES, PLACING_RULES, lease_rules
 from tests.kube.installing import SITE, Cluster, conditions_of, job
 from tests.kube.plane import ALL_CONTROLLERS, Plane, require_assets
 
@@ -44,6 +55,10 @@ spec:
     flavors: [{name: plain, resources: [{name: cpu, nominalQuota: 1}]}]
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: house}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: team}
 spec: {clusterQueue: vision}
@@ -58,6 +73,13 @@ kind: PriorityClass
 metadata: {name: urgent}
 value: 1000
 """
+
+
+FAIR: Document = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "fairSharing": {},
+}
 
 
 class Right(NamedTuple):
@@ -104,17 +126,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list[Request]:
-    """What the controller has asked for while the stories below were played."""
-    cluster.makeway("install", "--apply")
+    """What the controller has asked for while the stories below were played.
+
+    Those of queues with the rights of a controller that places nobody.
+    """
+    cluster.makeway("install", "--no-placing", "--apply")
     cluster.create_all(QUEUES)
-    with cluster.controller(tmp_path_factory.mktemp("controller")):
+    queueing = replace(SITE, is_placing=False)
+    with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing, FAIR):
+        play_shares(cluster)
         play_preemption_and_return(cluster)
         play_leaving_the_queue(cluster)
+        play_queued_pods(cluster)
+    cluster.makeway("install", "--apply")
+    with cluster.controller(tmp_path_factory.mktemp("placing")):
         play_placing(cluster, "bare", is_covered=False)
         play_placing(cluster, "covered", is_covered=True)
         play_gang(cluster, POD_GROUPS, "wide")
         play_gang(cluster, GANGS, "broad")
-        play_queued_pods(cluster)
     return read_requests(cluster.plane.kubeconfig.parent / "audit.log")
 
 
@@ -166,6 +195,14 @@ def play_preemption_and_return(cluster: Cluster) -> None:
 def _most_told(cluster: Cluster, reason: str) -> int:
     counts = [e["count"] for e in cluster.list(EVENTS) if e["reason"] == reason]
     return max(counts, default=0)
+
+
+def play_shares(cluster: Cluster) -> None:
+    def is_told() -> bool:
+        house = cluster.do(lambda client: client.get(COHORTS, "house"))
+        return "fairSharing" in (house.get("status") or {})
+
+    cluster.until("the cohort tells its share", is_told)
 
 
 def play_leaving_the_queue(cluster: Cluster) -> None:
@@ -291,7 +328,7 @@ def test_nothing_that_the_controller_does_is_forbidden(requests: list[Request]) 
 
 
 def test_no_right_is_there_that_is_never_used(requests: list[Request]) -> None:
-    given = rights_of(CLUSTER_RULES) | rights_of(lease_rules(LEASE))
+    given = rights_of((*CLUSTER_RULES, *PLACING_RULES)) | rights_of(lease_rules(LEASE))
     used = {request.right for request in requests if not request.is_forbidden}
 
     assert given - used == ASKED_WITHIN
@@ -314,7 +351,8 @@ def test_without_the_right_to_hold_owners_some_servers_refuse_workloads(
     }
     token = cluster.token()
     cluster.create(workload, token=token, dry_run=True)
-    rules = [rule for rule in CLUSTER_RULES if rule["resources"] != [right.resource]]
+    all_rules = (*CLUSTER_RULES, *PLACING_RULES)
+    rules = [rule for rule in all_rules if rule["resources"] != [right.resource]]
 
     cluster.do(lambda client: client.patch(CLUSTER_ROLES, NAME, patch={"rules": rules}))
 

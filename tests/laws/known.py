@@ -6,7 +6,7 @@ The checker must find each of them there, or it proves nothing.
 from __future__ import annotations
 
 from makeway.engine.model import Config, Policy, Preemption, WorkloadKey
-from tests.engine.worlds import NAMESPACE
+from tests.harness.random_worlds import NAMESPACE
 from tests.laws.story import (
     Arrive,
     End,

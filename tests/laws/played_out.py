@@ -37,7 +37,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from tests.engine.worlds import World
+from tests.harness.random_worlds import World
 from tests.laws.examining import examine
 from tests.laws.figures import Figures
 from tests.laws.gates import without

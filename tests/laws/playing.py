@@ -21,9 +21,9 @@ from makeway.engine import events as ev
 from makeway.engine.decisions import Admit, Cycle, Evict, Preempt, Reserve, VictimRule
 from makeway.engine.engine import Engine
 from makeway.engine.model import Amounts, Cohort, FlavorResource, Queue, QueueName, WorkloadKey
-from tests.engine.worlds import World
 from tests.harness.engine import add_queue, objects_in
 from tests.harness.quota_forest import QuotaForest
+from tests.harness.random_worlds import World
 from tests.laws.story import (
     Arrive,
     EditCohort,

@@ -1,6 +1,7 @@
 """Stories invented by chance: small ones by the hundred thousand, and large ones.
 
-The worlds are those of `tests.engine.worlds`, with other sizes. A seed gives always the same story.
+The worlds are those of `tests.harness.random_worlds`, in two sizes. A seed gives always the
+same story.
 """
 
 from __future__ import annotations
@@ -9,21 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from makeway.engine.model import (
-    Cohort,
-    CohortName,
-    Gates,
-    PodSet,
-    PodSetName,
-    Queue,
-    QueueName,
-    Quota,
-    ResourceGroup,
-    StopPolicy,
-    Workload,
-    WorkloadKey,
-)
-from tests.engine.worlds import PLAIN, World, Worldmaker
+from makeway.engine.model import Cohort, Gates, Queue, StopPolicy, WorkloadKey
+from tests.harness.random_worlds import Knobs, Worldmaker
 from tests.laws.story import (
     Arrive,
     Deed,
@@ -38,79 +26,27 @@ from tests.laws.story import (
     Until,
 )
 
-HOLDING_PLACES = replace(PLAIN, hold_for_preemptor=True)
+# Two or three queues in one cohort, quotas up to 3, one or two flavors of cpu.
+SMALL = Knobs(
+    trees=(1,),
+    loose=0.0,
+    queues=(2, 3),
+    cohorts=(0,),
+    undeclared=1.0,
+    resources=(("cpu",),),
+    flavors=(1, 1, 2),
+    quotas=(0, 1, 2, 3),
+    limits=0.1,
+    gates=Gates(),
+    odd_workloads=False,
+)
+# Up to eight queues in trees, up to three flavors and two resources; what a workload may choose
+# from is a list of flavors.
+LARGE = Knobs(loose=0.0, queues=(2, 3, 4), gates=Gates(), odd_workloads=False, split_groups=False)
 
 
-class SmallWorldmaker(Worldmaker):
-    """Two or three queues in one cohort, quotas up to 3, one or two flavors of cpu."""
-
-    def __init__(self, rng: Random, is_fair: bool) -> None:
-        super().__init__(rng, replace(HOLDING_PLACES, fair_sharing=is_fair))
-        self.config = replace(self.config, gates=Gates())
-        self.resources = self.resources[:1]
-        self.flavors = self.flavors[:2]
-
-    def world(self) -> World:
-        name = CohortName("lab")
-        queues = [self.queue(QueueName(n), name) for n in "abc"[: self.rng.randint(2, 3)]]
-        return World(self.config, self.flavors, (), tuple(queues))
-
-    def quota(self, has_parent: bool) -> Quota:
-        rng = self.rng
-        nominal = rng.randint(0, 3)
-        if not has_parent or rng.random() < 0.8:
-            return Quota(nominal)
-        return Quota(
-            nominal,
-            borrowing_limit=rng.randint(0, 2) if rng.random() < 0.5 else None,
-            lending_limit=rng.randint(0, nominal) if rng.random() < 0.5 else None,
-        )
-
-    def groups(self, has_parent: bool) -> tuple[ResourceGroup, ...]:
-        group, *_ = super().groups(has_parent)
-        return (group,)
-
-    def workload(self, number: int, queue: QueueName, now: float) -> Workload:
-        return replace(
-            super().workload(number, queue, now),
-            preemption_priority=None,
-            pod_sets=(self._pods(),),
-            defect=None,
-        )
-
-    def _pods(self) -> PodSet:
-        requests = [(resource, self.rng.randint(1, 4)) for resource in self.resources]
-        return PodSet(name=PodSetName("main"), count=1, requests=tuple(sorted(requests)))
-
-
-class LargeWorldmaker(SmallWorldmaker):
-    """Up to eight queues in trees, up to three flavors and two resources."""
-
-    def __init__(self, rng: Random, is_fair: bool) -> None:
-        Worldmaker.__init__(self, rng, replace(HOLDING_PLACES, fair_sharing=is_fair))
-        self.config = replace(self.config, gates=Gates())
-
-    def world(self) -> World:
-        rng = self.rng
-        cohorts = [
-            cohort for tree in range(rng.randint(1, 2)) for cohort in self._cohorts(f"t{tree}")
-        ]
-        names = [cohort.name for cohort in cohorts]
-        queues = [
-            self.queue(QueueName(f"q{number}"), rng.choice(names))
-            for number in range(rng.randint(3, 8))
-        ]
-        return World(self.config, self.flavors, tuple(cohorts), tuple(queues))
-
-    def quota(self, has_parent: bool) -> Quota:
-        return Worldmaker.quota(self, has_parent)
-
-    def groups(self, has_parent: bool) -> tuple[ResourceGroup, ...]:
-        """One group: what a workload may choose from is then a list of flavors."""
-        groups = Worldmaker.groups(self, has_parent)
-        while len(groups) > 1:
-            groups = Worldmaker.groups(self, has_parent)
-        return groups
+def maker_of(rng: Random, knobs: Knobs, seed: int) -> Worldmaker:
+    return Worldmaker(rng, replace(knobs, fair_sharing=seed % 2 == 1))
 
 
 # --- stories ---
@@ -119,7 +55,7 @@ class LargeWorldmaker(SmallWorldmaker):
 def small_story(seed: int) -> Story:
     """Eight workloads arrive; most often each is settled before the next one comes."""
     rng = Random(f"small {seed}")
-    maker = SmallWorldmaker(rng, is_fair=seed % 2 == 1)
+    maker = maker_of(rng, SMALL, seed)
     world = maker.world()
     is_hasty = rng.random() < 0.5
     steps: list[Step] = []
@@ -146,7 +82,7 @@ class LargeStory:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(f"large {seed}")
-        self.maker = LargeWorldmaker(self.rng, is_fair=seed % 2 == 1)
+        self.maker = maker_of(self.rng, LARGE, seed)
         self.world = self.maker.world()
         self.queues = {queue.name: queue for queue in self.world.queues}
         self.arrived: list[WorkloadKey] = []

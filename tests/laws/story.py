@@ -34,7 +34,7 @@ from makeway.engine.model import (
     Workload,
     WorkloadKey,
 )
-from tests.engine.worlds import NAMESPACE, World
+from tests.harness.random_worlds import NAMESPACE, World
 
 CPU = ResourceName("cpu")
 

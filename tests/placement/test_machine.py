@@ -12,6 +12,7 @@ from makeway.placement.decisions import BindPods, PreemptUnits, Unwind
 from makeway.placement.events import BindFailed, EvictionFailed, GangGone, PodGone, PodSeen
 from makeway.placement.model import GangKey, PodKey
 from tests.placement.scenario import Cluster
+from tests.prerequisites import samples
 
 NAMES = st.sampled_from([f"p{i}" for i in range(8)])
 GANGS = st.sampled_from(["g", "h"])
@@ -100,4 +101,6 @@ class PlacementMachine(RuleBasedStateMachine):
 
 
 TestPlacementMachine = PlacementMachine.TestCase
-TestPlacementMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPlacementMachine.settings = settings(
+    max_examples=samples(100), stateful_step_count=30, deadline=None
+)

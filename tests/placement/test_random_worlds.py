@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations
 
@@ -21,8 +21,29 @@ from makeway.placement.model import Apart, Gang, GangKey, Node, Pod, PodKey, Pod
 from makeway.placement.state import PlacementState
 from tests.placement.one import place_one
 from tests.placement.random_worlds import HIGH, Maker, World, capacity_of, take
+from tests.prerequisites import samples
 
-SEEDS = [range(first, first + 250) for first in range(0, 2_000, 250)]
+LOT = 125  # worlds of a test: most are judged faster than a test is set up
+
+
+def with_seeds(count: int) -> Callable[[Callable[[int], None]], Callable[[range], None]]:
+    """The test, for so many seeds; it names the one that fails."""
+
+    def for_lots(test: Callable[[int], None]) -> Callable[[range], None]:
+        lots = [range(first, first + LOT) for first in range(0, samples(count), LOT)]
+
+        @pytest.mark.parametrize("seeds", lots, ids=str)
+        def run(seeds: range) -> None:
+            for seed in seeds:
+                try:
+                    test(seed)
+                except AssertionError as error:
+                    error.add_note(f"seed {seed}")
+                    raise
+
+        return run
+
+    return for_lots
 
 
 def check_bind(world: World, bind: BindPods) -> None:
@@ -122,35 +143,29 @@ def answer(world: World, events: Iterable[PlacementEvent] = ()) -> PlacementDeci
     return decision
 
 
-@pytest.mark.parametrize("seeds", SEEDS, ids=str)
-def test_no_answer_is_worse_than_trying_everything(seeds: range) -> None:
-    for seed in seeds:
-        world = Maker(seed).world()
-        try:
-            check(world, answer(world))
-        except AssertionError as error:
-            error.add_note(f"seed {seed}")
-            raise
+@with_seeds(2_000)
+def test_no_answer_is_worse_than_trying_everything(seed: int) -> None:
+    world = Maker(seed).world()
+    check(world, answer(world))
 
 
-@pytest.mark.parametrize("seeds", SEEDS[:4], ids=str)
-def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seeds: range) -> None:
-    for seed in seeds:
-        world = Maker(seed).world()
-        state = told(world)
-        plan = place_one(state, world.unit, now=0.0)
-        if not isinstance(plan, PreemptUnits):
-            continue
-        again = place_one(state, world.unit, now=1.0)
-        assert isinstance(again, WaitForNodes), seed
-        assert (again.reason, again.nominated) == (WaitReason.VICTIMS_LEAVING, plan.placement)
-        for pod in world.running:
-            if pod.terminating or pod.key in plan.pods:
-                state.apply(PodGone(pod.key))
-        assert isinstance(place_one(state, world.unit, now=2.0), BindPods), seed
+@with_seeds(1_000)
+def test_a_plan_is_kept_until_its_victims_are_gone_and_then_it_is_bound(seed: int) -> None:
+    world = Maker(seed).world()
+    state = told(world)
+    plan = place_one(state, world.unit, now=0.0)
+    if not isinstance(plan, PreemptUnits):
+        return
+    again = place_one(state, world.unit, now=1.0)
+    assert isinstance(again, WaitForNodes)
+    assert (again.reason, again.nominated) == (WaitReason.VICTIMS_LEAVING, plan.placement)
+    for pod in world.running:
+        if pod.terminating or pod.key in plan.pods:
+            state.apply(PodGone(pod.key))
+    assert isinstance(place_one(state, world.unit, now=2.0), BindPods)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@with_seeds(1_000)
 def test_budgets_change_who_goes_and_not_whether_it_works(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
@@ -159,7 +174,7 @@ def test_budgets_change_who_goes_and_not_whether_it_works(seed: int) -> None:
     assert type(guarded) is type(free)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@with_seeds(1_000)
 def test_the_order_of_events_does_not_matter(seed: int) -> None:
     maker = Maker(seed)
     world = maker.world()
@@ -174,7 +189,7 @@ def test_the_order_of_events_does_not_matter(seed: int) -> None:
         assert again == decision
 
 
-@pytest.mark.parametrize("seed", range(300))
+@with_seeds(1_000)
 def test_members_keep_their_distance(seed: int) -> None:
     maker = Maker(seed)
     dice, world = maker.dice, maker.world()
@@ -280,13 +295,12 @@ class Traffic:
                 assert sum(not pod.terminating for pod in running) >= gang.min_count
 
 
-@pytest.mark.parametrize("seeds", SEEDS[:4], ids=str)
-def test_traffic_settles_and_nobody_waits_who_could_run(seeds: range) -> None:
-    for seed in seeds:
-        traffic = Traffic(seed)
-        cycles = 0
-        while traffic.cycle(now=float(cycles)):
-            cycles += 1
-            assert cycles < 100, f"seed {seed} goes round in circles"
-        again = traffic.told(traffic.known()).place(now=float(cycles))
-        assert all(isinstance(decision, WaitForNodes) for decision in again), f"seed {seed}"
+@with_seeds(1_000)
+def test_traffic_settles_and_nobody_waits_who_could_run(seed: int) -> None:
+    traffic = Traffic(seed)
+    cycles = 0
+    while traffic.cycle(now=float(cycles)):
+        cycles += 1
+        assert cycles < 100, "it goes round in circles"
+    again = traffic.told(traffic.known()).place(now=float(cycles))
+    assert all(isinstance(decision, WaitForNodes) for decision in again)

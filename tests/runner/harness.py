@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import ContainerState, Ended, PodState, Program, RunOrder
+from makeway.runner.leavings import Limits
 from makeway.runner.local import LocalHost
 from makeway.runner.processes import kill_marked
 
@@ -36,13 +38,15 @@ def order(*containers: Program, uid: str = UID, **more: Any) -> RunOrder:
 class Machine:
     """A host and its folder; `restarted` is what follows `kill -9`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.host = LocalHost(folder)
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, cgroups: Cgroups | None = None
+    ) -> None:
+        self.folder, self._limits, self._cgroups = folder, limits, cgroups
+        self.host = LocalHost(folder, cgroups, limits=limits)
 
     def restarted(self) -> Machine:
         self.host.close()
-        return Machine(self.folder)
+        return Machine(self.folder, self._limits, self._cgroups)
 
     def run(self, what: RunOrder) -> PodState:
         self.host.start(what)
@@ -73,8 +77,10 @@ class Machine:
 
 
 @contextmanager
-def machine_in(folder: Path) -> Iterator[Machine]:
-    machine = Machine(folder)
+def machine_in(
+    folder: Path, limits: Limits | None = None, cgroups: Cgroups | None = None
+) -> Iterator[Machine]:
+    machine = Machine(folder, limits, cgroups)
     try:
         yield machine
     finally:

@@ -1,22 +1,33 @@
-"""Limits are set where the system lets us, and said to be ignored where it doesn't.
+"""A container ends as a whole, and limits are set, where the system lets us; else that is said.
 
-The files of a cgroup are plain files here: the machine of a test may have none that it can change.
+Limits are tried on plain files: the machine of a test may have no cgroup that it can change. Ends
+are tried on real ones, of either version, where there are some.
 """
 
 import logging
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.host import Running
+from tests.runner.harness import UID, Machine, is_alive, machine_in, order, shell, wait_for
+
+# Leaves its session and empties its environment, in which it would be found.
+ESCAPE = "env -i setsid sleep 6543 & sleep 0.2; "
+
+
+def mounted(path: Path, kind: str, options: str = "rw") -> str:
+    return f"{kind} {path} {kind} {options} 0 0\n"
 
 
 def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> None:
     own = tmp_path / "user" / "app"
     own.mkdir(parents=True)
-    (tmp_path / "cgroup.controllers").write_text("cpu memory")
-    cgroups = Cgroups.detect(tmp_path, "0::/user/app\n")
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/user/app\n")
 
     group = Path(cgroups.make("u1", "main", 2**30, 1500))
 
@@ -24,15 +35,94 @@ def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> Non
     assert group.parent == own
     assert (group / "memory.max").read_text() == str(2**30)
     assert (group / "cpu.max").read_text() == "150000 100000"
-    assert cgroups.make("u1", "free", None, None) == ""
+    assert list(Path(cgroups.make("u1", "free", None, None)).iterdir()) == []
 
 
 def test_without_cgroups_limits_are_said_to_be_ignored_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cgroups = Cgroups.detect(tmp_path, "4:memory:/\n")
+    cgroups = Cgroups.detect(mounted(tmp_path / "none", "cgroup", "rw,freezer"), "4:freezer:/\n")
     with caplog.at_level(logging.WARNING):
         made = [cgroups.make(uid, "main", 2**30, 1500) for uid in ("u1", "u2")]
 
     assert made == ["", ""]
     assert caplog.text.count("limits=ignored") == 1
+
+
+def test_a_cgroup_that_cannot_be_made_keeps_only_who_has_limits_from_running(
+    tmp_path: Path,
+) -> None:
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    (tmp_path / "pod-u1-main").write_text("in the way")
+
+    assert cgroups.make("u1", "main", None, None) == ""
+    with pytest.raises(FileExistsError):
+        cgroups.make("u1", "main", 2**30, None)
+
+
+@pytest.fixture(params=["cgroup2", "cgroup"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
+    """With a real cgroup of one version."""
+    lines = Path("/proc/self/mounts").read_text().splitlines(keepends=True)
+    cgroups = Cgroups.detect("".join(line for line in lines if line.split()[2] == request.param))
+    if not cgroups.make(UID, "probe", None, None):
+        pytest.skip(f"there is no {request.param} here that we may change")
+    os.rmdir(cgroups.of(UID)[0])
+    with machine_in(tmp_path, cgroups=cgroups) as machine:
+        yield machine
+        wait_for(lambda: not machine.state().is_over or not machine.host._left_groups)
+    assert cgroups.of(UID) == []
+
+
+def escaped() -> list[int]:
+    """Those of this test: `sleep 6543`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == b"sleep\x006543\0":
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return [pid for pid in found if is_alive(pid)]
+
+
+def test_who_escapes_and_kills_the_supervisor_after_a_restart_is_ended_and_named(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.host.start(order(shell(f"{ESCAPE} echo away; sleep 60")))
+    machine.printed("away")
+    assert len(escaped()) == 1
+    again = machine.restarted()
+
+    os.kill(again.supervisor(), signal.SIGKILL)
+
+    assert again.over().reason == "ContainerStatusUnknown"
+    wait_for(lambda: not escaped())
+    wait_for(lambda: again.state().is_over and not again.host._left_groups)
+    assert caplog.text.count("escaped=") == 1
+    assert 'command="sleep 6543' in caplog.text
+    machine.host = again.host
+
+
+def test_what_a_container_leaves_ends_with_it_though_others_go_on(machine: Machine) -> None:
+    first = shell(f"{ESCAPE} exit 0", "first")
+    machine.host.start(order(first, shell("until [ -e go ]; do sleep 0.02; done", "main")))
+    wait_for(lambda: "first" in machine.state().containers)
+    wait_for(lambda: machine.state().containers["first"].has_succeeded)
+
+    wait_for(lambda: not escaped())
+    assert isinstance(machine.container().now, Running)
+    (machine.folder / "pods" / UID / "scratch" / "go").touch()
+    machine.over()
+
+
+def test_who_forks_faster_than_it_is_killed_ends_too(machine: Machine) -> None:
+    """Each moment it is another process, in a session of its own."""
+    comet = 'cat > c.sh; chmod +x c.sh; setsid sh -c "exec sh c.sh" & echo up; sleep 60'
+    script = "[ -e stop ] || { setsid sh c.sh & exit; }"
+    machine.host.start(order(shell(f"echo '{script}' | {{ {comet}; }}")))
+    machine.printed("up")
+
+    machine.host.stop(UID, 0.1)
+
+    machine.over()

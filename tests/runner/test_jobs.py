@@ -59,6 +59,7 @@ def test_never_more_pods_than_parallelism_nor_than_are_still_needed() -> None:
     plane.end(*plane.active())
     assert (plane.status["succeeded"], len(plane.pods())) == (5, 5)
     assert "Complete" in plane.conditions
+    assert (plane.status["ready"], plane.status["terminating"]) == (0, 0)  # not just absent
 
 
 def test_a_work_queue_begins_nothing_after_its_first_success() -> None:
@@ -429,7 +430,8 @@ def test_suspending_deletes_what_runs_and_counts_none_of_it() -> None:
 
     plane.end(first, second, code=143)
     assert plane.pods() == []
-    assert {"failed", "terminating", "startTime"}.isdisjoint(plane.status)
+    assert {"failed", "startTime"}.isdisjoint(plane.status)
+    assert plane.status["terminating"] == 0
 
 
 def test_a_resumed_job_starts_its_clock_anew() -> None:

@@ -16,6 +16,7 @@ from makeway.client.client import Document
 from makeway.plane.writes import Key, ObjectWrite, key_of
 from makeway.store import Event
 from tests.harness.job_pods import ACTIVE, JobPodsPlane, index_of, indexed, job
+from tests.prerequisites import samples
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 STEPS = 120
@@ -185,7 +186,7 @@ def check_ends(plane: Trouble) -> None:
     assert not any(TRACKING in pod["metadata"].get("finalizers", ()) for pod in plane.pods())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(samples(60)))
 def test_every_end_is_counted_once_whatever_happens_to_writes(seed: int) -> None:
     plane = played(seed, job(completions=6, parallelism=3, backoffLimit=4))
 
@@ -195,7 +196,7 @@ def test_every_end_is_counted_once_whatever_happens_to_writes(seed: int) -> None
     assert has_failed or plane.status["succeeded"] == 6
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(samples(60)))
 def test_successes_are_exact_where_only_failed_pods_are_replaced(seed: int) -> None:
     document = job(completions=5, parallelism=2, backoffLimit=50, podReplacementPolicy="Failed")
     plane = played(seed, document)
@@ -206,7 +207,7 @@ def test_successes_are_exact_where_only_failed_pods_are_replaced(seed: int) -> N
     assert "Complete" in plane.conditions
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(samples(60)))
 def test_no_index_is_lost_and_none_has_two_pods(seed: int) -> None:
     plane = played(seed, indexed(6, parallelism=3, backoffLimit=50, podReplacementPolicy="Failed"))
 
@@ -216,7 +217,7 @@ def test_no_index_is_lost_and_none_has_two_pods(seed: int) -> None:
     check_ends(plane)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(samples(40)))
 def test_a_work_queue_ends_with_its_last_pod(seed: int) -> None:
     plane = played(seed, job(parallelism=3, backoffLimit=50))
 
@@ -224,7 +225,7 @@ def test_a_work_queue_ends_with_its_last_pod(seed: int) -> None:
     assert "Complete" in plane.conditions
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(samples(60)))
 def test_an_index_gets_no_more_tries_than_its_limit(seed: int) -> None:
     plane = played(seed, indexed(3, backoffLimitPerIndex=1), people_delete=False)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from makeway.runner.job_indexes import format_indexes, parse_indexes
+from makeway.api.indexes import format_indexes, parse_indexes
 from tests.harness.job_pods import JobPodsPlane, indexed, job
 
 

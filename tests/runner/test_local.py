@@ -13,9 +13,12 @@ import pytest
 
 from makeway.runner import local
 from makeway.runner.host import Mount, ProbeSettings, Program, Running, RunOrder, Waiting
+from makeway.runner.leavings import Leavings, Limits
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from tests.runner.harness import UID, Machine, end_of, is_alive, machine_in, order, shell, wait_for
+
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -427,37 +430,50 @@ def test_a_container_whose_log_cannot_be_opened_waits_until_it_can(machine: Mach
     assert end_of(machine.over()).exit_code == 0
 
 
-def test_of_very_much_output_the_head_and_the_tail_are_kept_and_the_gap_is_told(
-    machine: Machine,
-) -> None:
-    """72 MB of lines: 16 MiB of them are kept from the start and 48 MiB from the end."""
-    machine.run(order(shell("seq -f '%015.0f' 1 4500000")))
-
-    path = machine.folder / "logs" / UID / "main.log"
-    assert path.stat().st_size == 72_000_000
-    assert path.stat().st_blocks * 512 < 68 * 1024 * 1024
+def printed(machine: Machine, **query: str) -> bytes:
+    """As the server shows it."""
     pod = {"metadata": {"uid": UID, "name": "p"}, "spec": {"containers": [{"name": "main"}]}}
 
-    def read(**query: str) -> bytes:
-        async def story() -> bytes:
-            request = Request(method="GET", path="", query=query, headers={})
-            pieces = await FileLogs(machine.folder / "logs").read(pod, request)
-            assert not isinstance(pieces, bytes)
-            return b"".join([piece async for piece in pieces])
+    async def story() -> bytes:
+        request = Request(method="GET", path="", query=query, headers={})
+        pieces = await FileLogs(machine.folder / "logs").read(pod, request)
+        return pieces if isinstance(pieces, bytes) else b"".join([piece async for piece in pieces])
 
-        return asyncio.run(story())
+    return asyncio.run(story())
 
-    text = read()
+
+def test_of_very_much_output_the_head_and_the_tail_are_kept_and_the_gap_is_told(
+    tmp_path: Path,
+) -> None:
+    """8 MB of lines, where 4 MiB are kept: 1 MiB of the start and 3 MiB of the end."""
+    with machine_in(tmp_path, Limits(64 * MIB)) as machine:
+        machine.run(order(shell("seq -f '%015.0f' 1 500000")))
+
+    path = machine.folder / "logs" / UID / "main.log"
+    assert path.stat().st_size == 8_000_000
+    assert path.stat().st_blocks * 512 <= 5 * MIB
+    text = printed(machine)
     lines = text.splitlines()
     assert lines[0] == b"%015d" % 1
-    assert lines[-1] == b"%015d" % 4_500_000
+    assert lines[-1] == b"%015d" % 500_000
     assert b"\0" not in text
     told = [line for line in lines if line.startswith(b"[makeway:")]
     assert len(told) == 1
     assert told[0].endswith(b"bytes were printed here and not kept]")
     left_out = int(told[0].split()[1])
-    assert len(text) == 72_000_000 - left_out + len(told[0]) + 2
-    assert read(tailLines="2").splitlines() == lines[-2:]
+    assert len(text) == 8_000_000 - left_out + len(told[0]) + 2
+    assert printed(machine, tailLines="2").splitlines() == lines[-2:]
+
+
+def test_output_that_was_removed_is_told(machine: Machine) -> None:
+    state = machine.run(order(shell("echo hello")))
+
+    Leavings(machine.folder, Limits(max_bytes=0)).tidy({UID: end_of(state).finished_at}, ())
+
+    why = b"all pods together have left more than 0 MiB"
+    assert printed(machine) == b"[makeway: what was printed here was removed: " + why + b"]\n"
+    assert not (machine.folder / "pods" / UID / "scratch").exists()
+    assert machine.restarted().state() == state
 
 
 # Ends are ends
@@ -489,3 +505,32 @@ def test_a_supervisor_that_is_stopped_again_and_again_is_killed_at_last(
 
     assert machine.over().reason == "ContainerStatusUnknown"
     wait_for(lambda: not is_alive(supervisor))
+
+
+def test_a_stopped_supervisor_is_woken_up_though_nobody_ends_its_pod(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "ASLEEP_S", 0.1)
+    machine.host.start(order(shell("until [ -e go ]; do sleep 0.02; done; exit 5")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    os.kill(machine.supervisor(), signal.SIGSTOP)
+    (machine.folder / "pods" / UID / "scratch" / "go").touch()
+
+    assert end_of(machine.over()).exit_code == 5
+    assert "supervisor=stopped" in caplog.text
+
+
+def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can tell whose it was, so it isn't ended."""
+    machine.host.start(order(shell("env -i setsid sleep 7654 & echo $!; sleep 60")))
+    machine.printed("\n")
+    escaped = int(machine.log())
+    again = machine.restarted()
+
+    os.kill(again.supervisor(), signal.SIGKILL)
+
+    assert "these processes may be left of it: " in again.over().message
+    assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
+    os.kill(escaped, signal.SIGKILL)

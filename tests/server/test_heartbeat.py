@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import orjson
 import pytest
@@ -102,6 +103,18 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "a large object": lambda: Attack(
         413, "POST", JOBS, large_job("fat", 4_000) | _fat(4_000, "x" * 400)
     ),
+    "a selector of spaces": lambda: Attack(
+        400, "GET", f"{JOBS}?labelSelector={'+' * 100_000}%01", None
+    ),
+    "a selector of much": lambda: Attack(
+        400, "GET", f"{JOBS}?labelSelector={'a,' * 50_000}a", None
+    ),
+    "a selector of fields": lambda: Attack(
+        400, "GET", f"{JOBS}?fieldSelector={'metadata.name=a,' * 6_000}", None
+    ),
+    "a selector of values": lambda: Attack(
+        200, "GET", f"{JOBS}?labelSelector=a+in+({'b,' * 9_000}b)", None
+    ),
     "depth": lambda: Attack(400, "POST", JOBS, b'{"a":' * 3_000 + b"1" + b"}" * 3_000),
 }
 
@@ -157,7 +170,7 @@ async def sent(handle: Callable[[Request], Any], attack: Attack, token: str) -> 
     path, _, query = attack.url.partition("?")
     body = attack.body if isinstance(attack.body, bytes) else orjson.dumps(attack.body)
     headers = {"content-type": attack.content_type, "authorization": f"Bearer {token}"}
-    asked = dict(pair.split("=") for pair in query.split("&") if pair)
+    asked = dict(parse_qsl(query))
     request = Request(method=attack.method, path=path, query=asked, headers=headers, body=body)
     answer: Response = await handle(request)
     return answer

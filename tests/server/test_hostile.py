@@ -18,6 +18,7 @@ from makeway.client.kubeconfig import Access, read_kubeconfig
 from makeway.server.messages import Request
 from tests.harness.documents import cluster_queue, job
 from tests.harness.process import Up, running
+from tests.prerequisites import samples
 from tests.server.harness import JOBS, MERGE, QUEUES, TOKEN, Server, play
 
 # In process: bodies
@@ -135,7 +136,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, A
 
 
 @settings(
-    max_examples=int(os.environ.get("MAKEWAY_FUZZ", "150")),
+    max_examples=int(os.environ.get("MAKEWAY_FUZZ", samples(200))),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -178,7 +179,7 @@ def _is_plain(document: Any) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=samples(200), deadline=None)
 @given(
     path=st.text(max_size=40),
     query=st.dictionaries(
@@ -377,5 +378,21 @@ def test_a_number_in_yaml_that_json_has_no_room_for_is_the_clients_mistake(tmp_p
         ):
             answer = await server.json(method, url, text, content_type=content_type, code=400)
             assert "64-bit" in answer["message"]
+
+    play(tmp_path, story)
+
+
+def test_without_memory_a_request_is_told_so_and_the_next_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    async def story(server: Server) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(server.app.verbs, "create", none_left)
+            answer = await server.json("POST", JOBS, job(), code=503)
+            assert answer["message"] == "the server has no memory left for this request"
+        await server.json("POST", JOBS, job())
 
     play(tmp_path, story)

@@ -88,13 +88,50 @@ def kubectl(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Kubectl
 
 
 def test_it_knows_the_kinds_and_the_user(kubectl: Kubectl) -> None:
-    assert "Server Version: v1.32" in kubectl.run("version")
+    assert "Server Version: v1.37" in kubectl.run("version")
     kinds = kubectl.run("api-resources")
     for kind in ("ClusterQueue", "LocalQueue", "Workload", "Job", "Pod", "Lease", "PodGroup"):
         assert kind in kinds
     assert kubectl.run("auth", "can-i", "create", "jobs") == "yes\n"
     assert "makeway-admin" in kubectl.run("auth", "whoami")
     assert "*.*" in kubectl.run("auth", "can-i", "--list")
+
+
+ALPHA = """
+apiVersion: kueue.x-k8s.io/v1alpha2
+kind: ClusterQueue
+metadata: {name: alpha}
+spec:
+  cohort: lab
+  namespaceSelector: {}
+  preemption: {withinCohort: Always, withinClusterQueue: LowerPriorityOnly}
+  resources: [{name: cpu, flavors: [{name: spot, quota: {min: 4, max: 6}}]}]
+"""
+
+
+def test_the_oldest_version_is_served_too(kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", text=ALPHA)
+    kubectl.run("apply", "-f", "-", text=ALPHA)
+    kubectl.run("apply", "-f", "-", text=ALPHA.replace("min: 4", "min: 5"))
+    group = "jsonpath={.spec.preemption.reclaimWithinCohort} {.spec.resourceGroups[0].flavors[0]}"
+    shown = kubectl.run("get", "cq", "alpha", "-o", group)
+    assert shown.startswith("Any ")
+    assert '"borrowingLimit":"1","name":"cpu","nominalQuota":5' in shown
+    kubectl.run("delete", "cq", "alpha")
+
+
+def test_events_are_the_same_by_either_name(kubectl: Kubectl) -> None:
+    about = {"kind": "Job", "namespace": "default", "name": "x"}
+    event = {"involvedObject": about, "reason": "Seen", "message": "by two names", "type": "Normal"}
+    event |= {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "two-names"}}
+    kubectl.run("create", "-f", "-", text=json.dumps(event))
+    assert "by two names" in kubectl.run("get", "events")
+    new = kubectl.run("get", "events.events.k8s.io", "-o", "jsonpath={.items[*].note}")
+    assert new == "by two names"
+    assert "FIELD: note <string>" in kubectl.run(
+        "explain", "event.note", "--api-version=events.k8s.io/v1"
+    )
+    kubectl.run("delete", "events.events.k8s.io", "two-names")
 
 
 def test_the_samples_of_kueue_apply_unchanged(kubectl: Kubectl) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.api.configuration import Configuration, PreemptionPriority
 from tests.harness.documents import cluster_queue, job, pod
 from tests.server.harness import (
     JOBS,
@@ -19,6 +20,9 @@ from tests.server.harness import (
     play,
     settled,
 )
+
+GANGS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+GANG = {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 2}}}]}
 
 
 def test_a_created_object_has_identity_and_defaults(tmp_path: Path) -> None:
@@ -316,6 +320,48 @@ def test_a_preemption_priority_below_the_priority_is_refused(tmp_path: Path) -> 
         wanted["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": "low"}
         answer = await server.json("POST", PODS, wanted, code=422)
         assert "is below the scheduling priority (1000)" in answer["message"]
+
+    play(tmp_path, story)
+
+
+def test_a_preemption_priority_too_far_above_the_priority_is_refused(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        for name, value in (("low", 10), ("near", 60), ("far", 61)):
+            await server.json("POST", classes, {"metadata": {"name": name}, "value": value})
+        for kind in (JOBS, PODS):
+            make = job if kind is JOBS else pod
+            for name in ("near", "far"):
+                wanted = make(name)
+                spec = wanted["spec"] if make is pod else wanted["spec"]["template"]["spec"]
+                spec["priorityClassName"] = "low"
+                wanted["metadata"]["annotations"] = {"makeway.dev/preemption-priority-class": name}
+                answer = await server.json(
+                    "POST", kind, wanted, code=201 if name == "near" else 422
+                )
+            assert "(61) is too far above the scheduling priority (10)" in answer["message"]
+        gang = {"spec": {**GANG, "priorityClassName": "low", "preemptionPriorityClassName": "far"}}
+        answer = await server.json("POST", GANGS, {"metadata": {"name": "g"}, **gang}, code=422)
+        assert "name a class of at most 60" in answer["message"]
+
+    bound = PreemptionPriority(max_distance=50)
+    play(tmp_path, story, configuration=Configuration(preemption_priority=bound))
+
+
+def test_a_gang_names_classes_that_exist_and_gets_the_default_of_all(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        for field in ("priorityClassName", "preemptionPriorityClassName"):
+            wanted = {"metadata": {"name": "g"}, "spec": {**GANG, field: "nope"}}
+            answer = await server.json("POST", GANGS, wanted, code=403)
+            assert answer["message"].endswith("no PriorityClass with name nope was found")
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        usual = {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True}
+        await server.json("POST", classes, usual)
+        made = await server.json("POST", GANGS, {"metadata": {"name": "g"}, "spec": GANG})
+        assert made["spec"]["priorityClassName"] == "usual"
+        await server.json("DELETE", f"{classes}/usual")
+        label = {"metadata": {"labels": {"a": "b"}}}
+        await server.json("PATCH", f"{GANGS}/g", label, content_type=MERGE)  # as pods may, too
 
     play(tmp_path, story)
 

@@ -47,6 +47,12 @@ JSON_PATCHES: list[tuple[Any, Any, Any]] = [
     ({"a": 1}, [_op("replace", "/a", value=None)], {"a": None}),
     ({"a": {"b": 1}}, [_op("move", "/c", **{"from": "/a/b"})], {"a": {}, "c": 1}),
     ({"a": 1}, [_op("copy", "/b", **{"from": "/a"})], {"a": 1, "b": 1}),
+    # What was changed before, shown inside of itself: as it was, and not without an end.
+    (
+        {"a": 1},
+        [_op("add", "/b", value=2), _op("copy", "/c", **{"from": ""})],
+        {"a": 1, "b": 2, "c": {"a": 1, "b": 2}},
+    ),
     ({"a/b": 1, "m~n": 2}, [_op("test", "/a~1b", value=1), _op("remove", "/m~0n")], {"a/b": 1}),
 ]
 

@@ -254,9 +254,9 @@ def test_a_comparison_counts_circles() -> None:
     with_circle = play(lab(8, 8), *EVERYDAY)
     without = play((configuration(), flavor("f"), queue("a", f=8), queue("b", f=8)), *EVERYDAY)
 
-    (figure,) = [f for f in figures(with_circle, without) if "circles" in f.what]
+    (figure,) = [f for f in figures([with_circle, without]) if "circles" in f.what]
 
-    assert (figure.first, figure.second, figure.verdict) == (1, 0, "better")
+    assert (figure.values, figure.verdict(1)) == ((1, 0), "better")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from makeway.cli.main import main
-from makeway.cli.simulate import Bar, bar_text
+from makeway.cli.simulation_progress import Bar, bar_text
 from makeway.sim import simulate
 from makeway.sim.examples import queues_text, trace_text
 from makeway.sim.world import Progress
@@ -86,8 +86,9 @@ def test_a_comparison_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *arguments]) == 0
 
     data = json.loads(capsys.readouterr().out)
-    assert data["first"]["configuration"]["source"] == "gang.yaml"
-    assert data["second"]["waits"]["bySize"]["9-16"]["median"] > 4 * 3600
+    first, second = data["runs"]
+    assert first["configuration"]["source"] == "gang.yaml"
+    assert second["waits"]["bySize"]["9-16"]["median"] > 4 * 3600
     assert data["differences"][0]["what"] == "mean wait, all"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from makeway.api.codec import json_name
 from makeway.sim.cluster import parse_cluster
-from makeway.sim.comparison import figure_data
+from makeway.sim.comparison import comparison_json
 from makeway.sim.examples import EXAMPLES, load_example, load_variant
 from makeway.sim.layouts import FIELDS
 from makeway.sim.report import as_data
@@ -37,12 +38,32 @@ def keys_of(value: object, skipped: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_every_field_of_the_report_is_documented() -> None:
-    first = simulate(*load_example("stockout"), explain=["train-1"])
+    price = "simulation.prices=[{flavor: spot, perHour: 1}]"
+    first = simulate(*load_example("stockout"), explain=["train-1"], set=[price])
     second = simulate(load_variant("stockout-without-rules"), first.trace, seed=first.seed)
-    maps = ("evictions", "counts", "byQueue", "byPriority", "bySize", "reasons", "stories")
-    maps = (*maps, "waiting", "running", *(k for k in as_data(first)["series"] if "By" in k))
+    maps = (
+        "evictions",
+        "counts",
+        "byQueue",
+        "byPriority",
+        "bySize",
+        "byUser",
+        "byQueueHeld",
+        "reasons",
+        "stories",
+    )
+    maps = (
+        *maps,
+        "waiting",
+        "running",
+        "wanted",
+        *(k for k in as_data(first)["series"] if "By" in k),
+    )
 
-    names = {*keys_of(as_data(first), maps), *keys_of(figure_data(first, second), ())}
+    names = {
+        *keys_of(as_data(first), maps),
+        *keys_of(json.loads(comparison_json([first, second])), maps),
+    }
 
     assert [name for name in sorted(names) if f"`{name}`" not in _with_paths(REFERENCE)] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from csv import DictReader
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_all_who_never_fit_are_counted_listed_and_told_why() -> None:
         ("default/big", "ExceedsCapacity"),
         ("default/big-too", "ExceedsCapacity"),
     ]
-    assert [line.split(",")[-1].strip() for line in job_lines(result)][1:] == [
+    assert [row["fate"] for row in DictReader(job_lines(result))] == [
         *("never fits", "finished", "never fits")
     ]
     story = run(result, "big-too").story

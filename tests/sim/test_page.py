@@ -54,7 +54,7 @@ def test_the_page_draws_all_its_pictures(browser: str, tmp_path: Path) -> None:
     body = run.stdout[run.stdout.index("<body") :]
     assert 'data-drawn="yes"' in body
     drawn = body[: body.index('<script type="application/json"')]
-    assert drawn.count("<svg") == 4
+    assert drawn.count("<svg") == 5
     assert drawn.count("<canvas") == 1
     for title in ("Utilisation", "Waiting jobs", "Timeline", "Longest waits"):
         assert f"<h2>{title}</h2>" in drawn

@@ -7,11 +7,11 @@ from makeway.sim.cluster import parse_cluster
 from makeway.sim.proposal import propose
 from makeway.sim.record import JobOutcome
 from makeway.sim.traces import read_trace
-from tests.prerequisites import shared_path
+from tests.prerequisites import samples, shared_path
 
 NASA = "traces/NASA-iPSC-1993-3.1-cln.swf.gz"
 PHILLY = "traces/philly.csv.gz"
-PHILLY_JOBS = 3_000  # all 82 247 are for the benchmark
+PHILLY_JOBS = samples(4_000)  # all 82 247 are for the benchmark
 
 
 def test_the_nasa_log_replays_to_the_end_on_its_128_nodes() -> None:

@@ -14,13 +14,13 @@ from random import Random
 
 import pytest
 
-from makeway.sim import simulate
+from makeway.sim import Result, simulate
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.record import JobOutcome
 from makeway.sim.trace_jobs import CPUS, GPUS, Trace
 from makeway.sim.traces import read_trace
 from tests.prerequisites import shared_path
-from tests.sim.reference import PlainJob, start_times
+from tests.sim.reference import PlainJob, RankedJob, start_times, stays_with_preemption
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
 TRACES = int(os.environ.get("MAKEWAY_REFERENCE_TRACES", "200"))
@@ -107,3 +107,61 @@ def test_the_nasa_log_on_96_nodes_starts_as_the_reference_says(strategy: str) ->
 
     assert first_difference(simulated, expected, jobs) is None
     assert expected.count(None) > 50, "jobs of all 128 nodes"
+
+
+# --- one queue in which the more important preempt the less important ---
+
+
+@cache
+def preempting_queue(capacity: int, strategy: str) -> SimulatedCluster:
+    policy = "  preemption: {withinClusterQueue: LowerPriority}\n"
+    more = f"  queueingStrategy: {strategy}\n{policy}"
+    return cluster(flavor("a"), queue("q", a=capacity, more=more))
+
+
+def random_ranked_jobs(random: Random, capacity: int) -> list[RankedJob]:
+    """Up to 60 jobs of four priorities, many at one moment; one in 15 asks for too much."""
+    jobs, now = [], 0.0
+    for _ in range(random.randint(2, 60)):
+        now += random.choice((0, 0, 1, 1, 2, 5, random.random()))
+        size = random.randint(1, max(1, capacity if random.random() < 0.4 else capacity // 3))
+        size += capacity if random.random() < 1 / 15 else 0
+        run_s = random.choice((1, 3, 7, 1 + 30 * random.random()))
+        jobs.append(RankedJob(now, run_s, size, random.randrange(4)))
+    return jobs
+
+
+def simulated_stays(result: Result) -> list[list[tuple[float, float]]]:
+    assert result.is_complete
+    record = result.record
+    stays: list[list[tuple[float, float]]] = [[] for _ in result.runs]
+    for i, ran in enumerate(record.stay_ran):
+        if ran:
+            stays[record.stay_job[i]].append((record.stay_from[i], record.stay_to[i]))
+    return stays
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_random_traces_with_preemption_run_as_the_reference_says(strategy: str) -> None:
+    """Every stay of every job, from and to. Pauses between preemptions are another matter: off."""
+    preempted, again = 0, 0
+    for seed in range(TRACES):
+        random = Random(seed)
+        capacity = random.randint(1, 16)
+        jobs = random_ranked_jobs(random, capacity)
+        rows = trace(
+            job(f"job-{i}", at=j.submit_s, run=j.run_s, gpus=j.size, priority=j.priority)
+            for i, j in enumerate(jobs)
+        )
+
+        expected = stays_with_preemption(jobs, capacity, is_strict=strategy == "StrictFIFO")
+        queues = preempting_queue(capacity, strategy)
+        result = simulate(queues, rows, gates={"PreemptionBackoff": False})
+
+        for i, (got, want) in enumerate(zip(simulated_stays(result), expected, strict=True)):
+            assert got == want, f"seed {seed}, job {i}, {jobs[i]}"
+        preempted += sum(len(stays) > 1 for stays in expected)
+        again += sum(len(stays) > 2 for stays in expected)
+    # The traces have what they are to have.
+    assert preempted > TRACES
+    assert again > TRACES / 4

@@ -13,8 +13,9 @@ from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Steps
-from makeway.sim.report import as_data, as_json, short_span, tables
+from makeway.sim.report import as_data, as_json, tables
 from makeway.sim.simulate import simulate
+from makeway.sim.spans import short_span
 from makeway.sim.statistics import bin_means, quantile, size_group
 from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.traces import parse_trace
@@ -133,8 +134,8 @@ def test_a_comparison_calls_out_what_got_better_and_what_worse() -> None:
     first = play((flavor("a"), queue("q", a=1)), *(job(f"j{i}") for i in range(4)))
     second = simulate(cluster(flavor("a"), queue("q", a=2)), first.trace, seed=first.seed)
 
-    verdicts = {f.what: (f.verdict, f.change_text) for f in figures(first, second)}
-    (table,) = comparison_tables(first, second)
+    verdicts = {f.what: (f.verdict(1), f.change(1)) for f in figures([first, second])}
+    table, *_ = comparison_tables([first, second])
 
     assert verdicts["mean wait, all"] == ("better", "-66.7 %")
     assert verdicts["makespan"] == ("better", "-50.0 %")
@@ -146,7 +147,10 @@ def test_every_job_has_a_line_in_the_listing() -> None:
     lines = list(job_lines(play(LAB, *LAB_JOBS)))
 
     assert lines[0].startswith("job,queue,priority")
-    assert lines[1] == "default/asr,speech,0,12,0,0,9000,0,3600,1800,1,finished\n"
+    assert lines[1] == (
+        "default/asr,speech,0,12,0,0,9000,0,3600,1800,1,finished,9000,2,a,"
+        "a/0/1800/preempted a/5400/9000/finished,default/seg,,\n"
+    )
 
 
 def test_the_json_is_json_and_names_its_schema() -> None:

@@ -253,7 +253,7 @@ def _same_admission(before: Document | None, after: Document) -> bool:
 
 # --- preemption ---
 
-PREEMPTOR_IN_MESSAGE = re.compile(r"accommodate a workload \((?P<name>[^),]+)")
+PREEMPTOR_IN_MESSAGE = re.compile(r"accommodate a workload .*; preemptor: (?P<name>[^,]+)")
 
 
 class PreemptionChecker(Checker):

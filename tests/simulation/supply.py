@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from makeway.api.kinds import (
@@ -15,6 +15,17 @@ from makeway.api.kinds import (
     QUEUES,
     WORKLOAD_CLASSES,
 )
+from makeway.engine.model import (
+    Cohort,
+    FlavorName,
+    FlavorResource,
+    Fungibility,
+    Preemption,
+    Queue,
+    Quota,
+    Search,
+)
+from tests.harness.random_worlds import Knobs, Worldmaker
 from tests.simulation.worlds import (
     GPU,
     JOB_MAX,
@@ -30,37 +41,58 @@ from tests.simulation.worlds import (
 
 NODES_MAX = 4  # of a flavor
 ROOMY_CPU, ROOMY_GPUS = 24, 12  # of a node, where whatever quota admits finds a place
-GHOST = "ghost"  # no node has its label
+GHOST = FlavorName("ghost")  # no node has its label
 CHECK = "budget-office"
 POD_CLASSES = {"pod-low": 1, "pod-middle": 5, "pod-high": 10}
 QUOTA_MIN = JOB_MAX
+TREE_MAX = 3  # queues of a cohort and those below it
+RESOURCES = ("cpu", GPU)
 
 
-def supply(chance: Random, size: Size, traits: Traits) -> tuple[list[Step], list[Create]]:
+def supply(maker: Worldmaker, traits: Traits) -> tuple[list[Step], list[Create]]:
     """Everything that is there from the beginning, and the queues among it."""
-    flavors = [f"flavor-{n}" for n in range(chance.randint(1, size.flavors_max))]
-    names = [f"queue-{n}" for n in range(chance.randint(min(2, size.queues_max), size.queues_max))]
-    cohorts = [f"cohort-{n}" for n in range(chance.randint(1, 2))]
-    queues = [_queue(chance, name, cohorts, flavors, size.quota_max, traits) for name in names]
+    world = maker.world()
+    flavors = [flavor.name for flavor in world.flavors]
+    queues = [_queue(maker, queue, traits) for queue in world.queues]
+    doors = (named(LOCAL_QUEUES, q.name, spec={"clusterQueue": q.name}) for q in world.queues)
     objects: list[Step] = [
         *(flavor(name) for name in flavors),
         *([flavor(GHOST)] if traits.has_ghost else ()),
-        *_nodes(chance, flavors, traits),
+        *_nodes(maker.rng, flavors, traits),
         *(named(WORKLOAD_CLASSES, name, value=value) for name, value in PRIORITIES.items()),
         *(named(PRIORITY_CLASSES, name, value=value) for name, value in POD_CLASSES.items()),
-        *_cohorts(chance, cohorts, flavors),
+        *map(_cohort, world.cohorts),
         *(_check() if traits.has_checks else ()),
         *queues,
-        *(named(LOCAL_QUEUES, name, spec={"clusterQueue": name}) for name in names),
+        *doors,
     ]
     return objects, queues
+
+
+def knobs_of(size: Size, traits: Traits) -> Knobs:
+    """What a queue has is enough for any job; cohorts may lend a little more."""
+    return Knobs(
+        trees=(1, 2) if size.queues_max > TREE_MAX else (1,),
+        loose=0.1,
+        queues=range(2, min(size.queues_max, TREE_MAX) + 1),
+        undeclared=0.5,
+        resources=(RESOURCES,),
+        flavors=range(1, size.flavors_max + 1),
+        quotas=range(QUOTA_MIN, size.quota_max + 1),
+        lent=range(5),
+        limits=0.2,
+        thresholds=(None, -1, 5),
+        fair_sharing=traits.is_fair,
+        split_groups=False,
+        checks=traits.has_checks,
+    )
 
 
 def flavor(name: str) -> Create:
     return named(FLAVORS, name, spec={"nodeLabels": {"flavor": name}})
 
 
-def _nodes(chance: Random, flavors: list[str], traits: Traits) -> Iterator[Create]:
+def _nodes(chance: Random, flavors: Sequence[str], traits: Traits) -> Iterator[Create]:
     for of in flavors:
         for number in range(chance.randint(1, 2 if traits.is_tight else NODES_MAX)):
             yield _node(of, number, is_tight=traits.is_tight)
@@ -93,89 +125,81 @@ def _check() -> list[Step]:
     ]
 
 
-def _cohorts(chance: Random, cohorts: list[str], flavors: list[str]) -> Iterator[Create]:
-    """Some are only named by their queues; the others may hang below each other."""
-    for number, name in enumerate(cohorts):
-        if chance.random() < 0.5:
-            continue
-        spec: Document = {}
-        if number and chance.random() < 0.5:
-            spec["parentName"] = cohorts[chance.randrange(number)]
-        if chance.random() < 0.3:
-            spec["resourceGroups"] = [group(chance, flavors, 0, 4, has_limits=False)]
-        yield named(COHORTS, name, spec=spec)
+def _cohort(cohort: Cohort) -> Create:
+    spec: Document = {"parentName": cohort.parent} if cohort.parent else {}
+    if cohort.quotas:
+        spec["resourceGroups"] = [group_of(cohort.quotas)]
+    return named(COHORTS, cohort.name, spec=spec)
 
 
-def _queue(
-    chance: Random,
-    name: str,
-    cohorts: list[str],
-    flavors: list[str],
-    quota_max: int,
-    traits: Traits,
-) -> Create:
-    own = flavors[: chance.randint(1, len(flavors))]
-    chance.shuffle(own)
-    if traits.has_ghost and chance.random() < 0.6:
-        own.insert(0, GHOST)
-    in_cohort = chance.random() < 0.9
+def _queue(maker: Worldmaker, queue: Queue, traits: Traits) -> Create:
+    (group,) = queue.groups
+    quotas = {
+        FlavorResource(of.flavor, resource): quota
+        for of in group.flavors
+        for resource, quota in of.quotas.items()
+    }
+    has_ghost = traits.has_ghost and maker.chance(0.6)
+    if has_ghost:
+        first = group.flavors[0].quotas
+        quotas = {**{FlavorResource(GHOST, r): quota for r, quota in first.items()}, **quotas}
     spec: Document = {
         "namespaceSelector": {},
-        "queueingStrategy": chance.choice(["BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"]),
-        "resourceGroups": [group(chance, own, QUOTA_MIN, quota_max, has_limits=in_cohort)],
-        "preemption": _preemption(chance, in_cohort),
-    }
-    if in_cohort:
-        spec["cohortName"] = chance.choice(cohorts)
-    if traits.is_fair:
-        spec["fairSharing"] = {"weight": str(chance.choice([1, 1, 2]))}
-    if traits.has_checks and chance.random() < 0.7:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": CHECK}]}
-    if len(own) > 1:
-        spec["flavorFungibility"] = _fungibility(chance, own, traits)
-    return named(QUEUES, name, spec=spec)
-
-
-def _fungibility(chance: Random, own: list[str], traits: Traits) -> Document:
-    fungibility: Document = {
-        "whenCanBorrow": chance.choice(["MayStopSearch", "TryNextFlavor"]),
-        "whenCanPreempt": chance.choice(["MayStopSearch", "TryNextFlavor"]),
+        "queueingStrategy": queue.strategy.value,
+        "resourceGroups": [group_of(quotas)],
+        "preemption": _preemption(queue.preemption),
+        "flavorFungibility": _fungibility(queue.fungibility),
     }
     # Who waits for pods gives up by and by; else only a rule takes anybody from the ghost.
-    if GHOST in own and (not traits.waits_for_pods or chance.random() < 0.6):
-        rules: list[Document] = [{"name": GHOST, "timeout": f"{chance.randint(20, 90)}s"}]
-        if traits.has_checks and chance.random() < 0.5:
-            rules.append({"name": "*", "trigger": "AdmissionCheckRejected"})
-        fungibility["fallbackStrategy"] = {
-            "failurePolicy": chance.choice(["DeactivateWorkload", "RetryAllFlavors"]),
-            "rules": rules,
-        }
-    return fungibility
+    if has_ghost and (not traits.waits_for_pods or maker.chance(0.6)):
+        spec["flavorFungibility"]["fallbackStrategy"] = _fallbacks(maker.rng, traits)
+    if queue.cohort:
+        spec["cohortName"] = queue.cohort
+    if traits.is_fair:
+        spec["fairSharing"] = {"weight": f"{queue.weight:g}"}
+    if queue.checks:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": CHECK}]}
+    return named(QUEUES, queue.name, spec=spec)
 
 
-def group(chance: Random, flavors: list[str], low: int, high: int, *, has_limits: bool) -> Document:
-    quotas = []
-    for of in flavors:
-        resources = []
-        for resource in ("cpu", GPU):
-            quota: Document = {"name": resource, "nominalQuota": str(chance.randint(low, high))}
-            if has_limits and chance.random() < 0.2:
-                quota["borrowingLimit"] = str(chance.randint(0, 8))
-            if has_limits and chance.random() < 0.2:
-                quota["lendingLimit"] = str(chance.randint(0, int(quota["nominalQuota"])))
-            resources.append(quota)
-        quotas.append({"name": of, "resources": resources})
-    return {"coveredResources": ["cpu", GPU], "flavors": quotas}
+def _fungibility(fungibility: Fungibility) -> Document:
+    searches = fungibility.when_can_borrow, fungibility.when_can_preempt
+    written: Document = dict(
+        zip(("whenCanBorrow", "whenCanPreempt"), (s.value for s in searches), strict=True)
+    )
+    if fungibility.preference and set(searches) == {Search.TRY_NEXT}:
+        written["preference"] = fungibility.preference.value
+    return written
 
 
-def _preemption(chance: Random, in_cohort: bool) -> Document:
-    reclaims = ["Never", "LowerPriority", "LowerPriority", "Any", "Any", "Any"]
-    reclaim = chance.choice(reclaims) if in_cohort else "Never"
-    withins = ["Never", *["LowerPriority"] * 4, *["LowerOrNewerEqualPriority"] * 2]
-    within = chance.choice(withins)
-    rules: Document = {"withinClusterQueue": within, "reclaimWithinCohort": reclaim}
-    if reclaim != "Never" and chance.random() < 0.4:
+def _fallbacks(chance: Random, traits: Traits) -> Document:
+    rules: list[Document] = [{"name": GHOST, "timeout": f"{chance.randint(20, 90)}s"}]
+    if traits.has_checks and chance.random() < 0.5:
+        rules.append({"name": "*", "trigger": "AdmissionCheckRejected"})
+    policy = chance.choice(["DeactivateWorkload", "RetryAllFlavors"])
+    return {"failurePolicy": policy, "rules": rules}
+
+
+def _preemption(preemption: Preemption) -> Document:
+    rules: Document = {
+        "withinClusterQueue": preemption.within_queue.value,
+        "reclaimWithinCohort": preemption.reclaim.value,
+    }
+    if preemption.borrow_while_reclaiming:
         rules["borrowWithinCohort"] = {"policy": "LowerPriority"}
-        if chance.random() < 0.5:
-            rules["borrowWithinCohort"]["maxPriorityThreshold"] = chance.choice([-1, 5])
+        if preemption.borrow_threshold is not None:
+            rules["borrowWithinCohort"]["maxPriorityThreshold"] = preemption.borrow_threshold
     return rules
+
+
+def group_of(quotas: Mapping[FlavorResource, Quota]) -> Document:
+    flavors: dict[str, list[Document]] = {}
+    for (flavor, resource), quota in quotas.items():
+        written = {"name": resource, "nominalQuota": str(quota.nominal)}
+        if quota.borrowing_limit is not None:
+            written["borrowingLimit"] = str(quota.borrowing_limit)
+        if quota.lending_limit is not None:
+            written["lendingLimit"] = str(quota.lending_limit)
+        flavors.setdefault(flavor, []).append(written)
+    listed = [{"name": name, "resources": resources} for name, resources in flavors.items()]
+    return {"coveredResources": list(RESOURCES), "flavors": listed}

@@ -104,7 +104,7 @@ def one_queue(cpu: str, *workloads: Document) -> Truth:
 
 @pytest.mark.parametrize(("quota", "is_wrong"), [("10", False), ("12", True)])
 def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) -> None:
-    message = "Preempted to accommodate a workload (lab/urgent)"
+    message = "Preempted to accommodate a workload (UID: 1); preemptor: lab/urgent"
     before = workload("victim", "8", QuotaReserved="")
     after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
     truth, checker = one_queue(quota, after, workload("urgent", "4")), NecessityChecker(5.0)
@@ -118,7 +118,7 @@ def test_a_victim_that_could_have_stayed_is_found(quota: str, is_wrong: bool) ->
 
 @pytest.mark.parametrize("has_owner", [True, False])
 def test_who_may_not_borrow_past_an_owner_may_preempt_in_its_own_queue(has_owner: bool) -> None:
-    message = "Preempted to accommodate a workload (lab/urgent)"
+    message = "Preempted to accommodate a workload (UID: 1); preemptor: lab/urgent"
     before = workload("victim", "8", QuotaReserved="")
     after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
     truth, checker = one_queue("8", after, workload("urgent", "4")), NecessityChecker(5.0)
@@ -143,7 +143,7 @@ def test_who_may_have_been_counted_and_is_gone_excuses_a_preemption(
     is_before: bool, conditions: dict[str, str], is_wrong: bool
 ) -> None:
     """An admission that is counted, and deleted before it is written, shows in no object."""
-    message = "Preempted to accommodate a workload (lab/urgent)"
+    message = "Preempted to accommodate a workload (UID: 1); preemptor: lab/urgent"
     before = workload("victim", "8", QuotaReserved="")
     after = workload("victim", "8", QuotaReserved="", Evicted=message, Preempted=message)
     truth, checker = one_queue("12", after, workload("urgent", "4")), NecessityChecker(5.0)

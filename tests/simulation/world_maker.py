@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, Resource
+from makeway.engine.model import FlavorResource, Quota
+from tests.harness.random_worlds import Worldmaker
 from tests.simulation.demand import jobs, others
-from tests.simulation.supply import GHOST, QUOTA_MIN, flavor, group, supply
+from tests.simulation.supply import GHOST, QUOTA_MIN, flavor, group_of, knobs_of, supply
 from tests.simulation.worlds import (
     MIDDLE,
     PRIORITIES,
@@ -26,7 +28,7 @@ from tests.simulation.worlds import (
 def new_world(seed: int, size: Size = MIDDLE) -> World:
     chance = Random(f"world {seed}")
     traits = new_traits(chance, size.variety)
-    objects, queues = supply(chance, size, traits)
+    objects, queues = supply(Worldmaker(chance, knobs_of(size, traits)), traits)
     names = [name_in(queue) for queue in queues]
     asked = jobs(chance, size, traits, names)
     arrivals = moments(chance, size.arrivals_s)
@@ -71,7 +73,8 @@ def _edit(chance: Random, queues: list[Create], asked: list[Create], until_s: fl
             gone = next(name for name in flavors if name != GHOST)
             return [(at, Remove(FLAVORS, gone)), (later, flavor(gone))]
         case _:
-            changed = group(chance, flavors, QUOTA_MIN, 16, has_limits=False)
+            cells = [FlavorResource(of, r) for of in flavors for r in quotas["coveredResources"]]
+            changed = group_of({cell: Quota(chance.randint(QUOTA_MIN, 16)) for cell in cells})
             return [(at, Change(QUEUES, queue, {"spec": {"resourceGroups": [changed]}}))]
 
 

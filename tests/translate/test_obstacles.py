@@ -79,12 +79,12 @@ OBSTACLES: list[tuple[Obstacle, str, bool]] = [
     (LocalQueueStopped(LOCAL_QUEUE), "Suspended", False),
     (NoQueue(QUEUE), "Misconfigured", False),
     (QueueInactive(QUEUE, Inactive.STOPPED), "Suspended", False),
-    (QueueInactive(QUEUE, Inactive.FLAVOR_NOT_FOUND, ("spot",)), "Misconfigured", False),
+    (QueueInactive(QUEUE, Inactive.FLAVOR_NOT_FOUND, ("spot",)), "Suspended", False),
     (EvictedByStop(EvictionReason.QUEUE_STOPPED), "Suspended", False),
-    (BackingOff(until=9.0, requeues=1), "Pending", False),
-    (BehindHead(OTHER), "Pending", False),
-    (ChecksOpen(((CheckName("budget"), CheckState.PENDING),)), "Pending", False),
-    (LettingGo(EvictionReason.PREEMPTED), "Pending", False),
+    (BackingOff(until=9.0, requeues=1), "PendingEvaluation", False),
+    (BehindHead(OTHER), "PendingEvaluation", False),
+    (ChecksOpen(((CheckName("budget"), CheckState.PENDING),)), "PendingEvaluation", False),
+    (LettingGo(EvictionReason.PREEMPTED), "PendingEvaluation", False),
 ]
 EACH = pytest.mark.parametrize(
     ("obstacle", "word", "is_final"), OBSTACLES, ids=lambda value: type(value).__name__

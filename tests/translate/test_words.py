@@ -65,6 +65,7 @@ from makeway.engine.explain import (
 )
 from makeway.engine.model import (
     Assignment,
+    Cause,
     CheckName,
     CheckState,
     EvictionReason,
@@ -86,6 +87,7 @@ from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import (
     Text,
     decision_text,
+    due_to,
     named,
     obstacle_line,
     waiting_message,
@@ -281,10 +283,32 @@ DECISIONS: list[tuple[Decision, Text]] = [
             "evicted",
             JOB,
             (
-                "Evicted from ClusterQueue cq: it falls back from flavor spot [FlavorFallback]",
+                "Evicted from ClusterQueue cq: it falls back from flavor spot",
                 "Flavor spot is passed over from now on: pods were not ready within the rule's"
                 " timeout [TimeoutForPodsReadyExceeded]",
                 "In line again after a back-off (requeue number 2)",
+            ),
+        ),
+    ),
+    (
+        Evict(
+            workload=JOB,
+            queue=QUEUE,
+            reason=EvictionReason.FLAVOR_FALLBACK,
+            flavors=(FlavorFailure(SPOT, Trigger.TIMEOUT),),
+            starts_over=True,
+            requeue_at=60.0,
+            requeue_count=1,
+        ),
+        Text(
+            "evicted",
+            JOB,
+            (
+                "Evicted from ClusterQueue cq: it falls back from flavor spot [FlavorFallback]",
+                "Flavor spot has failed: pods were not ready within the rule's timeout"
+                " [TimeoutForPodsReadyExceeded]",
+                "Every flavor that it could use is exhausted; it may try all of them again",
+                "In line again after a back-off (requeue number 1)",
             ),
         ),
     ),
@@ -299,7 +323,7 @@ DECISIONS: list[tuple[Decision, Text]] = [
             "deactivated",
             JOB,
             (
-                "Every flavor that it could use is exhausted [DeactivatedDueToFlavorsExhausted]",
+                "The workload is deactivated due to exhausting every flavor that it could use",
                 "Flavor spot: pods were not ready within the rule's timeout, 10m after it was"
                 " assigned",
                 "Set active: true to let it try again",
@@ -308,7 +332,11 @@ DECISIONS: list[tuple[Decision, Text]] = [
     ),
     (
         Requeue(workload=JOB, queue=QUEUE),
-        Text("requeued", JOB, ("Back-off finished, in line again in ClusterQueue cq",)),
+        Text(
+            "requeued",
+            JOB,
+            ("The workload backoff was finished; in line again in ClusterQueue cq",),
+        ),
     ),
     (
         StartOver(workload=JOB, queue=QUEUE, requeue_at=None, requeue_count=1),
@@ -326,11 +354,41 @@ def test_decisions(decision: Decision, text: Text) -> None:
     assert decision_text(decision) == text
 
 
-@pytest.mark.parametrize("reason", EvictionReason)
-def test_every_cause_of_an_eviction_has_words(reason: EvictionReason) -> None:
-    text = decision_text(Evict(workload=JOB, queue=QUEUE, reason=reason))
+# The first words of each eviction: what users of Kueue search for.
+EVICTIONS = {
+    EvictionReason.PREEMPTED: "Preempted to accommodate a workload",
+    EvictionReason.PODS_READY_TIMEOUT: "Exceeded the PodsReady timeout ns/job",
+    EvictionReason.ADMISSION_CHECK: 'Evicted due to AdmissionChecks in Retry state: "a"; "b"',
+    EvictionReason.FLAVOR_FALLBACK: "Evicted from ClusterQueue cq: it falls back from flavor ",
+    EvictionReason.QUEUE_STOPPED: "The ClusterQueue is stopped",
+    EvictionReason.LOCAL_QUEUE_STOPPED: "The LocalQueue is stopped",
+    EvictionReason.DEACTIVATED: "The workload is deactivated",
+    EvictionReason.PREEMPTED_IN_PLACEMENT: "Preempted to accommodate a workload that needs its"
+    " nodes",
+}
 
-    assert text.details[0].endswith(f" [{reason.value}]")
+
+@pytest.mark.parametrize("reason", EvictionReason)
+def test_every_eviction_has_words(reason: EvictionReason) -> None:
+    checks = (CheckName("a"), CheckName("b")) if reason.name == "ADMISSION_CHECK" else ()
+    text = decision_text(Evict(workload=JOB, queue=QUEUE, reason=reason, checks=checks))
+
+    assert text.details == (EVICTIONS[reason],)
+
+
+CAUSES = {
+    Cause.WAIT_FOR_START: "pods that were not ready in time",
+    Cause.WAIT_FOR_RECOVERY: "pods that did not recover in time",
+    Cause.REQUEUE_LIMIT: "exceeding the maximum number of re-queuing retries",
+    Cause.CHECK_REJECTED: 'AdmissionCheck in Rejected state: "a"',
+    Cause.TIME_IS_UP: "exceeding the maximum execution time",
+    Cause.FLAVORS_EXHAUSTED: "exhausting every flavor that it could use",
+}
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_cause_has_words(cause: Cause) -> None:
+    assert due_to(cause, (CheckName("a"),)) == CAUSES[cause]
 
 
 def test_an_explanation_tells_all_that_stands_in_the_way() -> None:
@@ -437,7 +495,7 @@ def test_an_explanation_tells_all_that_stands_in_the_way() -> None:
         (
             Phase.PENDING,
             NoLocalQueue(LocalQueueKey("ns/main")),
-            ["ns/job waits in ClusterQueue cq", "LocalQueue ns/main doesn't exist"],
+            ["ns/job waits in ClusterQueue cq", "LocalQueue main doesn't exist"],
         ),
     ],
 )

@@ -21,8 +21,16 @@ SYSTEM_NAMESPACES = ("kube-system", "kueue-system")
 class RequeueStrategy:
     """By which time an evicted workload queues again (ours); None: not said."""
 
-    priority_preemption: RequeueTimestamp | None = None
-    pods_ready_timeout: RequeueTimestamp | None = None
+    priority_preemption: RequeueTimestamp | None = None  # None: UseCreationTimestamp
+    # After late pods or a fallback; None: as requeuingStrategy says, else UseEvictionTimestamp.
+    pods_ready_timeout: RequeueTimestamp | None = None  # None: UseEvictionTimestamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionPriority:
+    """What users may say about who may preempt them (ours)."""
+
+    max_distance: Int32 | None = None  # above the priority of scheduling; None: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +90,7 @@ class Configuration:
 
     metadata: ObjectMeta = UNNAMED
     requeue_strategy: RequeueStrategy = RequeueStrategy()
+    preemption_priority: PreemptionPriority = PreemptionPriority()
     wait_for_pods_ready: WaitForPodsReady | None = None
     fair_sharing: FairSharingConfiguration | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)

@@ -91,6 +91,9 @@ class Resource:
     has_status: bool = field(default=True, compare=False)
     older_versions: tuple[str, ...] = field(default=(), compare=False)  # that are served as well
     view: type[Kind] | None = field(default=None, compare=False)  # None: Makeway reads no part
+    stored_as: "Resource | None" = field(
+        default=None, compare=False
+    )  # another name of these objects
 
     @property
     def group(self) -> str:
@@ -101,6 +104,11 @@ class Resource:
     def versions(self) -> tuple[str, ...]:
         """The stored one first."""
         return (self.api_version.rpartition("/")[2], *self.older_versions)
+
+    @property
+    def stored(self) -> "Resource":
+        """The kind under which its objects are kept."""
+        return self.stored_as or self
 
     def in_version(self, version: str) -> str:
         return f"{self.group}/{version}" if self.group else version
@@ -142,7 +150,7 @@ def _known(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Res
 
 
 def _queueing(view: type[Kind], plural: str, *short_names: str, **more: Any) -> Resource:
-    return _known(view, plural, *short_names, older_versions=_OLDER, **more)
+    return _known(view, plural, *short_names, **{"older_versions": _OLDER, **more})
 
 
 def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resource:
@@ -152,20 +160,38 @@ def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resour
 
 
 _OLDER = ("v1beta1",)
+_OLDEST = (*_OLDER, "v1alpha2")  # of kinds that were there from the first
 
 EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False)
+NEW_EVENTS = Resource(
+    "events.k8s.io/v1", "events", "Event", short_names=("ev",), has_status=False, stored_as=EVENTS
+)
 NAMESPACES = _known(Namespace, "namespaces", "ns", is_namespaced=False)
 NODES = _known(Node, "nodes", "no", is_namespaced=False)
 PODS = _known(Pod, "pods", "po", categories=("all",))
 JOBS = _known(Job, "jobs", categories=("all",))
 CHECKS = _queueing(AdmissionCheck, "admissionchecks", is_namespaced=False)
-QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False)
+QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False, older_versions=_OLDEST)
 COHORTS = _queueing(Cohort, "cohorts", is_namespaced=False)
-LOCAL_QUEUES = _queueing(LocalQueue, "localqueues", "queue", "queues", "lq")
+LOCAL_QUEUES = _queueing(LocalQueue, "localqueues", "queue", "queues", "lq", older_versions=_OLDEST)
 FLAVORS = _queueing(
-    ResourceFlavor, "resourceflavors", "flavor", "flavors", "rf", is_namespaced=False
+    ResourceFlavor,
+    "resourceflavors",
+    "flavor",
+    "flavors",
+    "rf",
+    is_namespaced=False,
+    older_versions=_OLDEST,
 )
-WORKLOADS = _queueing(Workload, "workloads", "wl", "kwl", "kueueworkload", "kueueworkloads")
+WORKLOADS = _queueing(
+    Workload,
+    "workloads",
+    "wl",
+    "kwl",
+    "kueueworkload",
+    "kueueworkloads",
+    older_versions=_OLDEST,
+)
 WORKLOAD_CLASSES = _queueing(
     WorkloadPriorityClass, "workloadpriorityclasses", is_namespaced=False, has_status=False
 )
@@ -204,10 +230,12 @@ RESOURCES: tuple[Resource, ...] = (
     _not_acted_on("provisioningrequestconfigs", "ProvisioningRequestConfig"),
     *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES),
 )
+# Other names for kinds of these, which are served as well.
+ALIASES: tuple[Resource, ...] = (NEW_EVENTS,)
 # By group, version and plural.
 BY_PATH: Mapping[tuple[str, str, str], Resource] = {
     (resource.group, version, resource.plural): resource
-    for resource in RESOURCES
+    for resource in (*RESOURCES, *ALIASES)
     for version in resource.versions
 }
 BY_FULL_NAME: Mapping[str, Resource] = {resource.full_name: resource for resource in RESOURCES}

@@ -96,6 +96,11 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
+def amount_in_object(resource: str, amount: int) -> str:
+    """Write an amount as Kubernetes' clients spell it: `1k`, where people say 1000."""
+    return canonical(format_amount(resource, amount))
+
+
 def in_units(resource: str, amount: int) -> float:
     """An amount for charts: 1.5 for 1500 thousandths of cpu, else the amount itself."""
     return amount / 1000 if resource == "cpu" else amount

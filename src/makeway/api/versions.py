@@ -1,4 +1,4 @@
-"""Documents of older versions and spellings to today's (the hub, v1beta2), and back to v1beta1.
+"""Documents of older versions and spellings to today's (the hub, v1beta2), and back again.
 
 Document in, document out, the input untouched. What the hub calls differently is noted in
 `renamed`, so that errors can speak of the fields that the user wrote. Values of a wrong type are
@@ -18,13 +18,16 @@ CONFIGURATION_GROUP = "config.kueue.x-k8s.io"
 HUB_VERSION = "v1beta2"
 OLD_VERSIONS = ("v1beta1", "v1alpha2", "v1alpha1")
 
-_POLICIES_OLD = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+_SEARCH = ("MayStopSearch", "TryNextFlavor")
+# What stood for the first of these, field by field: the word of the other field is none.
+_SEARCH_OLD = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
 _RECLAIM_OLD = {
     "ReclaimFromLowerPriority": "LowerPriority",
     "ReclaimFromAny": "Any",
     "ReclaimAny": "Any",
     "Always": "Any",
 }
+_RECLAIM_ALPHA = {"LowerPriority": "ReclaimFromLowerPriority", "Any": "ReclaimFromAny"}
 _WITHIN_QUEUE_OLD = {"LowerPriorityOnly": "LowerPriority"}
 _SOURCES = {
     "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
@@ -87,9 +90,9 @@ def to_hub(document: Document) -> Converted:
 
 
 def from_hub(document: Document, version: str) -> Document:
-    """Return a hub document as `version` writes it; only `v1beta1` differs from the hub."""
+    """Return a hub document as `version` writes it."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
-    if version != "v1beta1" or not isinstance(api_version, str) or not isinstance(kind, str):
+    if version not in OLD_VERSIONS or not isinstance(api_version, str) or not isinstance(kind, str):
         return document
     group, _ = split_api_version(api_version)
     if group not in (QUEUEING_GROUP, CONFIGURATION_GROUP):
@@ -99,6 +102,8 @@ def from_hub(document: Document, version: str) -> Document:
     rewrite = _FROM_HUB.get((group, kind))
     if rewrite is not None:
         rewrite(older)
+    if version == "v1alpha2" and kind == "ClusterQueue":
+        _cluster_queue_to_alpha(older)
     return older
 
 
@@ -150,8 +155,7 @@ def _cluster_queue_to_hub(document: Editable, is_old: bool, converted: Converted
     if fungibility is not None:
         _fallbacks_to_hub(fungibility, converted)
         if is_old:
-            _translate(fungibility, "whenCanBorrow", _POLICIES_OLD)
-            _translate(fungibility, "whenCanPreempt", _POLICIES_OLD)
+            _policies_to_hub(fungibility, converted)
     if not is_old:
         return
     _rename(spec, "spec", "cohort", "cohortName", converted)
@@ -186,6 +190,17 @@ def _list_of_checks_to_strategy(spec: Editable, converted: Converted) -> None:
         converted.renamed[checks] = "spec.admissionChecks"
         for index in range(len(names)):
             converted.renamed[f"{checks}[{index}].name"] = f"spec.admissionChecks[{index}]"
+
+
+def _policies_to_hub(fungibility: Editable, converted: Converted) -> None:
+    for name, old in _SEARCH_OLD.items():
+        value = fungibility.get(name)
+        if value == old:
+            fungibility[name] = _SEARCH[0]
+        elif isinstance(value, str) and value not in _SEARCH:
+            problem, hint = "is not a value of this field", f"write {old} or {_SEARCH[1]}"
+            path = f"spec.flavorFungibility.{name}"
+            converted.refuse(path, fungibility.pop(name), problem, hint)
 
 
 def _fallbacks_to_hub(fungibility: Editable, converted: Converted) -> None:
@@ -280,8 +295,46 @@ def _cluster_queue_from_hub(document: Editable) -> None:
     _move(spec, "cohortName", "cohort")
     fungibility = _open(spec, "flavorFungibility")
     if fungibility is not None:
-        _translate(fungibility, "whenCanBorrow", {"MayStopSearch": "Borrow"})
-        _translate(fungibility, "whenCanPreempt", {"MayStopSearch": "Preempt"})
+        for name, old in _SEARCH_OLD.items():
+            _translate(fungibility, name, {_SEARCH[0]: old})
+
+
+def _cluster_queue_to_alpha(document: Editable) -> None:
+    """The form of the first version that had preemption: resources, each with its flavors."""
+    spec = _open(document, "spec")
+    if spec is None:
+        return
+    preemption = _open(spec, "preemption")
+    if preemption is not None:
+        _move(preemption, "reclaimWithinCohort", "withinCohort")
+        _translate(preemption, "withinCohort", _RECLAIM_ALPHA)
+    groups = spec.pop("resourceGroups", None) or ()
+    if groups:
+        spec["resources"] = [
+            {"name": resource, "flavors": _quotas_to_alpha(group, resource)}
+            for group in groups
+            for resource in group["coveredResources"]
+        ]
+
+
+def _quotas_to_alpha(group: Editable, resource: str) -> list[Editable]:
+    return [
+        {"name": flavor["name"], **_quota_to_alpha(quota)}
+        for flavor in group["flavors"]
+        for quota in flavor["resources"]
+        if quota["name"] == resource
+    ]
+
+
+def _quota_to_alpha(quota: Editable) -> Editable:
+    """Of what this version has no name for, today's is kept beside."""
+    resource, lowest = str(quota["name"]), quota["nominalQuota"]
+    named = {"name", "nominalQuota", "borrowingLimit"}
+    bounds = {"min": lowest}
+    if quota.get("borrowingLimit") is not None:
+        highest = amount(resource, lowest) + amount(resource, quota["borrowingLimit"])
+        bounds["max"] = format_amount(resource, highest)
+    return {**{k: v for k, v in quota.items() if k not in named}, "quota": bounds}
 
 
 def _move(parent: Editable, old: str, new: str) -> None:

@@ -327,6 +327,26 @@ def circling_policies(files: ManifestSet) -> Iterator[Advice]:
             yield advice(index, "spec.preemption.withinClusterQueue", within, problem, hint)
 
 
+def blocking_policies(files: ManifestSet) -> Iterator[Advice]:
+    """A strict queue whose first workload can come back to its front again and again."""
+    configuration = files.configuration
+    if configuration is None:
+        return
+    if configuration.requeue_after_pods_ready_timeout != "UseCreationTimestamp":
+        return
+    for index, queue in files.of(ClusterQueue):
+        fallbacks = queue.spec.flavor_fungibility.fallback_strategy
+        has_clock = configuration.pods_ready is not None or fallbacks is not None
+        strategy = queue.spec.queueing_strategy
+        if strategy == "StrictFIFO" and has_clock:
+            problem = (
+                "can block: whoever's pods are not ready in time is the first again, and nobody "
+                "passes it"
+            )
+            hint = "write BestEffortFIFO, or requeueStrategy.podsReadyTimeout: UseEvictionTimestamp"
+            yield advice(index, "spec.queueingStrategy", strategy, problem, hint)
+
+
 def overridden_policies(files: ManifestSet) -> Iterator[Advice]:
     configuration = files.configuration
     if configuration is None or not configuration.is_sharing_fairly:

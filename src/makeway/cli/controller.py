@@ -23,12 +23,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
 import socket
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from makeway.cli.command import UsageError, add_log_options
 from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
@@ -74,6 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="place pods with this schedulerName on nodes (default: makeway)",
     )
     parser.add_argument(
+        "--no-placing", action="store_true", help="queues only: leave nodes to other schedulers"
+    )
+    parser.add_argument(
+        "--health-address",
+        metavar="HOST:PORT",
+        help="where to answer /healthz and /readyz besides, and nothing else (default: nowhere)",
+    )
+    parser.add_argument(
         "--metrics-address",
         metavar="HOST:PORT",
         default=ADDRESS,
@@ -84,7 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    host, port = read_address(arguments.metrics_address)
+    windows = [read_address(arguments.metrics_address, "--metrics-address")]
+    if arguments.health_address is not None:
+        windows.append(read_address(arguments.health_address, "--health-address"))
     from makeway.cluster import CannotControl
     from makeway.logs import set_up
 
@@ -94,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments, access, configuration)
     gc.set_threshold(*GC_THRESHOLDS)
     try:
-        asyncio.run(_control(access, settings, host, port))
+        asyncio.run(_control(access, settings, windows))
     except CannotControl as error:
         raise UsageError(f"{access.address}: {error}") from None
     return 0
@@ -119,7 +131,7 @@ def read_settings(
     lease = Key(arguments.lease_namespace or access.namespace, arguments.lease_name)
     return Settings(
         configuration=configuration,
-        scheduler=arguments.scheduler_name,
+        scheduler="" if arguments.no_placing else arguments.scheduler_name,
         lease=None if arguments.no_leader_election else lease,
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
     )
@@ -141,28 +153,38 @@ def find_access(arguments: argparse.Namespace) -> Access:
         raise UsageError(str(error)) from None
 
 
-def read_address(text: str) -> tuple[str, int]:
+class Address(NamedTuple):
+    option: str
+    host: str
+    port: int
+
+
+def read_address(text: str, option: str) -> Address:
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
-        raise UsageError(f"--metrics-address {text}: write HOST:PORT, as {ADDRESS}")
-    return host.strip("[]"), int(port)
+        raise UsageError(f"{option} {text}: write HOST:PORT, as {ADDRESS}")
+    return Address(option, host.strip("[]"), int(port))
 
 
-async def _control(access: Access, settings: Settings, host: str, port: int) -> None:
+async def _control(access: Access, settings: Settings, addresses: Sequence[Address]) -> None:
+    """The first address is for all that is told, a second one for probes only."""
     from makeway.cluster import Controller
     from makeway.cluster_http import Window
 
     stop, controller = stop_signal(), Controller(access.transport, settings)
-    window = Window(controller, host, port)
-    try:
-        bound = await window.open()
-    except OSError as error:
-        raise UsageError(f"--metrics-address {host}:{port}: {error.strerror}") from None
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        bound = 0
+        for place in reversed(addresses):
+            window = Window(controller, place.host, place.port, is_whole=place is addresses[0])
+            stack.push_async_callback(window.close)
+            try:
+                bound = await window.open()
+            except OSError as error:
+                where = f"{place.option} {place.host}:{place.port}"
+                raise UsageError(f"{where}: {error.strerror}") from None
+        host = addresses[0].host
         print(
             f"makeway controls {access.address}; health and metrics on {host}:{bound}", flush=True
         )
         await controller.run(stop)
-    finally:
-        await window.close()
     print("makeway has stopped; jobs that run go on", flush=True)

@@ -137,7 +137,7 @@ def news(before: Conditions, now: Conditions) -> Iterator[tuple[str, str]]:
         yield "evicted", now["Evicted"][2]
     if is_new("Preemptor"):
         yield "preempts", now["QuotaReserved"][2]
-    if is_new("Requeued"):
+    if is_new("Requeued") and now["Requeued"][1] == "BackoffFinished":
         yield "requeued", now["Requeued"][2]
     if is_new("Admitted"):
         yield "admitted", now["Admitted"][2]

@@ -93,16 +93,20 @@ async def _from_controller(client: Client, target: JobTarget, workload: Workload
     The API server hands the question on to a pod, for users who may use its proxy.
     """
     home, path = Site().namespace, f"explain/{target.namespace}/{workload.metadata.name}"
-    lines = _state_lines(target, workload)
+    lines, replica = _state_lines(target, workload), f"deployment/{LEASE}"
     try:
         lease = await client.get(LEASES, LEASE, home)
         pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
+        replica = f"pod/{pod}"
         return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
     except NotFound:
         pass  # there is no controller
     except (ApiError, Unavailable):
-        where = f"port {PORT} of service/makeway-metrics in namespace {home}, at /{path}"
-        lines.append(f"The controller knows more, but could not be asked: {where}")
+        forward = f"kubectl -n {home} port-forward {replica} {PORT}"
+        lines.append(
+            f"The controller knows more, but could not be asked; `{forward}` lets you, at "
+            f"http://127.0.0.1:{PORT}/{path}"
+        )
     return _document(workload.metadata, lines)
 
 

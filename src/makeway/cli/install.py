@@ -8,7 +8,7 @@ queues, Workloads and running Jobs stay as they are.
 
 examples:
   makeway install | kubectl apply --server-side -f -
-  makeway install --image registry.example/makeway:1 --apply
+  makeway install --image registry.example/makeway@sha256:0123... --apply
   makeway install --replace-kueue            # say what would be done
   makeway install --replace-kueue --apply
 
@@ -49,7 +49,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--image",
         default=Site().image,
-        help="of the controller, built with the Containerfile (default: %(default)s)",
+        help="of the controller, built with the Containerfile; best by its digest, as "
+        "registry.example/makeway@sha256:... (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-placing",
+        action="store_true",
+        help="queues only: pods get their nodes from others, and the controller no rights for that",
+    )
+    parser.add_argument(
+        "--expose-metrics",
+        action="store_true",
+        help="let pods of namespaces with the label makeway.dev/metrics=allowed ask for metrics "
+        "and explanations (default: kubectl port-forward only)",
     )
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="Configuration for the controller"
@@ -101,7 +113,11 @@ def kube_version(text: str) -> KubeVersion:
 
 def run(arguments: argparse.Namespace) -> int:
     site = replace(
-        site_of(arguments), image=arguments.image, configuration=_configuration(arguments)
+        site_of(arguments),
+        image=arguments.image,
+        configuration=_configuration(arguments),
+        is_placing=not arguments.no_placing,
+        exposes_metrics=arguments.expose_metrics,
     )
     if arguments.apply or arguments.replace_kueue:
         return converse(arguments, site, _replace if arguments.replace_kueue else _install)
@@ -133,6 +149,11 @@ def show(documents: list[Document], output: str) -> None:
 
 
 def _warn(site: Site) -> None:
+    if not site.has_digest:
+        say(
+            f"image {site.image} is named by a tag, which may come to mean another one; name it by "
+            "its digest, --image NAME@sha256:..."
+        )
     if site.kube < MUTATING_SINCE:
         say(
             f"Kubernetes before {MUTATING_SINCE} has no MutatingAdmissionPolicy: a queued Job "

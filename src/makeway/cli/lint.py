@@ -4,9 +4,9 @@ Everything that `makeway check` finds, and advice about what is allowed but hard
 meant. Units: memory of 512m (half a byte), 1000 cores. Jobs that even an empty
 cluster would not admit, as the engine itself decides. References to queues, flavors,
 checks and classes that are not there, objects that nobody uses, quota that nobody
-can reach, policies that never take effect, queues of a cohort that can displace each
-other in a circle. All files are looked at as one set; nothing is said about kinds that
-the files have none of.
+can reach, policies that never take effect or block a queue, queues of a cohort that can
+displace each other in a circle. All files are looked at as one set; nothing is said
+about kinds that the files have none of.
 
 What can't work is an error, what may be meant is a warning. Needs no server.
 
@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     advice.namespaces_not_selected,
     advice.lonely_policies,
     advice.circling_policies,
+    advice.blocking_policies,
     advice.overridden_policies,
 )
 # These need to know which of two objects counts.

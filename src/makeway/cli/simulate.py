@@ -11,6 +11,11 @@ examples:
   makeway simulate -f queues.yaml --trace jobs.csv --report out.html
   makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
   makeway simulate -f queues.yaml --trace jobs.csv --compare-gates OwnersFirst=false
+  makeway simulate -f queues.yaml --trace jobs.csv --compare 'quota of flavor a100=+16'
+  makeway simulate -f queues.yaml --trace jobs.csv \\
+      --find 'p95 wait of all < 1h' --by 'quota of flavor a100'
+  makeway simulate sweep -f queues.yaml --trace jobs.csv --report sweep.html \\
+      --vary 'quota of flavor a100=600..900:100' --vary load=1,1.5 --bootstrap 1d --seeds 5
   sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
   makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
 
@@ -20,43 +25,50 @@ Ctrl-C ends the simulation and prints what is known by then.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from types import FrameType
 
-from makeway.api.errors import in_words
-from makeway.api.times import DurationError, format_span, format_time, parse_duration
+from makeway.api.times import format_span, format_time
+from makeway.cli.asking import Asking, write
 from makeway.cli.command import UsageError
+from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
-from makeway.sim.circles import Circle
-from makeway.sim.cluster import SimulatedCluster
-from makeway.sim.comparison import comparison_json, comparison_tables
+from makeway.sim.cluster import SimulatedCluster, read_cluster
+from makeway.sim.comparison import (
+    comparison_json,
+    comparison_tables,
+    paired,
+    verdict,
+    why_lines,
+)
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
+from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.listing import job_lines
+from makeway.sim.load import Load
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, circle_lines, short_span, tables
+from makeway.sim.report import as_json, circle_lines, circle_remedy, tables
+from makeway.sim.simulate import changed_cluster
+from makeway.sim.spans import short_span
+from makeway.sim.straggling import warnings
+from makeway.sim.sweep import Question
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
-from makeway.sim.world import Progress
+from makeway.sim.values import Unreadable, span_s
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text, victim_line, waiting_message
 
 WIDTH = 100
 LONGEST_SHOWN = 5
-BAR_WIDTH = 24
-LOOKS_PER_S = 5
-CIRCLES_TOLD = 3
 
 
 # --- the command ---
@@ -66,8 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("init",),
-        help="init: propose a queue configuration from a trace, as YAML to edit",
+        choices=("init", "sweep"),
+        help="init: propose a queue configuration from a trace, as YAML to edit;"
+        " sweep: a run for every value of what --vary names",
     )
     parser.add_argument(
         "-f",
@@ -76,7 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="queue objects (YAML), perhaps with a Simulation object; may be repeated",
+        help="queue objects (YAML), perhaps with a Simulation object; may be repeated: later files"
+        " are laid over earlier ones",
     )
     parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file")
     parser.add_argument(
@@ -88,7 +102,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
-    parser.add_argument("--compare", metavar="FILE", help="run this configuration as well")
+    parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="run this configuration as well: a file, +FILE to lay over yours, or KNOB=VALUE;"
+        " may be repeated",
+    )
+    _add_what_if(parser)
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
@@ -112,6 +134,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
     parser.add_argument("--until", metavar="TIME", help="stop after so much time: 90m, 36h, 7d")
+    parser.add_argument(
+        "--measure",
+        metavar="WINDOW",
+        default="all",
+        help="what counts: all, steady (warm-up and end left out) or 2d..30d (default: all)",
+    )
     parser.add_argument("--first", type=int, metavar="N", help="only the first N jobs of the trace")
     parser.add_argument(
         "--share",
@@ -121,6 +149,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_output(parser, ("table", "json"))
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def _add_what_if(parser: argparse.ArgumentParser) -> None:
+    asked = parser.add_argument_group("what if")
+    asked.add_argument(
+        "--set",
+        metavar="KNOB=VALUE",
+        action="append",
+        default=[],
+        help="'quota of flavor a100=+8', 'load of queue b=2', 'queue/*.stopPolicy=Hold', ...;"
+        " may be repeated",
+    )
+    asked.add_argument(
+        "--scenario",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="objects to lay over those of -f; may be repeated",
+    )
+    asked.add_argument("--scale-load", metavar="FACTOR", help="so many times the jobs: 1.5")
+    asked.add_argument(
+        "--grow",
+        metavar="QUEUE=FACTOR",
+        action="append",
+        default=[],
+        help="the same for one queue; may be repeated",
+    )
+    asked.add_argument(
+        "--bootstrap",
+        metavar="SPAN",
+        help="draw a new trace for each seed, out of blocks of the old one: 1d, 7d",
+    )
+    asked.add_argument(
+        "--vary",
+        metavar="KNOB=VALUES",
+        action="append",
+        default=[],
+        help="sweep: 600,800 or 600..900:100; may be repeated",
+    )
+    asked.add_argument("--find", metavar="GOAL", help="'p95 wait of all < 1h', turning --by")
+    asked.add_argument(
+        "--by", metavar="KNOB", help="what to turn, perhaps within KNOB=LOW..HIGH:STEP"
+    )
+    asked.add_argument("--seeds", type=int, default=1, metavar="N", help="so many runs of each")
+    asked.add_argument("-j", "--workers", type=int, metavar="N", help="(default: all cores)")
+    asked.add_argument(
+        "--show", metavar="FIGURES", default="", help="columns: 'p95 wait, work lost'"
+    )
+    asked.add_argument("--csv", metavar="FILE", help="sweep, find: one line per run, all figures")
+    asked.add_argument(
+        "--save", metavar="FILE", help="keep finished runs there, and go on from them"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,45 +218,102 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.example == "":
         _list_examples()
         return 0
-    first, second = _simulate(arguments)
+    if arguments.action == "sweep" or arguments.find:
+        return _ask(arguments)
+    if arguments.vary or arguments.by:
+        raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
+    results = _simulate(arguments)
     if arguments.report:
-        page = render_page(first, second)
-        _write(arguments.report, page)
+        write(arguments.report, render_page(*results))
     if arguments.jobs:
-        _write(arguments.jobs, "".join(job_lines(first)))
+        write(arguments.jobs, "".join(job_lines(results[0])))
+    is_alone = len(results) == 1
     if arguments.output == "json":
-        print(as_json(first) if second is None else comparison_json(first, second), end="")
+        print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
-        _print_tables(first, second)
+        _print_tables(results)
         for name in arguments.explain:
-            for result in filter(None, (first, second)):
-                _print_story(result, name, is_labelled=second is not None)
+            for result in results:
+                _print_story(result, name, is_labelled=not is_alone)
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
 
 
-def _simulate(arguments: argparse.Namespace) -> tuple[Result, Result | None]:
-    until = _until(arguments.until)
-    with Bar(is_shown=not arguments.quiet and sys.stderr.isatty()) as bar:
+def _ask(arguments: argparse.Namespace) -> int:
+    """Many runs: a sweep or a search."""
+    if arguments.compare or arguments.explain or arguments.jobs:
+        raise UsageError("--compare, --explain and --jobs are for a single run")
+    cluster, trace = _inputs(arguments)
+    cluster, load = changed_cluster(
+        cluster, arguments.scenario, _turns(arguments.set), _load(arguments)
+    )
+    question = Question(
+        cluster=cluster,
+        trace=trace,
+        load=load,
+        queue=arguments.queue,
+        until=_until(arguments.until),
+        measure=arguments.measure,
+        gates=_gates(arguments, "gates"),
+    )
+    asking = Asking(question, arguments)
+    return asking.find() if arguments.find else asking.sweep()
+
+
+def _simulate(arguments: argparse.Namespace) -> list[Result]:
+    with Bar(is_shown=_has_bar(arguments)) as bar:
         cluster, trace = _inputs(arguments)
+        turns = _turns(arguments.set)
         play = partial(
             simulate,
             trace=trace,
             queue=arguments.queue,
             seed=arguments.seed,
-            until=until,
+            until=_until(arguments.until),
+            measure=arguments.measure,
+            load=_load(arguments),
             explain=arguments.explain,
             watch=bar.look,
             notice=bar.notice,
         )
-        queues = arguments.files if cluster is None else cluster
         gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
-        result = play(queues, gates=gates)
-        if not arguments.compare and not others:
-            return result, None
-        second = _other_queues(arguments) if arguments.compare else queues
-        return result, play(second, gates=others)
+        scenario = arguments.scenario
+        results = [play(cluster, scenario=scenario, set=turns, gates=gates)]
+        for name in arguments.compare:
+            if name.startswith("+"):
+                both = [*scenario, name[1:]]
+                results.append(play(cluster, scenario=both, set=turns, gates=others))
+            elif "=" in name and not Path(name).exists():
+                more = [*turns, *_turns(name.split(";"))]
+                results.append(play(cluster, scenario=scenario, set=more, gates=others))
+            else:
+                results.append(play(_other_queues(name), gates=others))
+        if others and not arguments.compare:
+            results.append(play(cluster, scenario=scenario, set=turns, gates=others))
+        return results
+
+
+def _has_bar(arguments: argparse.Namespace) -> bool:
+    return not arguments.quiet and sys.stderr.isatty()
+
+
+def _turns(texts: Sequence[str]) -> list[Turn]:
+    return [parse_turn(text) for text in texts]
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    """What --scale-load, --grow and --bootstrap say, in the words of knobs."""
+    texts = [f"load={arguments.scale_load}"] if arguments.scale_load is not None else []
+    for text in arguments.grow:
+        queue, _, factor = text.rpartition("=")
+        if not queue:
+            raise UsageError(f"--grow {text}: write QUEUE=FACTOR, for example vision=1.5")
+        texts.append(f"load of queue {queue}={factor}")
+    load = turned(Setup(()), _turns(texts)).load
+    if arguments.bootstrap is None:
+        return load
+    return replace(load, bootstrap_s=_span("--bootstrap", arguments.bootstrap))
 
 
 def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
@@ -190,7 +327,7 @@ def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
     return gates
 
 
-def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Trace]:
+def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster, Trace]:
     if arguments.example is not None:
         cluster, trace = load_example(arguments.example)
         if arguments.files or arguments.trace:
@@ -202,11 +339,10 @@ def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster | None, Tra
             "which queues? give them with -f queues.yaml, or let"
             f" `makeway simulate init --trace {arguments.trace}` propose some"
         )
-    return None, trace
+    return read_cluster(arguments.files, () if arguments.files else trace.manifests), trace
 
 
-def _other_queues(arguments: argparse.Namespace) -> SimulatedCluster | str:
-    name: str = arguments.compare
+def _other_queues(name: str) -> SimulatedCluster | str:
     if name in VARIANTS and not Path(name).exists():
         return load_variant(name)
     return name
@@ -227,21 +363,14 @@ def _first(trace: Trace, arguments: argparse.Namespace) -> Trace:
 
 
 def _until(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        if text.endswith("d"):
-            return float(text[:-1]) * 86_400
-        return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
-    except (ValueError, DurationError):
-        raise UsageError(f"--until {text}: not a span of time; write 90m, 36h or 7d") from None
+    return None if text is None else _span("--until", text)
 
 
-def _write(name: str, text: str) -> None:
+def _span(option: str, text: str) -> float:
     try:
-        Path(name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name}: {in_words(error)}") from None
+        return span_s(text)
+    except Unreadable:
+        raise UsageError(f"{option} {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
 def _list_examples() -> None:
@@ -255,18 +384,30 @@ def _list_examples() -> None:
 # --- what the reader sees ---
 
 
-def _print_tables(first: Result, second: Result | None) -> None:
-    _print_head(first)
-    found = tables(first) if second is None else comparison_tables(first, second)
+def _print_tables(results: Sequence[Result]) -> None:
+    is_alone = len(results) == 1
+    if not is_alone:
+        for sentence in verdict(results):
+            _print_wrapped(sentence, "")
+        print()
+    _print_head(results[0])
+    found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
         print(table.title)
         for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
             print(f"  {line}".rstrip())
-    for result in filter(None, (first, second)):
-        _print_longest(result, is_labelled=second is not None)
+    for compared in paired(results):
+        if lines := why_lines(compared):
+            print(f"\nwhy they wait in {compared.second.label}")
+        for line in lines[:LONGEST_SHOWN]:
+            _print_wrapped(line, "  ")
+    for result in results:
+        _print_longest(result, is_labelled=not is_alone)
         _print_never_fits(result)
-        _print_circles(result, is_labelled=second is not None)
+        _print_circles(result, is_labelled=not is_alone)
+        for sentence in () if result is results[0] else warnings(result):
+            _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
 
 
 def _print_head(result: Result) -> None:
@@ -279,10 +420,22 @@ def _print_head(result: Result) -> None:
         print(f"  {verb}: {oddity.count} {oddity.what}")
         for example in oddity.examples if oddity.is_left_out else ():
             print(f"    {example}")
+    for sentence in trace.warnings:
+        _print_wrapped(f"WARNING: {sentence}", "  ")
+    if result.requested_share is not None:
+        print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
     for note in result.cluster.notes:
         print(f"  noted: {note}")
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
     print(f"{ended}; {result.preemptions} preemptions")
+    for sentence in warnings(result):
+        _print_wrapped(f"WARNING: {sentence}", "")
+    if not result.window.is_whole:
+        window = result.window
+        print(
+            f"measured: {short_span(window.since)} to {short_span(window.until)},"
+            f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
+        )
     if not result.is_complete:
         print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
     if result.waits_for_ever:
@@ -337,18 +490,8 @@ def _print_circles(result: Result, *, is_labelled: bool) -> None:
         times = f"{circle.times} times" if circle.times > 1 else "once"
         since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
         print(f"  in {circle.tree}, seen {times}, from {since} to {last}")
-        for line in (*circle_lines(circle), _remedy(circle)):
+        for line in (*circle_lines(circle), circle_remedy(circle)):
             _print_wrapped(line, "    ")
-
-
-def _remedy(circle: Circle) -> str:
-    if not circle.kept:
-        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
-    verb = "is" if len(circle.kept) == 1 else "are"
-    return (
-        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
-        f" {circle.tree}"
-    )
 
 
 def _print_wrapped(text: str, indent: str) -> None:
@@ -394,64 +537,3 @@ def _story_text(
         return "preempted", [victim_line(victim, what.preemptor) for victim in victims]
     text = decision_text(what)
     return text.verb, text.details
-
-
-# --- progress ---
-
-
-class Bar:
-    """A line on the terminal, and Ctrl-C that ends the simulation and not its report."""
-
-    def __init__(self, *, is_shown: bool) -> None:
-        self.is_shown = is_shown
-        self.is_stopped = False
-        self.started = time.monotonic()
-        self.looked = 0.0
-        self.circles = 0
-
-    def __enter__(self) -> Bar:
-        self._before = signal.signal(signal.SIGINT, self._stop)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-        if self.is_shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        if self.is_stopped:
-            raise KeyboardInterrupt
-        self.is_stopped = True
-
-    def look(self, progress: Progress) -> bool:
-        now = time.monotonic()
-        if self.is_shown and now - self.looked > 1 / LOOKS_PER_S:
-            self.looked = now
-            print(f"\r\x1b[K{bar_text(progress, now - self.started)}", end="", file=sys.stderr)
-            sys.stderr.flush()
-        return not self.is_stopped
-
-    def notice(self, circle: Circle) -> None:
-        """Warn of a circle while the simulation goes on; of many, of the first few."""
-        self.circles += 1
-        if self.circles > CIRCLES_TOLD:
-            return
-        clear = "\r\x1b[K" if self.is_shown else ""
-        at = short_span(circle.since)
-        lines = [f"{clear}makeway: at {at} jobs displace each other in a circle:"]
-        lines += [f"  {line}" for line in (*circle_lines(circle), _remedy(circle))]
-        if self.circles == CIRCLES_TOLD:
-            lines.append("  (further circles are in the report)")
-        print("\n".join(lines), file=sys.stderr, flush=True)
-
-
-def bar_text(progress: Progress, elapsed_s: float) -> str:
-    done = progress.jobs_ended / max(1, progress.jobs)
-    full = int(done * BAR_WIDTH)
-    left = format_span(elapsed_s * (1 - done) / done) if done > 0.01 else "?"
-    speed = progress.steps / elapsed_s if elapsed_s else 0.0
-    return (
-        f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {100 * done:3.0f} %"
-        f"  {short_span(progress.now)} simulated  {progress.jobs_ended} of {progress.jobs} jobs"
-        f"  {speed:.0f} events/s  {left} left"
-    )

@@ -31,6 +31,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ GC_THRESHOLDS = (20_000, 20, 50)
 CONFIG_NAME = "config.yaml"  # in the data folder, used when --config names no other
 LOG_NAME = "makeway.log"  # in the data folder, when detached
 READY_MAX_S = 30.0
+KEPT_DAYS = 30.0
 SHOWN_LINES = 5
 
 
@@ -87,12 +89,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="log there instead of to standard error; put aside at 10 MiB, 4 old ones are kept "
         f"(default when detached: {LOG_NAME} in the data folder)",
     )
+    parser.add_argument(
+        "--keep-days",
+        type=float,
+        default=KEPT_DAYS,
+        metavar="DAYS",
+        help=f"how long the folders and the output of ended pods are kept (default: {KEPT_DAYS:g})",
+    )
+    parser.add_argument(
+        "--keep-size",
+        metavar="SIZE",
+        help="how much of that, with the output of running pods, is kept, such as 5Gi; the oldest "
+        "goes first (default: a tenth of the disk, at most 20Gi)",
+    )
     add_log_options(parser, default="warning")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port <= 65535:
         raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
+    if not arguments.keep_days > 0:
+        raise UsageError(f"--keep-days {arguments.keep_days:g}: write a number of days above 0")
     folder = arguments.data_dir or default_folder()
     if arguments.detach:
         return detach(folder, arguments)
@@ -107,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
         is_reaper=True,
+        kept_days=arguments.keep_days,
+        kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
     )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
@@ -139,6 +158,18 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
+
+
+def read_size(text: str) -> int:
+    from makeway.api.quantity import QuantityError, amount
+
+    try:
+        size = amount("memory", text)
+    except QuantityError:
+        size = -1
+    if size < 0:
+        raise UsageError(f"--keep-size {text}: not a size; write one such as 5Gi")
+    return size
 
 
 def read_configuration(folder: Path, named: Path | None) -> Any:
@@ -175,12 +206,26 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read: {in_words(error)}") from None
-    report = check_texts(((str(path), text),))
+    report = check_texts((_unwrapped(str(path), text),))
     if report.errors:
         raise UsageError("\n".join(map(str, report.errors)))
     for finding in report.warnings:  # what does nothing should not look as if it did
         print(f"warning: {finding}", file=sys.stderr, flush=True)
     return [(dict(manifest.document), view) for manifest, view in report.readable]
+
+
+def _unwrapped(source: str, text: str) -> tuple[str, str]:
+    """Where a configuration stands, and its text; Kueue ships it as the file of a ConfigMap."""
+    from makeway.api.manifests import read_manifests
+
+    found = [manifest.document for manifest in read_manifests(text, source).manifests]
+    if len(found) != 1 or found[0].get("kind") != "ConfigMap":
+        return source, text
+    data = found[0].get("data")
+    files = list(data.items()) if isinstance(data, Mapping) else []
+    if len(files) != 1 or not isinstance(files[0][1], str):
+        raise UsageError(f"{source}: data: write one file, the Configuration")
+    return f"{source}: {files[0][0]}", files[0][1]
 
 
 # --- in the background ---
@@ -196,6 +241,8 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--log-format", arguments.log_format, "--log-file", str(log_path.resolve())]
     for name, path in (("--nodes", arguments.nodes), ("--config", arguments.config)):
         command += [] if path is None else [name, str(path.resolve())]
+    command += ["--keep-days", f"{arguments.keep_days:g}"]
+    command += [] if arguments.keep_size is None else ["--keep-size", arguments.keep_size]
     command += ["--insecure-http"] if arguments.insecure_http else []
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()

@@ -28,7 +28,7 @@ from makeway.api.kinds import (
     WORKLOADS,
     Resource,
 )
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.labels import JOB_UID, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import find_condition
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types
@@ -65,6 +65,7 @@ from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
 from makeway.translate.queues import changed, config_of
+from makeway.translate.words import Standing
 from makeway.translate.workloads import status_of, workload_of
 
 log = logging.getLogger("makeway.admission")
@@ -108,6 +109,7 @@ class Admission:
         self.engine = Engine(config_of(configuration))
         self.observer: Observer | None = None
         self._resources = configuration.resources
+        self._distance_max = configuration.preemption_priority.max_distance
         self._picture = picture
         self._queue_events = {kind: picture.index(kind, _queue_event) for kind in _REMOVED}
         self._pod_rules = PodRulesIn(picture)
@@ -275,9 +277,13 @@ class Admission:
             return None
         for resource in (WORKLOAD_CLASSES, PRIORITY_CLASSES):
             found = self._picture.get(resource, Key("", name))
-            if found is not None and found["value"] >= (view.spec.priority or 0):
+            if found is not None and self._is_allowed(found["value"], view.spec.priority or 0):
                 return int(found["value"])
         return None
+
+    def _is_allowed(self, preemption: int, scheduling: int) -> bool:
+        distance, most = preemption - scheduling, self._distance_max
+        return distance >= 0 and (most is None or distance <= most)
 
     # Acting
 
@@ -323,11 +329,19 @@ class Admission:
             self._records[decision.workload].is_giving_up = True
         elif isinstance(decision, Wait):
             self._records[decision.workload].is_turned_away = False  # the engine has looked at it
-        for key, update in updates_of(decision):
+        for key, update in updates_of(decision, self._standing):
             if update.is_urgent:
                 self._teller.tell(key, update)
             else:
                 self._teller.explain(key, update, now)
+
+    def _standing(self, key: WorkloadKey, queue: QueueName) -> Standing:
+        """Who a workload is, and where its queue stands in the tree."""
+        document = self._picture.get(WORKLOADS, Key.parse(key)) or {}
+        labels = (document.get("metadata") or {}).get("labels") or {}
+        above = reversed(self.engine.view.cohorts_above(queue))
+        path = "".join(f"/{name}" for name in (*above, queue))
+        return Standing(self.engine.view[key].workload.uid, labels.get(JOB_UID) or "", path)
 
     # What became of it
 

@@ -23,6 +23,12 @@ def true_types(conditions: Iterable[Document]) -> set[str]:
     return true
 
 
+def reason_in(document: Document, type: str) -> str:
+    """Of a condition of this type; empty where there is none."""
+    found = (c.get("reason") for c in conditions_of(document) if c.get("type") == type)
+    return next(found, None) or ""
+
+
 def with_condition(
     conditions: Iterable[Document],
     type: str,

@@ -44,10 +44,14 @@ class GangStatuses(Reconciler):
         resource: Resource,
         *,
         schedulers: frozenset[str] | None = None,
+        distance_max: int | None = None,
     ) -> None:
-        """`schedulers` are the names whose pods are ours to tell about; None: all pods are."""
+        """`schedulers` are the names whose pods are ours to tell about; None: all pods are.
+
+        `distance_max` is how far a preemption priority may lie above that of scheduling.
+        """
         super().__init__()
-        self._schedulers = schedulers
+        self._schedulers, self._distance_max = schedulers, distance_max
         self.resources: tuple[Resource, ...] = (PRIORITY_CLASSES, resource, PODS)
         self._picture, self._resource = picture, resource
         self._members = picture.index(PODS, self._member_of)  # by gang
@@ -98,7 +102,7 @@ class GangStatuses(Reconciler):
         resolved = self._resolved(view)
         conditions = _with_resolution(list(conditions_of(document)), resolved, now)
         if isinstance(view, GangWorkload):
-            _put_numbers(after, resolved.priorities)
+            _put_numbers(after, resolved.priorities, is_apart=bool(_preemption_class(view)))
         else:
             conditions = self._with_schedule(key, view, conditions, now)
         conditions = self._with_divergence(key, _priority_of(view, resolved), conditions, now)
@@ -109,14 +113,14 @@ class GangStatuses(Reconciler):
         return Plan((status_patch(self._resource, document, after),))
 
     def _resolved(self, view: GangWorkload | PodGroup | Gang) -> Resolved:
-        annotated = view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS, "")
-        named = view.spec.preemption_priority_class_name if isinstance(view, GangWorkload) else ""
+        is_annotated = PREEMPTION_PRIORITY_CLASS in view.metadata.annotations
         path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
         return resolve_priorities(
             view.spec.priority_class_name,
-            annotated or named,
+            _preemption_class(view),
             self._classes.values(None),
-            preemption_path=path if annotated else "spec.preemptionPriorityClassName",
+            preemption_path=path if is_annotated else "spec.preemptionPriorityClassName",
+            distance_max=self._distance_max,
         )
 
     def _with_divergence(
@@ -155,12 +159,19 @@ def _priority_of(view: GangWorkload | PodGroup | Gang, resolved: Resolved) -> in
     return None if resolved.priorities is None else resolved.priorities.scheduling
 
 
-def _put_numbers(status: Document, priorities: Priorities | None) -> None:
-    """The scheduling priority stays as it was first; the other may follow an annotation."""
+def _preemption_class(view: GangWorkload | PodGroup | Gang) -> str:
+    """The class that counts when others look for victims; empty if none is named."""
+    named = view.spec.preemption_priority_class_name if isinstance(view, GangWorkload) else ""
+    return view.metadata.annotations.get(PREEMPTION_PRIORITY_CLASS) or named
+
+
+def _put_numbers(status: Document, priorities: Priorities | None, *, is_apart: bool) -> None:
+    """The scheduling priority stays as it was first; the other follows a class, if one is named."""
     if priorities is None:
         return
     scheduling = status.setdefault("priority", priorities.scheduling)
-    status["preemptionPriority"] = max(scheduling, priorities.preemption)
+    apart = max(scheduling, priorities.preemption)
+    status["preemptionPriority"] = apart if is_apart else scheduling
 
 
 def _with_resolution(conditions: list[Document], resolved: Resolved, now: float) -> list[Document]:

@@ -59,8 +59,9 @@ class Gauges:
     def _queue(self, queue: KnownQueue) -> bool:
         """Tell everything about a queue; returns whether it is active."""
         name = queue.spec.name
-        self._add(families.PENDING, queue.in_line, name, ACTIVE)
-        self._add(families.PENDING, queue.parked, name, INADMISSIBLE)
+        back = sum(queue.coming_back.values())
+        self._add(families.PENDING, queue.in_line + back, name, ACTIVE)
+        self._add(families.PENDING, queue.parked - back, name, INADMISSIBLE)
         self._own.add(families.WAITING_FOR_OWNERS, queue.waiting_for_owners, name)
         reserved = [holder for holder in queue.holders if holder.status.admitted_at is None]
         self._add(families.RESERVING_ACTIVE, len(queue.holders), name)
@@ -110,8 +111,9 @@ class Gauges:
         for key, holders in held.items():
             values = local_queue_values(key)
             in_line, parked = counts.get(key, (0, 0))
-            self._add(families.LOCAL_PENDING, in_line, *values, ACTIVE)
-            self._add(families.LOCAL_PENDING, parked, *values, INADMISSIBLE)
+            back = queue.coming_back.get(key, 0)
+            self._add(families.LOCAL_PENDING, in_line + back, *values, ACTIVE)
+            self._add(families.LOCAL_PENDING, parked - back, *values, INADMISSIBLE)
             reserved = [holder for holder in holders if holder.status.admitted_at is None]
             self._add(families.LOCAL_RESERVING_ACTIVE, len(holders), *values)
             self._add(families.LOCAL_ADMITTED_ACTIVE, len(holders) - len(reserved), *values)

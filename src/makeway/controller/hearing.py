@@ -27,6 +27,7 @@ from makeway.api import queueing
 from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import controller_of, find_condition
 from makeway.client.client import Document
+from makeway.controller.conditions import reason_in
 from makeway.controller.statuses import PODS_READY, RESERVED
 from makeway.engine import events as ev
 from makeway.engine.model import (
@@ -43,7 +44,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.engine.view import KnownWorkload
-from makeway.translate.workloads import LACKS_PODS
+from makeway.translate.workloads import LACKS_PODS, TO_DEACTIVATE
 
 
 class Hold(NamedTuple):
@@ -117,6 +118,7 @@ class Sign(NamedTuple):
     generation: int
     preemption_class: str
     has_owner: bool  # somebody runs it, and says when its pods are gone
+    given_up_for: str  # what a condition says of why it is not to be active; empty: none does
     lacks_pods: bool  # it can't run before others replace them
 
 
@@ -129,6 +131,7 @@ def sign_of(document: Document, true: Set[str]) -> Sign:
         metadata.get("generation") or 0,
         annotations.get(PREEMPTION_PRIORITY_CLASS) or "",
         controller_of(document) is not None or annotations.get(IS_GROUP) == "true",
+        reason_in(document, TO_DEACTIVATE) if TO_DEACTIVATE in true else "",
         LACKS_PODS in true and RESERVED not in true,
     )
 

@@ -7,22 +7,26 @@ conditions, so that write holds only for the document it was made from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from makeway.api.batch import Job
 from makeway.api.errors import Unsupported
+from makeway.api.indexes import parse_indexes
 from makeway.api.kinds import WORKLOADS
 from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
-from makeway.controller.conditions import conditions_of, with_condition, without_condition
+from makeway.controller.conditions import conditions_of, without_condition
 from makeway.controller.job_workload import count_of
-from makeway.controller.statuses import released
+from makeway.controller.workload_conditions import WorkloadConditions
 from makeway.controller.workload_writes import workload_patch
-from makeway.plane.writes import Patch, status_patch
+from makeway.engine.model import Cause
+from makeway.plane.writes import Patch, Say, status_patch
 from makeway.translate import messages
+from makeway.translate.words import due_to
+from makeway.translate.workloads import TO_DEACTIVATE
 
-TIME_IS_UP = "MaximumExecutionTimeExceeded"
-TO_DEACTIVATE = "DeactivationTarget"
+TIME_IS_UP = Cause.TIME_IS_UP.value
 _ENDS = {"Complete": "Succeeded", "Failed": "Failed"}
 
 
@@ -30,8 +34,10 @@ class Draft:
     def __init__(self, document: Document, workload: Workload, now: float) -> None:
         self.document, self.workload, self._now = document, workload, now
         self._before: Document = document.get("status") or {}
-        self._conditions = list(conditions_of(document))
+        generation = workload.metadata.generation
+        self._conditions = WorkloadConditions(conditions_of(document), generation, now)
         self._fields: Document = {}
+        self._sayings: tuple[Say, ...] = ()
 
     def patch(self) -> Patch | None:
         """The write; None if everything is as it should be.
@@ -41,19 +47,19 @@ class Draft:
         changes = {
             name: value for name, value in self._fields.items() if self._before.get(name) != value
         }
-        if self._conditions != conditions_of(self.document):
-            changes["conditions"] = self._conditions
+        if self._conditions.all != conditions_of(self.document):
+            changes["conditions"] = self._conditions.all
         if changes:
-            return status_patch(WORKLOADS, self.document, changes)
+            return replace(status_patch(WORKLOADS, self.document, changes), then=self._sayings)
         if self.workload.spec.active and _is_time_up(self.workload):
             return workload_patch(self.document, spec={"active": False})
         return None
 
     def set(self, type: str, status: str, reason: str, message: str) -> None:
         there = find_condition(self.workload.status.conditions, type)
-        told, generation = (status, reason, message), self.workload.metadata.generation
+        told = status, reason, message
         if there is None or (there.status, there.reason, there.message) != told:
-            self._conditions = with_condition(self._conditions, type, *told, self._now, generation)
+            self._conditions.tell(type, *told)
 
     def note_unsupported(self, parts: Iterable[Unsupported]) -> None:
         """Silence about what is asked for and not done would be a lie."""
@@ -100,11 +106,13 @@ class Draft:
         """Give the quota back: the last pod is gone."""
         self._fields["admission"] = None
         self._fields["accumulatedPastExecutionTimeSeconds"] = self._time_spent()
-        self._conditions = released(self._conditions, self._now)
+        requeue = self.workload.status.requeue_state
+        backs_off = requeue is not None and requeue.requeue_at is not None
+        self._conditions.release(is_active=self.workload.spec.active, backs_off=backs_off)
         if find_condition(self.workload.status.conditions, "PodsReady") is not None:
             self.set("PodsReady", "False", "WaitForStart", messages.NOT_READY)
         if not self.workload.spec.active:
-            self._conditions = without_condition(self._conditions, TO_DEACTIVATE)
+            self._conditions.all = without_condition(self._conditions.all, TO_DEACTIVATE)
 
     def _time_spent(self) -> int | None:
         """The time admitted so far, where it is limited; a Workload switched off starts afresh."""
@@ -123,7 +131,12 @@ class Draft:
         left_s = limit_s - spent_s(self.workload, self._now)
         if left_s > 0:
             return self._now + left_s
-        self.set(TO_DEACTIVATE, "True", TIME_IS_UP, messages.TIME_IS_UP.format(limit_s))
+        if not _is_time_up(self.workload):
+            self.set(TO_DEACTIVATE, "True", TIME_IS_UP, due_to(Cause.TIME_IS_UP))
+            message = messages.TIME_IS_UP.format(limit_s)
+            about = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind}
+            about = {**about, "metadata": self.document["metadata"]}
+            self._sayings = (Say(about=about, reason=TIME_IS_UP, message=message, type="Warning"),)
         return None
 
 
@@ -155,14 +168,15 @@ def are_pods_ready(job: Job, *, have_been: bool) -> bool:
 def reclaimable_count(job: Job, workload: Workload) -> int:
     """How many of the pods that the Workload asks for nobody needs any more.
 
-    Fewer completions may be left than that. The size that the Job has at the moment doesn't count:
-    it may have been admitted with fewer pods.
+    Fewer completions may be left than that, since indexes have succeeded, or failed for good. The
+    size that the Job has at the moment doesn't count: it may have been admitted with fewer pods.
     """
-    if job.status.succeeded == 0:
-        return 0
-    spec = job.spec
+    spec, status = job.spec, job.status
     total = spec.completions if spec.completions is not None else spec.parallelism
-    left = max(0, total - job.status.succeeded)
+    over = status.succeeded + len(parse_indexes(status.failed_indexes, total))
+    if over == 0:
+        return 0
+    left = max(0, total - over)
     return max(0, workload.spec.pod_sets[0].count - left)
 
 

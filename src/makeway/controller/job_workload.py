@@ -27,8 +27,8 @@ from makeway.api.queueing import PriorityClassRef, Workload
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
 from makeway.plane.picture import Object
-from makeway.translate import messages
-from makeway.translate.workloads import constraints_of
+from makeway.translate.words import deactivated_text
+from makeway.translate.workloads import TO_DEACTIVATE, constraints_of
 
 POD_SET_NAME = "main"
 NAME_MAX = 63
@@ -53,10 +53,14 @@ def is_managed_elsewhere(job: Job) -> bool:
 
 
 def name_of(owner: Job | Pod) -> str:
-    """Told by the Job or pod alone, so that nobody ever makes two for it."""
-    kind, meta = owner.KIND.lower(), owner.metadata
-    digest = hashlib.sha256(meta.uid.encode()).hexdigest()[:5]
-    return f"{kind}-{meta.name}"[: NAME_MAX - 6].rstrip("-.") + f"-{digest}"
+    """Told by the Job or pod alone, so that nobody ever makes two for it; Kueue's tools tell it so.
+
+    But for a point at the end of what is cut off, with which no server would take the name.
+    """
+    meta, (group, _, _) = owner.metadata, owner.API_VERSION.rpartition("/")
+    told = "\n".join((owner.KIND, group, meta.name, meta.uid))
+    digest = hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()[:5]
+    return f"{owner.KIND.lower()}-{meta.name}"[: NAME_MAX - 6].rstrip(".") + f"-{digest}"
 
 
 def count_of(job: Job) -> int:
@@ -179,7 +183,9 @@ def stop_of(workload: Workload) -> tuple[str, str] | None:
     if evicted is not None and evicted.status == "True":
         return f"WorkloadEvictedDueTo{evicted.reason}", evicted.message
     if not workload.spec.active:
-        return "WorkloadDeactivated", messages.DEACTIVATED
+        target = find_condition(workload.status.conditions, TO_DEACTIVATE)
+        why = target.message if target is not None and target.status == "True" else ""
+        return "WorkloadDeactivated", deactivated_text(why)
     return None
 
 

@@ -214,6 +214,29 @@ CLAIMS_GIVEN_UP = Family(
     "more: it can't use them, or may not.",
     ("cluster_queue",),
 )
+PLACEMENT_ATTEMPTS = Family(
+    "makeway_placement_attempts_total",
+    "Attempts to give nodes to a pod or to a gang as a whole: placed, preempting (victims were "
+    "chosen), waiting (for room), incomplete (members are missing), or unwound (it could not be "
+    "bound as a whole).",
+    ("unit", "result"),
+)
+PLACEMENT_DURATION = Family(
+    "makeway_placement_duration_seconds",
+    "How long it took to find nodes for all that waited.",
+    buckets=SHORT_MOMENTS,
+)
+PLACEMENT_VICTIMS = Family(
+    "makeway_placement_preemption_victims",
+    "Pods that had to make way for a pod or a gang, per preemption.",
+    ("unit",),
+    buckets=tuple(2.0**power for power in range(11)),
+)
+HIGHEST_VICTIM = Family(
+    "makeway_placement_highest_victim_priority",
+    "The highest preemption priority among the victims of the last preemption by a pod or a gang.",
+    ("unit",),
+)
 LOOP_SYNCED = Family(
     "makeway_loop_synced",
     "1 once everything was listed, so that decisions are made; 0 before.",

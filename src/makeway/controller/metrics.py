@@ -19,8 +19,9 @@ from makeway.client.client import Document
 from makeway.controller import metric_families as families
 from makeway.controller.conditions import conditions_of
 from makeway.controller.gauges import Gauges, local_queue_values
+from makeway.controller.placement_metrics import PlacementMetrics
 from makeway.controller.series import Counter, Family, Histogram, Readings, Values
-from makeway.controller.statuses import PODS_READY
+from makeway.controller.statuses import PODS_READY, PREEMPTED, Counted
 from makeway.engine import decisions as dec
 from makeway.engine import events as ev
 from makeway.engine.engine import Engine
@@ -98,6 +99,7 @@ class Metrics:
         self._first_cycle_at = inf
         self._pauses: dict[WorkloadKey, _Pause] = {}  # as told last
         self.loops: dict[str, Loop] = {}  # whose health is shown, by name
+        self.placement = PlacementMetrics(timer)
         self._of_queues: list[Counter | Histogram] = []
         self._of_local_queues: list[Counter | Histogram] = []
         self._of_all: list[Counter | Histogram] = []
@@ -183,7 +185,7 @@ class Metrics:
 
     def _hear_eviction(self, event: ev.Evicted, changes: Changes) -> None:
         if event.key in changes:
-            self._count_eviction(event.key, event.reason.value, event.reason.value, event.at)
+            self._count_eviction(event.key, Counted(event.reason.value), event.at)
 
     def _hear_release(self, event: ev.PodsGone, changes: Changes) -> None:
         before, _ = changes.get(event.key, NO_CHANGE)
@@ -238,16 +240,16 @@ class Metrics:
                 for victim in decision.victims:
                     if victim.is_new:
                         self._preempted.add(decision.queue, victim.rule.value)
-                        preempted = EvictionReason.PREEMPTED.value
-                        self._count_eviction(victim.workload, preempted, preempted, now)
+                        self._count_eviction(victim.workload, Counted(PREEMPTED), now)
             case dec.Evict():
-                reason = decision.reason.value
-                self._count_eviction(decision.workload, reason, reason, now)
+                cause = decision.cause.value if decision.cause is not None else ""
+                counted = Counted(decision.reason.value, cause)
+                self._count_eviction(decision.workload, counted, now)
             case dec.Deactivate():
-                # One that waited is not stopped by it.
-                if self._view[decision.workload].phase is Phase.EVICTING:
+                if decision.is_evicted:
                     reason = EvictionReason.DEACTIVATED.value
-                    self._count_eviction(decision.workload, reason, decision.reason.value, now)
+                    counted = Counted(reason, decision.reason.cause.value)
+                    self._count_eviction(decision.workload, counted, now)
             case dec.Wait():
                 self._note_pause(decision)
             case dec.Requeue() | dec.StartOver():
@@ -289,13 +291,12 @@ class Metrics:
         for cohort in self._view.cohorts_above(decision.queue):
             self._cohort_admitted.add(cohort, place.priority_class)
 
-    def _count_eviction(self, key: WorkloadKey, reason: str, told: str, now: float) -> None:
-        """`told`: the reason as it stands in the workload's own count of its evictions."""
-        cause = told.removeprefix("DeactivatedDueTo") if told != reason else ""
+    def _count_eviction(self, key: WorkloadKey, eviction: Counted, now: float) -> None:
+        reason, cause = eviction
         document = self._document(key)
         place = self._place(key, document=document)
         self._evicted.add(place, reason, cause)
-        if not _was_evicted(document, told):
+        if not _was_evicted(document, eviction):
             self._evicted_once.add(place.queue, reason, cause, place.priority_class)
         ready_at = _ready_at(document)
         if ready_at is not None:
@@ -335,6 +336,7 @@ class Metrics:
                 self._cycles().text(),
                 self._pausing().text(),
                 Gauges(self._view, self._role).text(),
+                self.placement.text(),
                 self._health().text(),
             )
         )
@@ -377,9 +379,10 @@ def _build() -> Values:
     return version("makeway"), "", "", "", python, system
 
 
-def _was_evicted(document: Document, reason: str) -> bool:
+def _was_evicted(document: Document, eviction: Counted) -> bool:
     stats = (document.get("status") or {}).get("schedulingStats") or {}
-    return any(line["reason"] == reason for line in stats.get("evictions") or ())
+    lines = stats.get("evictions") or ()
+    return any((ln["reason"], ln.get("underlyingCause") or "") == eviction for ln in lines)
 
 
 def _ready_at(document: Document) -> float | None:

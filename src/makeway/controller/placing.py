@@ -40,6 +40,7 @@ from makeway.controller.errands import (
     WorkloadEvictions,
     is_final,
 )
+from makeway.controller.placement_metrics import INCOMPLETE, PlacementMetrics
 from makeway.placement import decisions as dec
 from makeway.placement import events as ev
 from makeway.placement.model import BudgetKey, Gang, GangKey, NodeName, PodKey, Unit
@@ -72,7 +73,6 @@ PREEMPTION = "PreemptionByScheduler"  # reasons of the condition DisruptionTarge
 UNWOUND = "GangNotPlaced"
 RELEASED_MAX = 1_000  # pods that are tried again at once
 INCOMPLETE_S = 2.0  # in which the rest of a gang usually comes, and nobody need be told
-_INCOMPLETE = (dec.WaitReason.GANG_MISSING, dec.WaitReason.MEMBERS_MISSING)
 # Of two classes that share a name the later one counts, that of Kubernetes.
 _CLASS_KINDS = (WORKLOAD_CLASSES, PRIORITY_CLASSES)
 _GONE: dict[Resource, Callable[[Key], ev.PlacementEvent]] = {
@@ -96,10 +96,12 @@ class Placing:
         *,
         schedulers: frozenset[str] | None = None,
         gang_kinds: tuple[Resource, ...] = GANG_KINDS,
+        distance_max: int | None = None,
     ) -> None:
         """`schedulers` are the names for which pods are placed; None: all pods are.
 
-        `gang_kinds` are those that the server knows.
+        `gang_kinds` are those that the server knows, `distance_max` is how far a preemption
+        priority may lie above that of scheduling.
         """
         self.resources: tuple[Resource, ...] = (
             NODES,
@@ -111,6 +113,8 @@ class Placing:
         )
         self.state = PlacementState()
         self._picture, self._schedulers = picture, schedulers
+        self._distance_max = distance_max
+        self.observer: PlacementMetrics | None = None
         self._evictions = WorkloadEvictions(picture)
         self._errands = PodErrands(picture, self._evictions)
         self._pods = picture.index(PODS, _seen)  # True: the numbers of these depend on classes
@@ -167,7 +171,12 @@ class Placing:
         view = None if pod is None else pod.view
         if pod is None or view is None or (pod.key in self._held and not view.spec.node_name):
             return
-        events = seen_in_placement(view, self._class_list, schedulers=self._schedulers)
+        events = seen_in_placement(
+            view,
+            self._class_list,
+            schedulers=self._schedulers,
+            distance_max=self._distance_max,
+        )
         is_waiting = not view.spec.node_name and not isinstance(events[0], ev.PodGone)
         refusal = refusal_of(view) if is_waiting else None
         if refusal is not None:
@@ -241,15 +250,15 @@ class Placing:
         return is_known or (new is not None and _is_admitted(new.document))
 
     def _described(self, found: Object) -> Sequence[Gang]:
-        view, classes = found.view, self._class_list
+        view, classes, distance_max = found.view, self._class_list, self._distance_max
         match view:
             case queueing.Workload():
-                return gangs_held(view, classes)
+                return gangs_held(view, classes, distance_max)
             case PodGroup() | written.Gang():
-                return [gang_of(view, classes)]
+                return [gang_of(view, classes, distance_max)]
             case GangWorkload():
                 replicas = replicas_of(view, self._replicas.get(found.key, ()))
-                return gangs_of(view, classes, replicas)
+                return gangs_of(view, classes, replicas, distance_max)
             case _:
                 return []
 
@@ -262,7 +271,7 @@ class Placing:
         says: list[Write] = []
         if self._is_stale:
             self._is_stale = False
-            for decision in self.state.place(now):
+            for decision in self._decide(now):
                 says += self._carry_out(decision, now)
         workloads = self._evictions.act(now)
         for key in self._evictions.take_freed():
@@ -271,6 +280,14 @@ class Placing:
         moments = workloads.next_at, pods.next_at, self._release.next_at(now)
         due = [at for at in moments if at is not None]
         return Plan([*says, *workloads.writes, *pods.writes], min(due, default=None))
+
+    def _decide(self, now: float) -> Sequence[dec.PlacementDecision]:
+        if self.observer is not None:
+            self.observer.begins()
+        decisions = tuple(self.state.place(now))
+        if self.observer is not None:
+            self.observer.ended(decisions)
+        return decisions
 
     def _read_again(self) -> None:
         """Classes have changed, and with them the numbers of whoever names one."""
@@ -291,7 +308,7 @@ class Placing:
                 return self._preempt(decision, now)
             case dec.WaitForNodes():
                 kept = dict(decision.nominated)
-                wait_s = INCOMPLETE_S if decision.reason in _INCOMPLETE else 0.0
+                wait_s = INCOMPLETE_S if decision.reason in INCOMPLETE else 0.0
                 self._tell(decision.preemptor, kept, wait_message(decision), now, wait_s)
             case dec.Unwind():
                 self._unwind(decision, now)

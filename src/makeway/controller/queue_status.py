@@ -1,5 +1,7 @@
 """What queues say of themselves: who waits, who holds, how much of each flavor is used.
 
+Cohorts say how large their share is, where shares count.
+
 Counted anew from the engine's picture, at most once a second and only when it has changed. Cost:
 one step per workload that waits or holds quota.
 """
@@ -7,11 +9,12 @@ one step per workload that waits or holds quota.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from makeway.api.errors import Unsupported
-from makeway.api.kinds import LOCAL_QUEUES, QUEUES, Resource
-from makeway.api.quantity import format_amount
+from makeway.api.kinds import COHORTS, LOCAL_QUEUES, QUEUES, Resource
+from makeway.api.quantity import VALUE_MAX, amount_in_object
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.gauges import charged
@@ -38,12 +41,12 @@ UNSUPPORTED_FIELD = "UnsupportedField"
 class _Standing(NamedTuple):
     """How a queue stands: the condition Active, and the numbers of its status."""
 
-    activity: tuple[str, str, str]  # status, reason, message
+    activity: tuple[str, str, str] | None  # status, reason, message; None: not told
     numbers: Document
 
 
 class QueueStatus:
-    resources: tuple[Resource, ...] = (LOCAL_QUEUES, QUEUES)
+    resources: tuple[Resource, ...] = (COHORTS, LOCAL_QUEUES, QUEUES)
 
     def __init__(self, picture: Picture, engine: Engine) -> None:
         self._picture, self._view = picture, engine.view
@@ -67,7 +70,13 @@ class QueueStatus:
         for key in self._picture.keys(LOCAL_QUEUES):
             patches += self._patch(LOCAL_QUEUES, key, self._local_standing(key, queues), now)
         for key in self._picture.keys(QUEUES):
-            patches += self._patch(QUEUES, key, _standing(queues.get(QueueName(key.name))), now)
+            patches += self._patch(
+                QUEUES, key, self._standing(queues.get(QueueName(key.name))), now
+            )
+        shares = {cohort.name: cohort.share for cohort in self._view.cohorts()}
+        for key in self._picture.keys(COHORTS):
+            standing = _Standing(None, self._fair_sharing(shares.get(key.name, 0.0)))
+            patches += self._patch(COHORTS, key, standing, now)
         return Plan(patches)
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
@@ -85,6 +94,20 @@ class QueueStatus:
         activity = _local_activity(local_queue.stop_policy, queue)
         return _Standing(activity, _numbers(pending, holders, charged(holders), cells, None))
 
+    def _standing(self, queue: KnownQueue | None) -> _Standing | None:
+        if queue is None:
+            return None
+        pending = queue.in_line + queue.parked
+        numbers = _numbers(pending, queue.holders, queue.used, queue.quotas, queue.quotas)
+        return _Standing(_queue_activity(queue.inactive), numbers | self._fair_sharing(queue.share))
+
+    def _fair_sharing(self, share: float | None) -> Document:
+        """Rounded up, as Kueue does; infinite is the largest number there is."""
+        if not self._view.is_fair_sharing:
+            return {"fairSharing": None}
+        rounded = VALUE_MAX if share is None else min(ceil(share), VALUE_MAX)
+        return {"fairSharing": {"weightedShare": rounded}}
+
     def _patch(
         self, resource: Resource, key: Key, standing: _Standing | None, now: float
     ) -> Sequence[Patch]:
@@ -93,8 +116,13 @@ class QueueStatus:
         if standing is None or found is None or entry is None or (resource, key) in self._busy:
             return ()
         document = found.document
-        active = with_condition(conditions_of(document), "Active", *standing.activity, now=now)
-        status = {**standing.numbers, "conditions": with_unsupported(active, entry[1], now)}
+        conditions = list(conditions_of(document))
+        if standing.activity is not None:
+            generation = document["metadata"].get("generation")
+            told = "Active", *standing.activity
+            conditions = with_condition(conditions, *told, now=now, generation=generation)
+        conditions = with_unsupported(conditions, entry[1], now)
+        status = {**standing.numbers, "conditions": conditions or None}
         old = document.get("status") or {}
         if all(old.get(name) == value for name, value in status.items()):
             return ()
@@ -105,14 +133,6 @@ class QueueStatus:
 
 def _unsupported(queue: Object) -> tuple[None, Sequence[Unsupported]]:
     return None, queue.read.unsupported
-
-
-def _standing(queue: KnownQueue | None) -> _Standing | None:
-    if queue is None:
-        return None
-    pending = queue.in_line + queue.parked
-    numbers = _numbers(pending, queue.holders, queue.used, queue.quotas, queue.quotas)
-    return _Standing(_queue_activity(queue.inactive), numbers)
 
 
 def with_unsupported(
@@ -164,9 +184,9 @@ def _numbers(
 def _flavors(amounts: Amounts, quotas: Mapping[FlavorResource, Quota] | None) -> list[Document]:
     flavors: dict[str, list[Document]] = {}
     for cell, amount in amounts.items():
-        usage: Document = {"name": cell.resource, "total": format_amount(cell.resource, amount)}
+        usage: Document = {"name": cell.resource, "total": amount_in_object(cell.resource, amount)}
         if quotas is not None:
             borrowed = max(0, amount - quotas[cell].nominal)
-            usage["borrowed"] = format_amount(cell.resource, borrowed)
+            usage["borrowed"] = amount_in_object(cell.resource, borrowed)
         flavors.setdefault(cell.flavor, []).append(usage)
     return [{"name": flavor, "resources": usages} for flavor, usages in flavors.items()]

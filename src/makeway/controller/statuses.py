@@ -1,52 +1,37 @@
-"""Decisions become what stands in the status of a Workload, and what is said about it.
+"""What a decision tells of the Workloads that it concerns: conditions and events, in Kueue's words.
 
-The words of conditions are Kueue's. Numbers and flavors come from the engine's own account of the
-workload, never from the decision alone, so that a status written late is as true as one in time.
+`status_patches.py` makes of it, and of what the engine knows, what is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
-from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
-from makeway.client.client import Document
-from makeway.controller.conditions import (
-    conditions_of,
-    true_types,
-    with_condition,
-    without_condition,
-)
 from makeway.engine import decisions as dec
 from makeway.engine.explain import Obstacle
-from makeway.engine.model import (
-    Assignment,
-    CheckName,
-    CheckState,
-    Claim,
-    EvictionReason,
-    FlavorTrial,
-    WorkloadKey,
-    WorkloadStatus,
-)
-from makeway.plane.writes import EventText, as_seen
-from makeway.translate import messages
+from makeway.engine.model import EvictionReason, QueueName, WorkloadKey
+from makeway.plane.writes import EventText
 from makeway.translate.categories import Category, waiting_word
 from makeway.translate.words import (
+    Standing,
     admitted_text,
+    deactivated_text,
+    due_to,
+    is_admitted_text,
     message_of,
     preempted_text,
     reserved_text,
-    victim_message,
+    victim_told,
     waiting_message,
 )
-from makeway.translate.workloads import PREEMPTOR
+from makeway.translate.workloads import DUE_TO, TO_DEACTIVATE
 
 RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
 REQUEUED, PODS_READY, FINISHED = "Requeued", "PodsReady", "Finished"
-DEACTIVATION = "DeactivationTarget"
+PENDING_EVENT = "Pending"
 
 
 class Condition(NamedTuple):
@@ -58,8 +43,11 @@ class Condition(NamedTuple):
     message: str
 
 
-_SAYING_NO = (CheckState.RETRY.value, CheckState.REJECTED.value)
-_BY_CHECKS = (EvictionReason.ADMISSION_CHECK.value, dec.DeactivationReason.CHECK_REJECTED.value)
+class Counted(NamedTuple):
+    """An eviction as a Workload counts its own."""
+
+    reason: str
+    cause: str = ""  # empty: the reason tells all
 
 
 class StatusUpdate(NamedTuple):
@@ -68,7 +56,7 @@ class StatusUpdate(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     events: tuple[EventText, ...] = ()
     is_urgent: bool = True  # others act upon it; else it only explains
-    checks: tuple[CheckName, ...] = ()  # that have to answer before it may start
+    eviction: Counted | None = None  # that it tells of
 
     def merged_with(self, later: StatusUpdate) -> StatusUpdate:
         """Both; of two conditions of one type the later counts."""
@@ -78,34 +66,34 @@ class StatusUpdate(NamedTuple):
             kept + later.conditions,
             self.events + later.events,
             self.is_urgent or later.is_urgent,
-            later.checks or self.checks,
+            later.eviction or self.eviction,
         )
 
 
-def updates_of(decision: dec.Decision) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
-    """What a decision means for each workload that it concerns."""
+Lookup = Callable[[WorkloadKey, QueueName], Standing]
+
+
+def updates_of(
+    decision: dec.Decision, standing: Lookup
+) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
+    """What a decision means for each workload that it concerns; `standing` tells who it is."""
     match decision:
         case dec.Admit():
             reserved_s = decision.waited_s - decision.checked_s
             reserved = _reserved(reserved_text(decision.queue, reserved_s))
-            admitted = _update(admitted_text(decision), ADMITTED, (ADMITTED, "True", ADMITTED))
+            told = Condition(ADMITTED, "True", ADMITTED, is_admitted_text(decision))
+            admitted = StatusUpdate((told,), (EventText(ADMITTED, admitted_text(decision)),))
             yield decision.workload, reserved._replace(events=()).merged_with(admitted)
         case dec.Reserve():
-            reserved = _reserved(reserved_text(decision.queue, decision.waited_s))
-            yield decision.workload, reserved._replace(checks=decision.checks)
+            yield decision.workload, _reserved(reserved_text(decision.queue, decision.waited_s))
         case dec.Preempt():
-            yield from _preemption(decision)
+            yield from _preemption(decision, standing)
         case dec.Wait():
             yield decision.workload, waiting(decision.reasons, decision.is_preemptor)
         case dec.Evict():
-            reason = decision.reason.value
-            evicted = EVICTED, "True", reason
-            yield decision.workload, _update(message_of(decision), f"EvictedDueTo{reason}", evicted)
+            yield decision.workload, _eviction(decision)
         case dec.Deactivate():
-            reason = decision.reason.value
-            conditions = (DEACTIVATION, "True", reason), (EVICTED, "True", reason)
-            update = _update(message_of(decision), reason, *conditions, event_type="Warning")
-            yield decision.workload, update
+            yield decision.workload, _deactivation(decision)
         case dec.Requeue():
             requeued = REQUEUED, "True", "BackoffFinished"
             yield decision.workload, _update(message_of(decision), REQUEUED, requeued)
@@ -131,12 +119,37 @@ def _reserved(message: str) -> StatusUpdate:
     return _update(message, RESERVED, (RESERVED, "True", RESERVED))
 
 
-def _preemption(decision: dec.Preempt) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
+def _eviction(decision: dec.Evict) -> StatusUpdate:
+    reason, cause = decision.reason.value, decision.cause.value if decision.cause else ""
+    is_told = cause and decision.reason is EvictionReason.DEACTIVATED
+    told = f"{DUE_TO}{cause}" if is_told else reason
+    update = _update(message_of(decision), f"EvictedDueTo{told}", (EVICTED, "True", told))
+    return update._replace(eviction=Counted(reason, cause))
+
+
+def _deactivation(decision: dec.Deactivate) -> StatusUpdate:
+    """One that waits is switched off, and not stopped by it."""
+    reason, cause = decision.reason.value, decision.reason.cause
+    event = f"EvictedDueTo{reason}" if decision.is_evicted else reason
+    update = _update(message_of(decision), event, (EVICTED, "True", reason), event_type="Warning")
+    target = Condition(TO_DEACTIVATE, "True", cause.value, due_to(cause, decision.checks))
+    counted = Counted(EvictionReason.DEACTIVATED.value, cause.value)
+    return update._replace(conditions=(target, *update.conditions), eviction=counted)
+
+
+def _preemption(
+    decision: dec.Preempt, standing: Lookup
+) -> Iterator[tuple[WorkloadKey, StatusUpdate]]:
     victims = [victim for victim in decision.victims if victim.is_new]
+    preemptor = standing(decision.preemptor, decision.queue)
     for victim in victims:
         conditions = (EVICTED, "True", PREEMPTED), (PREEMPTED, "True", victim.rule.value)
-        message = victim_message(victim, decision.preemptor)
-        yield victim.workload, _update(message, PREEMPTED, *conditions)
+        path = standing(victim.workload, victim.queue).path
+        message = victim_told(victim, decision.preemptor, preemptor, path)
+        update = _update(message, PREEMPTED, *conditions)
+        evicted = EventText(f"EvictedDueTo{PREEMPTED}", message)
+        told = update._replace(events=(evicted, *update.events), eviction=Counted(PREEMPTED))
+        yield victim.workload, told
     if victims:
         message = preempted_text([victim.workload for victim in victims])
         yield decision.preemptor, _update(message, "PreemptedWorkload")
@@ -146,220 +159,18 @@ def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> 
     """Why a workload has no quota; `text` where it can't be told from reasons alone."""
     known = tuple(reasons)
     word = waiting_word(known)
-    event = word if word == Category.PAUSE.word else Category.TURN.word
+    event = word if word == Category.PAUSE.word else PENDING_EVENT
     message = text or waiting_message(known, _in_whole_seconds)
     update = _update(message, event, (RESERVED, "False", word), event_type="Warning")
     return update._replace(events=() if is_preemptor else update.events, is_urgent=False)
 
 
+def switched_off() -> StatusUpdate:
+    """That a workload without quota is not wanted to run."""
+    reason, message = EvictionReason.DEACTIVATED.value, deactivated_text("")
+    told = Condition(RESERVED, "False", reason, message)
+    return StatusUpdate((told,), is_urgent=False)
+
+
 def _in_whole_seconds(at: float) -> str:
     return format_time(ceil(at))
-
-
-# --- patches ---
-
-
-def status_patch(
-    document: Document,
-    status: WorkloadStatus,
-    update: StatusUpdate,
-    now: float,
-    *,
-    lets_go: bool,
-) -> Document:
-    """What brings the status of a Workload to what the engine knows of it.
-
-    `lets_go`: nobody runs it, so what it is told to give back is back at once.
-    """
-    old, before = document.get("status") or {}, conditions_of(document)
-    true = true_types(before)
-    update = _with_words_of_checks(update, old)
-    is_leaving = status.eviction is not None and status.assignment is not None
-    holds = status.assignment is not None and not (is_leaving and lets_go)
-    patch: dict[str, Any] = {
-        "conditions": _conditions(before, status, update, now, holds=holds, is_leaving=is_leaving),
-        "admission": None,
-        "requeueState": _requeue_state(status),
-    }
-    if holds:
-        assert status.assignment is not None
-        patch["admission"] = {
-            "clusterQueue": status.queue,
-            "podSetAssignments": _assignments(status.assignment),
-        }
-    is_new = holds and RESERVED not in true
-    if (is_new and update.checks) or ((is_new or not holds) and old.get("admissionChecks")):
-        patch["admissionChecks"] = [_open_check(name, now) for name in update.checks if holds]
-    if status.history or old.get("flavorAssignmentHistory"):
-        patch["flavorAssignmentHistory"] = [_trial(trial) for trial in status.history]
-    preemption = _preemption_state(status)
-    if preemption is not None or old.get("preemption"):
-        patch["preemption"] = preemption
-    evicted = next((told for told in update.conditions if told.type == EVICTED), None)
-    if evicted is not None and not (EVICTED in true or _is_forgotten(evicted, status)):
-        patch["schedulingStats"] = _counted(old.get("schedulingStats") or {}, evicted.reason)
-    return {"metadata": as_seen(document), "status": patch}
-
-
-def _with_words_of_checks(update: StatusUpdate, old: Mapping[str, Any]) -> StatusUpdate:
-    """What checks say goes with their states when a workload gives its quota back; keep it."""
-    words = [
-        f"{check.get('name')}: {check['message']}"
-        for check in old.get("admissionChecks") or ()
-        if check.get("state") in _SAYING_NO and check.get("message")
-    ]
-    if not words:
-        return update
-    told = (
-        t._replace(message=f"{t.message}. {'; '.join(words)}") if t.reason in _BY_CHECKS else t
-        for t in update.conditions
-    )
-    return update._replace(conditions=tuple(told))
-
-
-def _conditions(
-    before: Sequence[Document],
-    status: WorkloadStatus,
-    update: StatusUpdate,
-    now: float,
-    *,
-    holds: bool,
-    is_leaving: bool,
-) -> list[Document]:
-    conditions, was_reserved = list(before), RESERVED in true_types(before)
-    for told in update.conditions:
-        if told.type == RESERVED and told.status == "True" and was_reserved:
-            continue  # it was reserved before, and is admitted now
-        if told.type == EVICTED and status.assignment is None:
-            continue  # nothing was stopped
-        if _is_forgotten(told, status):
-            continue
-        conditions = with_condition(conditions, *told, now=now)
-    if holds and not is_leaving:
-        conditions = _begun(conditions, is_new=not was_reserved, now=now)
-    elif not holds:
-        conditions = _with_preemptor(released(conditions, now), status.claim is not None, now)
-    return conditions
-
-
-def _is_forgotten(told: Condition, status: WorkloadStatus) -> bool:
-    """Whether the decision was taken back when its write was refused."""
-    if told.type in (EVICTED, PREEMPTED):
-        return status.assignment is not None and status.eviction is None
-    return told.type == ADMITTED and status.admitted_at is None
-
-
-def _with_preemptor(conditions: list[Document], is_preemptor: bool, now: float) -> list[Document]:
-    """Who finds this after a restart keeps the place for it that its victims free, or doesn't."""
-    if (PREEMPTOR in true_types(conditions)) == is_preemptor:
-        return conditions
-    word = next((c.get("reason", "") for c in conditions if c.get("type") == RESERVED), "Pending")
-    message = messages.OTHERS_MAKE_WAY if is_preemptor else messages.NOBODY_MAKES_WAY
-    return with_condition(conditions, PREEMPTOR, str(is_preemptor), word, message, now)
-
-
-def _begun(conditions: list[Document], *, is_new: bool, now: float) -> list[Document]:
-    """What was true of an earlier stay is not true of this one."""
-    past = {EVICTED, PREEMPTED, PREEMPTOR}
-    for condition in list(conditions):
-        if condition.get("type") in past and condition.get("status") == "True":
-            message = messages.PREVIOUSLY.format(condition.get("message", ""))
-            told = condition["type"], "False", RESERVED, message
-            conditions = with_condition(conditions, *told, now)
-        if condition.get("type") == PODS_READY and is_new:
-            conditions = without_condition(conditions, PODS_READY)
-            told = PODS_READY, "False", "WaitForStart", messages.NOT_READY
-            conditions = with_condition(conditions, *told, now)
-    return without_condition(conditions, DEACTIVATION)
-
-
-def released(conditions: list[Document], now: float) -> list[Document]:
-    """The conditions of a workload that holds no quota any more."""
-    for condition in list(conditions):
-        if condition.get("status") != "True":
-            continue
-        if condition.get("type") == RESERVED:
-            why = next((c.get("message", "") for c in conditions if c.get("type") == EVICTED), "")
-            conditions = with_condition(conditions, RESERVED, "False", "Pending", why, now=now)
-        if condition.get("type") == ADMITTED:
-            told = ADMITTED, "False", "NoReservation", messages.NO_RESERVATION
-            conditions = with_condition(conditions, *told, now)
-    return conditions
-
-
-def _assignments(assignment: Assignment) -> list[Document]:
-    return [
-        {
-            "name": pod_set.name,
-            "count": pod_set.count,
-            "flavors": dict(pod_set.flavors),
-            "resourceUsage": {
-                resource: format_amount(resource, amount) for resource, amount in pod_set.usage
-            },
-        }
-        for pod_set in assignment.pod_sets
-    ]
-
-
-def _requeue_state(status: WorkloadStatus) -> Document | None:
-    state: dict[str, Any] = {}
-    if status.requeue_count:
-        state["count"] = status.requeue_count
-    if status.requeue_at is not None:
-        state["requeueAt"] = format_time(status.requeue_at)
-    elif state:
-        state["requeueAt"] = None
-    return state or None
-
-
-def _preemption_state(status: WorkloadStatus) -> Document | None:
-    """What a restart needs to know, so that it chooses the same place and no further victims."""
-    eviction, preemptions = status.eviction, status.preemptions
-    state = {
-        "claim": None if status.claim is None else _claim(status.claim),
-        "count": None if preemptions is None else preemptions.times,
-        "lastTime": None if preemptions is None else format_time(preemptions.last_at),
-        "preemptedBy": None if eviction is None else eviction.preemptor,
-    }
-    return state if any(state.values()) else None
-
-
-def _claim(claim: Claim) -> Document | None:
-    if claim.assignment is None:
-        return None
-    amounts: dict[str, Document] = {}
-    for cell, amount in sorted(claim.held_before.items()):
-        resources = amounts.setdefault(cell.flavor, {})
-        resources[cell.resource] = format_amount(cell.resource, amount)
-    held_before = [{"flavor": flavor, "resources": found} for flavor, found in amounts.items()]
-    return {"podSetAssignments": _assignments(claim.assignment), "heldBefore": held_before or None}
-
-
-def _open_check(name: CheckName, now: float) -> Document:
-    return {
-        "name": name,
-        "state": CheckState.PENDING.value,
-        "message": "",
-        "lastTransitionTime": format_time(now),
-    }
-
-
-def _trial(trial: FlavorTrial) -> Document:
-    record = {
-        "resourceFlavor": trial.flavor,
-        "assignmentTime": format_time(trial.assigned_at),
-    }
-    if trial.exhausted_at is not None and trial.reason is not None:
-        record["exhaustedTime"] = format_time(trial.exhausted_at)
-        record["reason"] = trial.reason.value
-    return record
-
-
-def _counted(stats: Mapping[str, Any], reason: str) -> Document:
-    """The evictions so far and one more."""
-    evictions = [dict(line) for line in stats.get("evictions") or ()]
-    for line in evictions:
-        if line["reason"] == reason and not line.get("underlyingCause"):
-            line["count"] = line.get("count", 0) + 1
-            return {"evictions": evictions}
-    return {"evictions": [*evictions, {"reason": reason, "underlyingCause": "", "count": 1}]}

@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Conflict, Document, NotFound
+from makeway.controller.check_states import checks_in
 from makeway.controller.conditions import conditions_of
 from makeway.controller.hearing import Account, Hold, Sign, account_of, notes_of
-from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, status_patch, waiting
+from makeway.controller.status_patches import status_patch
+from makeway.controller.statuses import RESERVED, Condition, StatusUpdate, switched_off, waiting
 from makeway.engine import events as ev
 from makeway.engine.model import LocalQueueKey, Phase, WorkloadKey
 from makeway.engine.view import KnownWorkload, View
@@ -145,13 +147,18 @@ class Teller:
         return Plan(writes, self._next_at(now))
 
     def _recheck_some(self, now: float) -> None:
-        """Tell those whom no queue will look at, a few at a time."""
+        """Tell those whom no queue will look at, and ask what is to be asked; a few at a time."""
         if self._changed_local_queues and not self._rechecks.wanted:
             local_queue, _ = self._changed_local_queues.popitem()
-            for key in self._view.pending_from(local_queue):
+            for key in self._view.unfinished_from(local_queue):
                 self._rechecks.want(key)
         for key in self._rechecks.take(now, RECHECKED_AT_ONCE_MAX):
-            if not self._is_pending(self._view.workload(key)):
+            known = self._view.workload(key)
+            if known is not None and known.phase in (Phase.RESERVED, Phase.ADMITTED):
+                self._ask_checks(key, now)
+            elif known is not None and known.phase is Phase.INACTIVE:
+                self._tell_inactive(key)
+            if not self._is_pending(known):
                 continue
             record, obstacle = self.records[key], self._view.why_outside(key)
             if obstacle is not None:
@@ -162,6 +169,22 @@ class Teller:
                 self.explain(key, self._why_in_line(key), now)
             elif not record.has_reason:
                 self._overlooked.want_at(key, now + TOLD_AFTER_S)
+
+    def _ask_checks(self, key: WorkloadKey, now: float) -> None:
+        """Its queue may ask other checks than its status has, which nobody would answer."""
+        document, record = self._picture.get(WORKLOADS, Key.parse(key)), self.records[key]
+        if document is None or record.update is not None:
+            return  # what is to be written has them
+        if record.sent is not None:
+            self._rechecks.want_at(key, now + RETRY_S)
+        elif checks_in(document) != set(self._view.checks_for(key)):
+            self.tell(key, StatusUpdate())
+
+    def _tell_inactive(self, key: WorkloadKey) -> None:
+        document = self._picture.get(WORKLOADS, Key.parse(key))
+        update = switched_off()
+        if document is not None and not _shows(document, update):
+            self.tell(key, update)
 
     def _is_pending(self, known: KnownWorkload | None) -> bool:
         return known is not None and known.phase is Phase.PENDING
@@ -200,9 +223,7 @@ class Teller:
             return False
         if notes_of(known.status) != self.records[key].account.notes:
             return True  # what it claims counts after a restart, whatever the reasons
-        conditions = conditions_of(document)
-        shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
-        return any(told.type == RESERVED and told not in shown for told in update.conditions)
+        return not _shows(document, update)
 
     def _next_at(self, now: float) -> float | None:
         moments = [self._explanations.next_at(now), self._rechecks.next_at(now)]
@@ -228,7 +249,8 @@ class Teller:
             self.tell(key, update)
             return Patch(resource=WORKLOADS, key=Key.parse(key), patch=give_up)
         lets_go = not record.sign.has_owner
-        patch = status_patch(document, known.status, update, now, lets_go=lets_go)
+        checks = self._view.checks_for(key)
+        patch = status_patch(document, known, update, now, lets_go=lets_go, checks=checks)
         account = account_of(known.status)
         if account.hold.evicted_for is not None and lets_go:
             account = account._replace(hold=Hold(False))
@@ -269,3 +291,10 @@ class Teller:
         if is_refused:
             log.error(Fields(workload=key, problem="refused", error=error))
         return is_refused
+
+
+def _shows(document: Document, update: StatusUpdate) -> bool:
+    """Whether readers know already why it has no quota."""
+    conditions = conditions_of(document)
+    shown = {tuple(c.get(field, "") for field in Condition._fields) for c in conditions}
+    return all(told in shown for told in update.conditions if told.type == RESERVED)

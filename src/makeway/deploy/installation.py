@@ -22,12 +22,14 @@ from makeway.deploy.policies import (
     scope_of,
     validating_policies,
 )
-from makeway.deploy.rights import USER_RULES, cluster_rules, lease_rules
+from makeway.deploy.rights import PLACING_RULES, USER_RULES, cluster_rules, lease_rules
 
 NAME = "makeway-controller"  # of nearly everything that belongs to the controller
 LEASE = NAME
 LABELS = {"app.kubernetes.io/name": "makeway", "app.kubernetes.io/component": "controller"}
-PORT = 8080
+PORT = 8080  # of metrics and explanations
+HEALTH_PORT = 8081  # of probes
+METRICS_READER = {"makeway.dev/metrics": "allowed"}  # labels of namespaces that may ask
 REPLICAS = 2
 USER = 65532  # the uid of the image; Containerfile has the same
 CONFIGURATION_FOLDER = "/etc/makeway"
@@ -42,6 +44,13 @@ class Site:
     image: str = f"makeway:{version('makeway')}"
     kube: KubeVersion = MUTATING_SINCE
     configuration: str = ""  # text of the controller's Configuration; empty: defaults
+    is_placing: bool = True  # gives pods with its schedulerName their nodes
+    exposes_metrics: bool = False  # to other pods; else they are answered inside of the pod only
+
+    @property
+    def has_digest(self) -> bool:
+        """Whether the image can't become another one."""
+        return "@sha256:" in self.image
 
     @property
     def account(self) -> str:
@@ -82,7 +91,8 @@ def _settings(site: Site) -> Configuration:
 
 def controller(site: Site) -> list[Document]:
     """What runs, and what it needs for that."""
-    carriers = (_service(site), _budget(site), _deployment(site))
+    services = (_service(site),) if site.exposes_metrics else ()
+    carriers = (*services, _network(site), _budget(site), _deployment(site))
     return list(map(_labelled, (*_account(site), *_configuration(site), *carriers)))
 
 
@@ -116,9 +126,10 @@ def _account(site: Site) -> list[Document]:
     def to(kind: str) -> Document:
         return {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": NAME}, "subjects": subjects}
 
+    rules = [*cluster_rules(_settings(site)), *(PLACING_RULES if site.is_placing else ())]
     return [
         _object("v1", "ServiceAccount", NAME, where),
-        _object(version, "ClusterRole", NAME, rules=cluster_rules(_settings(site))),
+        _object(version, "ClusterRole", NAME, rules=rules),
         _object(version, "ClusterRoleBinding", NAME, **to("ClusterRole")),
         _object(version, "Role", NAME, where, rules=list(lease_rules(LEASE))),
         _object(version, "RoleBinding", NAME, where, **to("Role")),
@@ -143,6 +154,20 @@ def _service(site: Site) -> Document:
     port = {"name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP"}
     spec = {"selector": dict(LABELS), "ports": [port]}
     return _object("v1", "Service", "makeway-metrics", site.namespace, spec=spec)
+
+
+def _network(site: Site) -> Document:
+    """Who may connect to the controller: probes, and for metrics whoever is named for that."""
+    rules: list[Document] = [{"ports": [{"port": "health", "protocol": "TCP"}]}]
+    if site.exposes_metrics:
+        readers = {"namespaceSelector": {"matchLabels": dict(METRICS_READER)}}
+        rules.append({"from": [readers], "ports": [{"port": "metrics", "protocol": "TCP"}]})
+    spec = {
+        "podSelector": {"matchLabels": dict(LABELS)},
+        "policyTypes": ["Ingress"],
+        "ingress": rules,
+    }
+    return _object("networking.k8s.io/v1", "NetworkPolicy", NAME, site.namespace, spec=spec)
 
 
 def _budget(site: Site) -> Document:
@@ -198,13 +223,19 @@ def _container(site: Site) -> Document:
         "controller",
         f"--lease-namespace={site.namespace}",
         f"--lease-name={LEASE}",
-        f"--metrics-address=0.0.0.0:{PORT}",
+        f"--health-address=0.0.0.0:{HEALTH_PORT}",
+        f"--metrics-address={'0.0.0.0' if site.exposes_metrics else '127.0.0.1'}:{PORT}",
     ]
+    ports = [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
+    if site.exposes_metrics:
+        ports.append({"name": "metrics", "containerPort": PORT, "protocol": "TCP"})
+    if not site.is_placing:
+        arguments.append("--no-placing")
     container: Document = {
         "name": "controller",
         "image": site.image,
         "args": arguments,
-        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
+        "ports": ports,
         "livenessProbe": _probe("/healthz", failures=6),
         "readinessProbe": _probe("/readyz", failures=3),
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
@@ -223,7 +254,7 @@ def _container(site: Site) -> Document:
 
 def _probe(path: str, failures: int) -> Document:
     return {
-        "httpGet": {"path": path, "port": "metrics"},
+        "httpGet": {"path": path, "port": "health"},
         "periodSeconds": 10,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

@@ -49,22 +49,27 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(("create", "delete", "patch"), WORKLOADS),
     # What is in use is held by a finalizer.
     _rule(("patch",), QUEUES, FLAVORS),
-    _rule(("patch",), QUEUES, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
+    _rule(("patch",), QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
     _rule((*_READ, "patch"), JOBS),
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
     _rule(("update",), JOBS, parts=("finalizers",)),
-    _rule(_READ, LIMIT_RANGES, NAMESPACES, NODES, PODS),
+    _rule(_READ, LIMIT_RANGES, NAMESPACES, PODS),
     _rule(_READ, RUNTIME_CLASSES),
-    # Pods that are queued without a Job are released by us. Pods of gangs get their nodes from us,
-    # and pods that make way are ended.
+    # Pods that are queued without a Job are released by us, and deleted when they are evicted.
     _rule(("delete", "patch"), PODS),
-    _rule(("update",), PODS, parts=("finalizers",)),
-    _rule(("create",), PODS, parts=("binding", "eviction")),
     _rule(("patch",), PODS, parts=("status",)),
+    _rule(("update",), PODS, parts=("finalizers",)),
     _rule(("create", "patch"), EVENTS),
+    _rule(_READ, PRIORITY_CLASSES),
+)
+
+# Besides, for whoever gives pods their nodes, and ends those that make way.
+PLACING_RULES: tuple[Document, ...] = (
+    _rule(_READ, NODES),
+    _rule(("create",), PODS, parts=("binding", "eviction")),
     _rule(_READ, BUDGETS),
-    _rule(_READ, POD_GROUPS, PRIORITY_CLASSES),
+    _rule(_READ, POD_GROUPS),
     _rule(("patch",), POD_GROUPS, parts=("status",)),
     _rule(_READ, GANGS),
     _rule(("patch",), GANGS, parts=("status",)),

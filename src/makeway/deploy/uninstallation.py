@@ -14,7 +14,8 @@ from makeway.deploy.installation import NAME, Site, controller, crds, lease, pol
 
 def removal(site: Site, *, has_crds: bool) -> list[Document]:
     """What to delete, in this order: policies first, lest they hold back Jobs for ever."""
-    site = replace(site, configuration="-")  # any configuration is deleted
+    # However it was installed: any configuration is deleted, and the service.
+    site = replace(site, configuration="-", exposes_metrics=True)
     parts = [*policies(site), *reversed(controller(site)), lease(site)]
     return [_bare(document) for document in (*parts, *(crds() if has_crds else ()))]
 

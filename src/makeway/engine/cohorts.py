@@ -85,6 +85,17 @@ def members_of_trees(queues: Iterable[QueueState], cohorts: Cohorts) -> Iterator
     yield from lone
 
 
+def trees_without_queues(queues: Iterable[QueueState], cohorts: Cohorts) -> Iterator[Tree]:
+    """Of cohorts that no queue is below; nothing is decided in them."""
+    used = {root_of(q.spec.cohort, cohorts) for q in queues if q.spec.cohort is not None}
+    idle: dict[CohortName, TreeMembers] = {}
+    for name, cohort in cohorts.items():
+        root = root_of(name, cohorts)
+        if root not in used:
+            idle.setdefault(root, TreeMembers([], {}, root)).cohorts[name] = cohort
+    return (members.build() for members in idle.values())
+
+
 def root_of(name: CohortName, cohorts: Cohorts) -> CohortName:
     """The top of its tree; of a cycle, the first of its names, which is then cut there."""
     path = [name]

@@ -35,7 +35,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.state import ClusterState, with_active
+from makeway.engine.state import ClusterState, with_active, without_backoff
 from makeway.engine.tree import QueueState
 
 
@@ -100,7 +100,8 @@ class Consequences:
                 )
                 return
             reason = DeactivationReason.REQUEUE_LIMIT
-        self.state.decide(entry, entry.status, with_active(entry.workload, False))
+        given_up = with_active(entry.workload, False)
+        self.state.decide(entry, without_backoff(entry.status), given_up)
         self.decisions.append(
             Deactivate(
                 workload=entry.workload.key,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Assignment,
+    Cause,
     Changes,
     CheckName,
     EvictionReason,
@@ -223,8 +224,10 @@ class Evict:
     workload: WorkloadKey
     queue: QueueName
     reason: EvictionReason
+    cause: Cause | None = None  # None: the reason tells all
     checks: tuple[CheckName, ...] = ()  # that asked for it
     flavors: tuple[FlavorFailure, ...] = ()  # that are exhausted by it
+    starts_over: bool = False  # no flavor was left, so all of them are open again, those too
     requeue_at: float | None = None  # back-off; None: at once
     requeue_count: int = 0
 
@@ -234,6 +237,10 @@ class DeactivationReason(Enum):
     REQUEUE_LIMIT = "DeactivatedDueToRequeuingLimitExceeded"
     CHECK_REJECTED = "DeactivatedDueToAdmissionCheck"
 
+    @property
+    def cause(self) -> Cause:
+        return Cause[self.name]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deactivate:
@@ -242,6 +249,7 @@ class Deactivate:
     workload: WorkloadKey
     queue: QueueName
     reason: DeactivationReason
+    is_evicted: bool = False  # it held quota
     history: tuple[FlavorTrial, ...] = ()  # every flavor tried, when, and why it failed
     checks: tuple[CheckName, ...] = ()
 

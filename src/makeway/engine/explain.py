@@ -34,6 +34,7 @@ from makeway.engine.head import Head
 from makeway.engine.model import (
     Amounts,
     Assignment,
+    Cause,
     CheckName,
     CheckState,
     EvictionReason,
@@ -285,6 +286,7 @@ class Explanation:
     helps: tuple[Help, ...] = ()
     history: tuple[FlavorTrial, ...] = ()
     is_preemptor: bool = False
+    deactivated_for: Cause | None = None  # None: it is active, or its user wants it so
 
 
 FIRST: QueueOrder = (-(2**63), 0, 0.0, "", 0)  # before everybody
@@ -313,7 +315,15 @@ def explain(state: ClusterState, key: WorkloadKey) -> Explanation:
         assignment=status.assignment,
         obstacles=obstacles,
         history=status.history,
+        deactivated_for=_why_inactive(entry),
     )
+
+
+def _why_inactive(entry: Entry) -> Cause | None:
+    if entry.workload.active:
+        return None
+    evicted = entry.status.eviction.cause if entry.status.eviction is not None else None
+    return evicted or entry.workload.to_deactivate
 
 
 def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, CheckState], ...]:

@@ -78,9 +78,14 @@ def with_exhausted(
     return tuple(lines[flavor] for flavor in sorted(lines))
 
 
-def without_exhaustion(history: tuple[FlavorTrial, ...]) -> tuple[FlavorTrial, ...]:
-    """Pods are ready: whatever was held against flavors is forgiven."""
-    return tuple(trial._replace(exhausted_at=None, reason=None) for trial in history)
+def without_exhaustion(
+    history: tuple[FlavorTrial, ...], flavors: Collection[FlavorName]
+) -> tuple[FlavorTrial, ...]:
+    """Pods are ready on these flavors: what was held against them is forgiven, and only that."""
+    return tuple(
+        trial._replace(exhausted_at=None, reason=None) if trial.flavor in flavors else trial
+        for trial in history
+    )
 
 
 def timeout_due_at(status: WorkloadStatus, queue: QueueState, flavor: FlavorName) -> float | None:

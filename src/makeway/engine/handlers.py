@@ -19,7 +19,7 @@ from makeway.engine.model import (
     Phase,
     WorkloadStatus,
 )
-from makeway.engine.state import WITHOUT_QUOTA, ClusterState
+from makeway.engine.state import WITHOUT_QUOTA, ClusterState, without_backoff
 from makeway.engine.tree import QueueState
 
 
@@ -208,6 +208,8 @@ def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
         status = status._replace(preemptions=None)
     if workload.active and not before.active and entry.phase is not Phase.FINISHED:
         status = _wanted_again(status)
+    elif not workload.active and status.assignment is None:
+        status = without_backoff(status)
     if workload.local_queue != before.local_queue:
         del state.by_local_queue[before.local_queue][workload.key]
         state.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
@@ -217,7 +219,7 @@ def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
 
 def _wanted_again(status: WorkloadStatus) -> WorkloadStatus:
     """Activated by hand: whatever was held against it is forgotten."""
-    return status._replace(history=(), requeue_count=0, requeue_at=None)
+    return without_backoff(status)._replace(history=())
 
 
 def on_removed(state: ClusterState, event: ev.WorkloadRemoved) -> None:
@@ -241,7 +243,8 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     state.attention[event.key] = entry
     status = entry.status
     if event.are_ready:
-        history = without_exhaustion(status.history)
+        held = status.assignment.flavors() if status.assignment is not None else ()
+        history = without_exhaustion(status.history, held)
         status = status._replace(pods_ready=True, pods_lost_at=None, history=history)
     elif status.pods_ready:
         status = status._replace(pods_ready=False, pods_lost_at=event.at)

@@ -226,6 +226,7 @@ class Workload:
     created_at: float = 0.0
     pod_sets: tuple[PodSet, ...] = ()
     active: bool = True
+    to_deactivate: Cause | None = None  # why it is not to be active; None: its user wants it so
     defect: str | None = None  # why it can't be run as it is written; None when it is sound
     stands_aside: bool = False  # while it has its defect: others pass, however strict the queue
 
@@ -272,10 +273,22 @@ class EvictionReason(Enum):
     PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
 
 
+class Cause(Enum):
+    """What is behind an eviction whose reason doesn't tell; all but the last are Kueue's words."""
+
+    WAIT_FOR_START = "WaitForStart"
+    WAIT_FOR_RECOVERY = "WaitForRecovery"
+    REQUEUE_LIMIT = "RequeuingLimitExceeded"
+    CHECK_REJECTED = "AdmissionCheck"
+    TIME_IS_UP = "MaximumExecutionTimeExceeded"
+    FLAVORS_EXHAUSTED = "FlavorsExhausted"
+
+
 class Eviction(NamedTuple):
     reason: EvictionReason
     at: float
     preemptor: WorkloadKey | None = None  # for whom it had to make way; None: not known, or nobody
+    cause: Cause | None = None  # None: the reason tells all, or not known
 
 
 class CheckState(Enum):

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from makeway.engine.decisions import Reason
+from makeway.engine.decisions import HeldForPreemptor, Reason
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
 
@@ -229,6 +229,13 @@ class PendingQueue:
 
     # --- for reports; these look at everybody ---
 
+    def coming_back(self) -> Iterator[Entry]:
+        """Those parked for whom others make way, or who wait for one of these to have its place."""
+        yield from self._aside.values()
+        for shape_class in self._classes.values():
+            if self.is_parked(shape_class) and _is_held(shape_class.reasons):
+                yield from shape_class
+
     def counts_by_local_queue(self) -> dict[LocalQueueKey, tuple[int, int]]:
         """`counts` of those who came through each local queue."""
         active: dict[LocalQueueKey, int] = {}
@@ -256,3 +263,7 @@ class PendingQueue:
                 yield from shape_class
         yield from self._aside.values()
         yield from self._held.values()
+
+
+def _is_held(reasons: tuple[Reason, ...]) -> bool:
+    return any(isinstance(reason, HeldForPreemptor) for reason in reasons)

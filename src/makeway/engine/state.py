@@ -739,6 +739,11 @@ def ran_long(before: WorkloadStatus, after: WorkloadStatus) -> bool:
     )
 
 
+def without_backoff(status: WorkloadStatus) -> WorkloadStatus:
+    """Who is not to run has nothing to wait for, and begins anew should that change."""
+    return status._replace(requeue_count=0, requeue_at=None)
+
+
 def with_active(workload: Workload, is_active: bool) -> Workload:
     return workload if workload.active is is_active else replace(workload, active=is_active)
 

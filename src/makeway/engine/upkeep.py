@@ -24,6 +24,7 @@ from makeway.engine.fallback import (
     with_exhausted,
 )
 from makeway.engine.model import (
+    Cause,
     CheckName,
     CheckState,
     Eviction,
@@ -35,7 +36,7 @@ from makeway.engine.model import (
     Trigger,
     WorkloadStatus,
 )
-from makeway.engine.state import ClusterState, with_active
+from makeway.engine.state import ClusterState, with_active, without_backoff
 from makeway.engine.tree import QueueState
 
 
@@ -89,7 +90,9 @@ class Upkeep:
         if stopped is not None:
             self._evict(entry, queue, stopped)
         elif not entry.workload.active:
-            self._evict(entry, queue, EvictionReason.DEACTIVATED)
+            cause = entry.workload.to_deactivate
+            status = without_backoff(entry.status)
+            self._evict(entry, queue, EvictionReason.DEACTIVATED, status, cause=cause)
         elif not self._see_to_checks(entry, queue):
             self._see_to_clocks(entry, queue)
 
@@ -234,7 +237,9 @@ class Upkeep:
         if status is None:
             self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT)
         else:
-            self._evict(entry, queue, EvictionReason.PODS_READY_TIMEOUT, status)
+            has_been_ready = entry.status.pods_lost_at is not None
+            cause = Cause.WAIT_FOR_RECOVERY if has_been_ready else Cause.WAIT_FOR_START
+            self._evict(entry, queue, EvictionReason.PODS_READY_TIMEOUT, status, cause=cause)
 
     # --- fallbacks ---
 
@@ -247,7 +252,8 @@ class Upkeep:
         history = with_exhausted(entry.status, blamed, trigger, self.now)
         failures = tuple(FlavorFailure(flavor, trigger) for flavor in blamed)
         status = entry.status._replace(history=history)
-        if not has_eligible_flavors(history, queue, flavors, pod_sets):
+        starts_over = not has_eligible_flavors(history, queue, flavors, pod_sets)
+        if starts_over:
             if queue.spec.fungibility.fallbacks.failure_policy is FailurePolicy.DEACTIVATE:
                 self._deactivate(entry, queue, DeactivationReason.FLAVORS_EXHAUSTED, status)
                 return
@@ -256,7 +262,8 @@ class Upkeep:
                 self._deactivate(entry, queue, DeactivationReason.REQUEUE_LIMIT, status)
                 return
             status = after_pause
-        self._evict(entry, queue, EvictionReason.FLAVOR_FALLBACK, status, flavors=failures)
+        reason = EvictionReason.FLAVOR_FALLBACK
+        self._evict(entry, queue, reason, status, flavors=failures, starts_over=starts_over)
 
     # --- stopping ---
 
@@ -268,16 +275,21 @@ class Upkeep:
         status: WorkloadStatus | None = None,  # None: as it is
         checks: tuple[CheckName, ...] = (),
         flavors: tuple[FlavorFailure, ...] = (),
+        starts_over: bool = False,
+        cause: Cause | None = None,
     ) -> None:
-        status = (status or entry.status)._replace(eviction=Eviction(reason, self.now))
+        eviction = Eviction(reason, self.now, cause=cause)
+        status = (status or entry.status)._replace(eviction=eviction)
         self.state.decide(entry, status)
         self.decisions.append(
             Evict(
                 workload=entry.workload.key,
                 queue=queue.spec.name,
                 reason=reason,
+                cause=cause,
                 checks=checks,
                 flavors=flavors,
+                starts_over=starts_over,
                 requeue_at=status.requeue_at,
                 requeue_count=status.requeue_count,
             )
@@ -291,14 +303,15 @@ class Upkeep:
         status: WorkloadStatus | None = None,  # None: as it is
         checks: tuple[CheckName, ...] = (),
     ) -> None:
-        eviction = Eviction(EvictionReason.DEACTIVATED, self.now)
-        status = (status or entry.status)._replace(eviction=eviction)
+        eviction = Eviction(EvictionReason.DEACTIVATED, self.now, cause=reason.cause)
+        status = without_backoff(status or entry.status)._replace(eviction=eviction)
         self.state.decide(entry, status, with_active(entry.workload, False))
         self.decisions.append(
             Deactivate(
                 workload=entry.workload.key,
                 queue=queue.spec.name,
                 reason=reason,
+                is_evicted=True,
                 history=status.history,
                 checks=checks,
             )

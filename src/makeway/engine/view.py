@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from makeway.engine.cohorts import trees_without_queues
 from makeway.engine.decisions import Reason, WaitsForOwner
 from makeway.engine.entry import Entry
 from makeway.engine.explain import Obstacle, QueueInactive, inactivity, why_in_no_queue
@@ -13,6 +14,7 @@ from makeway.engine.fairness import share_of
 from makeway.engine.model import (
     HOLDING,
     Amounts,
+    CheckName,
     FlavorResource,
     LocalQueue,
     LocalQueueKey,
@@ -60,6 +62,7 @@ class KnownQueue(NamedTuple):
     in_line: int  # workloads
     parked: int
     waiting_for_owners: int  # of them: who may not begin to borrow
+    coming_back: Mapping[LocalQueueKey, int]  # of the parked: who comes again by itself
     holders: tuple[KnownWorkload, ...]
     share: float | None  # under fair sharing; None: infinite
 
@@ -121,6 +124,14 @@ class View:
         reasons = () if is_stuck else queue.pending.reasons_for(entry)
         return InLine(queue.spec.name, behind, reasons)
 
+    def checks_for(self, key: WorkloadKey) -> tuple[CheckName, ...]:
+        """The checks that a workload which holds quota has to pass."""
+        entry = self._state.entries[key]
+        queue = self._state.queues.get(entry.queue) if entry.queue is not None else None
+        if queue is None or entry.status.assignment is None:
+            return ()
+        return queue.checks_for(entry.status.assignment)
+
     # --- queues ---
 
     def local_queue(self, key: LocalQueueKey) -> LocalQueue | None:
@@ -129,10 +140,10 @@ class View:
     def local_queues(self) -> Iterator[LocalQueue]:
         return iter(self._state.local_queues.values())
 
-    def pending_from(self, key: LocalQueueKey) -> list[WorkloadKey]:
-        """The pending workloads of a local queue, whether a queue will look at them or not."""
+    def unfinished_from(self, key: LocalQueueKey) -> list[WorkloadKey]:
+        """Who waits or holds quota of a local queue, whether a queue will look at it or not."""
         entries = self._state.by_local_queue.get(key, {}).values()
-        return [entry.workload.key for entry in entries if entry.phase is Phase.PENDING]
+        return [entry.workload.key for entry in entries if entry.phase is not Phase.FINISHED]
 
     def counted_from(self, key: LocalQueueKey) -> tuple[int, list[KnownWorkload]]:
         """Of a local queue: how many are pending, and who holds quota.
@@ -181,6 +192,7 @@ class View:
             in_line=in_line if why is None else 0,
             parked=parked if why is None else in_line + parked,
             waiting_for_owners=_waiting_for_owners(queue) if why is None else 0,
+            coming_back=_coming_back(queue) if why is None else {},
             holders=tuple(_known(order.entry) for order in queue.holders),
             share=self._share(queue.node, queue.tree),
         )
@@ -188,7 +200,10 @@ class View:
     # --- cohorts ---
 
     def cohorts(self) -> Iterator[KnownCohort]:
-        for tree in self._state.trees_now():
+        for tree in (
+            *self._state.trees_now(),
+            *trees_without_queues(self._state.queues.values(), self._state.cohorts),
+        ):
             yield from self._cohorts_of(tree)
 
     def _cohorts_of(self, tree: Tree) -> Iterator[KnownCohort]:
@@ -219,6 +234,10 @@ class View:
             return 0.0
         share = share_of(node, tree.snapshot).share
         return None if share.is_infinite else share.value
+
+
+def _coming_back(queue: QueueState) -> Counter[LocalQueueKey]:
+    return Counter(entry.workload.local_queue for entry in queue.pending.coming_back())
 
 
 def _waiting_for_owners(queue: QueueState) -> int:

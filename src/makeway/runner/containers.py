@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 from makeway.backoff import backoff_s
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
     dig,
+    kill_cgroup,
     kill_session,
     read_or_none,
     send_signal_to_group,
@@ -29,24 +29,29 @@ from makeway.runner.processes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 READ_BYTES = 64 * 1024
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
 CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
-HEAD_BYTES, TAIL_BYTES = 16 * 1024 * 1024, 48 * 1024 * 1024  # of a run's output, are kept
+HEAD_SHARE = 4  # a quarter of what is kept of a run's output is its beginning
 BLOCK_BYTES = 64 * 1024  # a hole ends where one of these does
 FOREVER = 1 << 62
 DIG_BYTES = 1024 * 1024  # more than that at once is given back
 NEXT_TIME_NS = 10_000_000  # what is printed within this time shares its time
+TIMES_MAX = 65_536  # after so many, that time is doubled: who prints for weeks fills no disk
 START_AGAIN_S = 1.0  # after the machine refused
 BACK_OFF_MAX_S = 300.0
 BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
 
 
 class Container:
-    def __init__(self, program: dict[str, Any], logs: str, back_off_s: float) -> None:
-        self.program = program
+    def __init__(
+        self, program: dict[str, Any], logs: str, back_off_s: float, clock: Callable[[], float]
+    ) -> None:
+        """`clock` tells the time of day, whoever sets the machine's."""
+        self.program, self._clock = program, clock
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
         self._logs = os.path.join(logs, self.name)
@@ -55,8 +60,12 @@ class Container:
         self.pid = 0  # 0: doesn't run
         self.output = -1  # what it prints comes out here
         self._log = self._times = -1
-        self._size = self._timed_ns = 0
-        self._gap_end = HEAD_BYTES  # up to where the middle was given back
+        self._size = self._timed_ns = self._timed = 0
+        kept: int = program["output_bytes"]
+        self._head = kept // HEAD_SHARE // BLOCK_BYTES * BLOCK_BYTES
+        self._tail = kept - self._head
+        self._dig = min(DIG_BYTES, kept // 4)
+        self._gap_end = self._head  # up to where the middle was given back
         self._is_full = False  # nothing can be given back, so nothing more is kept
         self._started = 0.0  # by the clock that never jumps
         self.start_at = 0.0  # by the same clock: not before this, when it waits
@@ -102,9 +111,9 @@ class Container:
         if trouble:
             os.waitpid(pid, 0)
             self._print(f"{trouble}\n".encode())
-            self._note_end(CANNOT_RUN_CODE, 0, CANNOT_RUN_REASON, trouble, time.time())
+            self._note_end(CANNOT_RUN_CODE, 0, CANNOT_RUN_REASON, trouble, self._clock())
             return
-        self.state = self._state("running", pid=pid, started_at=time.time())
+        self.state = self._state("running", pid=pid, started_at=self._clock())
         self.probes = {
             kind: Probe(settings, now) for kind, settings in self.program["probes"].items()
         }
@@ -145,8 +154,8 @@ class Container:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._times = os.open(f"{self._logs}.times", flags, 0o600)
         self._log = os.open(f"{self._logs}.log", flags, 0o600)
-        self._size = self._timed_ns = 0
-        self._gap_end, self._is_full = HEAD_BYTES, False
+        self._size = self._timed_ns = self._timed = 0
+        self._gap_end, self._is_full = self._head, False
 
     def _spawn(self, output: int) -> tuple[int, str]:
         """Its pid, and why it doesn't run; empty if it does."""
@@ -209,15 +218,17 @@ class Container:
         if not piece or self._is_full:
             return
         try:
-            now_ns = time.time_ns()
-            if now_ns - self._timed_ns >= NEXT_TIME_NS or now_ns < self._timed_ns:
+            now_ns = int(self._clock() * 1e9)
+            next_ns = NEXT_TIME_NS << self._timed // TIMES_MAX
+            if now_ns - self._timed_ns >= next_ns or now_ns < self._timed_ns:
                 pair = self._size.to_bytes(8, "little") + now_ns.to_bytes(8, "little")
                 write_all(self._times, pair)
                 self._timed_ns = now_ns
+                self._timed += 1
             write_all(self._log, piece)
             self._size += len(piece)
-            if self._size - TAIL_BYTES - self._gap_end >= DIG_BYTES:
-                self._give_back(self._size - TAIL_BYTES)
+            if self._size - self._tail - self._gap_end >= self._dig:
+                self._give_back(self._size - self._tail)
         except OSError:
             # The disk is full: what is printed is lost, what runs goes on.
             self._size = os.fstat(self._log).st_size
@@ -226,8 +237,8 @@ class Container:
         """Keep the head and the tail of what was printed."""
         end -= end % BLOCK_BYTES
         try:
-            self._note_gap(HEAD_BYTES, end)
-            dig(self._log, HEAD_BYTES, end - HEAD_BYTES)
+            self._note_gap(self._head, end)
+            dig(self._log, self._head, end - self._head)
             self._gap_end = end
         except OSError:
             # This disk can't do that: the head is kept, and it is noted that more has come.
@@ -252,7 +263,16 @@ class Container:
     def kill_if_due(self, now: float) -> None:
         if self.is_running and self.kill_at is not None and now >= self.kill_at:
             kill_session(self.pid)
+            self.end_cgroup()
             self.kill_at = now + 1.0  # until it is gone: who forks meanwhile is killed too
+
+    def end_cgroup(self) -> None:
+        """End whoever belongs to it, if it has a cgroup to tell."""
+        if self.program["cgroup"]:
+            try:
+                kill_cgroup(self.program["cgroup"])
+            except OSError:
+                return  # no descriptors; those of its session, and below us, are ended all the same
 
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""
@@ -283,7 +303,7 @@ class Container:
             "reason": reason,
             "message": message,
             "started_at": started_at,
-            "finished_at": time.time(),
+            "finished_at": self._clock(),
         }
         self.state = self._state("ended", **self._end)
 

@@ -61,6 +61,7 @@ class RunOrder:
     """What to run for a pod."""
 
     uid: str
+    revision: int = 0  # of the pod that is run
     node: str = ""
     init: tuple[Program, ...] = ()
     containers: tuple[Program, ...] = ()

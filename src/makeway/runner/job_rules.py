@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from makeway.api.batch import ExitCodeRule, Job, PodFailureRule, SuccessRule
-from makeway.runner.job_indexes import parse_ranges
+from makeway.api.indexes import parse_ranges
 from makeway.runner.job_pods import JobPod
 
 Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]

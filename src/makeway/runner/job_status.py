@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Job
+from makeway.api.indexes import format_indexes
 from makeway.api.times import format_time
-from makeway.runner.job_indexes import format_indexes
 from makeway.runner.job_tally import Tally, true_condition
 
 Conditions = Sequence[Mapping[str, Any]]
@@ -59,6 +59,7 @@ def status_patch(
 ) -> dict[str, Any]:
     """What differs from the status as it is; nothing, zero and absent are the same.
 
+    That nobody is ready or terminating is told along with the rest, as zero: clients ask for it.
     `created` pods are on their way and count as active, which saves a write when they are there.
     """
     wanted = {
@@ -77,7 +78,13 @@ def status_patch(
     document: Any = job.status.document or {}
     patch = _difference(document, wanted)
     noted = _difference(document.get("uncountedTerminatedPods") or {}, notes)
-    return {**patch, "uncountedTerminatedPods": noted} if noted else patch
+    if noted:
+        patch["uncountedTerminatedPods"] = noted
+    return {**patch, **_zeros(document, wanted)} if patch else {}
+
+
+def _zeros(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
+    return {n: 0 for n in ("ready", "terminating") if not wanted[n] and known.get(n) != 0}
 
 
 def _difference(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

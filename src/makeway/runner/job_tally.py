@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from makeway.api.batch import Job, StatusCondition
-from makeway.runner.job_indexes import parse_indexes
+from makeway.api.indexes import parse_indexes
 from makeway.runner.job_pods import JobPod
 from makeway.runner.job_rules import Judgement, judge_failure
 

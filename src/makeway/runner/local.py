@@ -21,11 +21,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import makeway
+from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
@@ -41,14 +42,21 @@ from makeway.runner.host import (
     RunOrder,
     Waiting,
 )
+from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
     adopt_orphans,
     boot_id,
     children_of,
     command_of,
+    in_cgroup,
+    is_marked,
+    is_stopped,
+    kill_cgroup,
     kill_marked,
     kill_program,
     make_spare,
+    orphans_since,
+    parent_of,
     read_or_none,
     send_signal,
     started_ticks,
@@ -60,9 +68,13 @@ from makeway.watchdog import Pulse
 log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
+ASLEEP_S = 10.0  # a supervisor may be stopped, before it is woken up
+SUSPECTS_MAX = 5
+GIVEN_UP = float("inf")
 OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
+SURROUNDINGS = {"PATH": os.defpath}  # of supervisors
 DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
 # Read by the supervisors of a later version too; they have the same folder of modules.
@@ -96,7 +108,13 @@ class Damaged(Exception):
 
 class LocalHost:
     def __init__(
-        self, folder: Path, cgroups: Cgroups | None = None, *, is_reaper: bool = False
+        self,
+        folder: Path,
+        cgroups: Cgroups | None = None,
+        *,
+        limits: Limits | None = None,
+        clock: SteadyClock | None = None,
+        is_reaper: bool = False,
     ) -> None:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
@@ -104,6 +122,11 @@ class LocalHost:
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._cgroups = cgroups or Cgroups(None)
         self._disk = Disk(folder)
+        self._limits = limits or Limits(self._disk.leavings_bytes)
+        self.revision = 0  # of the server's objects: the latest of which an order speaks
+        self._granted: dict[str, int] = {}  # to pods that are not over: bytes of output
+        self._clock = clock or SteadyClock()
+        self._shifts: dict[str, float] = {}  # from a supervisor's time to ours, where they differ
         self._pipe = folder / "changes"
         if not self._pipe.exists():
             os.mkfifo(self._pipe, 0o600)
@@ -115,6 +138,12 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
+        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._left_groups: dict[str, float] = {}  # of pods that are over; since when
+        # Who has got the supervisors of the process before us, and gets what they lose.
+        self._adopters = {1}
+        self._asleep: set[str] = set()  # stopped, when we last asked
+        self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
         self._is_reaper = is_reaper
         self._adopted: set[int] = set()  # processes that got away from a supervisor
@@ -141,6 +170,8 @@ class LocalHost:
 
     def close(self) -> None:
         """Stop watching; what runs goes on."""
+        with contextlib.suppress(OSError):
+            self._remove_groups()
         if self._timer is not None:
             self._timer.cancel()
             asyncio.get_running_loop().remove_reader(self._news)
@@ -148,6 +179,10 @@ class LocalHost:
 
     def states(self) -> Mapping[str, PodState]:
         return self._states
+
+    def ended(self) -> dict[str, float]:
+        """When each pod that is over came to its end."""
+        return {uid: _ended_at(state) for uid, state in self._states.items() if state.is_over}
 
     # Starting
 
@@ -161,7 +196,9 @@ class LocalHost:
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
-        write_whole(str(pod / "order.json"), json.dumps(self._written(order)).encode())
+        written = self._written(order)
+        write_whole(str(pod / "order.json"), json.dumps(written).encode())
+        self._note_order(order.uid, written)
         self._spawn(order.uid)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
@@ -183,21 +220,49 @@ class LocalHost:
             f"MAKEWAY_VOLUME_{name.upper().replace('-', '_')}": path
             for name, path in volumes.items()
         } | {"MAKEWAY_POD_UID": order.uid}
+        granted = sum(self._granted.values())
+        allowance = self._limits.allowance(granted, len(programs))
         return asdict(order) | {
             "changes": str(self._pipe),
+            "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
-            "init": [self._program(order.uid, one, marks) for one in order.init],
-            "containers": [self._program(order.uid, one, marks) for one in order.containers],
+            "init": [self._program(order.uid, one, marks, allowance) for one in order.init],
+            "containers": [
+                self._program(order.uid, one, marks, allowance) for one in order.containers
+            ],
         }
 
-    def _program(self, uid: str, program: Program, marks: Mapping[str, str]) -> dict[str, Any]:
+    def _program(
+        self, uid: str, program: Program, marks: Mapping[str, str], output_bytes: int
+    ) -> dict[str, Any]:
         return asdict(program) | {
             "env": {**program.env, **marks},
             "folder": program.folder or str(self._pods / uid / "scratch"),
+            "output_bytes": output_bytes,
             "cgroup": self._cgroups.make(
                 uid, program.name, program.memory_bytes, program.cpu_milli
             ),
         }
+
+    def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
+        programs = (*order["init"], *order["containers"])
+        granted = sum(program.get("output_bytes", 0) for program in programs)  # 0: an older order
+        self._granted[uid] = RUNS_KEPT * granted
+        self.revision = max(self.revision, order.get("revision", 0))
+        self._groups[uid] = [program["cgroup"] for program in programs if program["cgroup"]]
+
+    def _note_shift(self, uid: str, offset_s: float) -> None:
+        """Its supervisor goes by the time that Makeway had when it gave the order."""
+        shift_s = self._clock.offset_s - offset_s
+        if abs(shift_s) > SMALL_STEP_S:
+            self._shifts[uid] = shift_s
+
+    def _renewed(self, order: dict[str, Any]) -> bytes:
+        """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
+        for program in (*order["init"], *order["containers"]):
+            limits = program["memory_bytes"], program["cpu_milli"]
+            program["cgroup"] = self._cgroups.make(order["uid"], program["name"], *limits)
+        return json.dumps(order).encode()
 
     def _spawn(self, uid: str) -> None:
         pod = str(self._pods / uid)
@@ -205,7 +270,7 @@ class LocalHost:
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, pod],
-            {"PATH": os.defpath},
+            SURROUNDINGS,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -245,13 +310,50 @@ class LocalHost:
             send_signal(self._supervisors[uid][0], number)
         self._patience[uid] = (time.monotonic() + OVERDUE_S, signal.SIGKILL)
 
+    def _wake_up(self) -> None:
+        """A supervisor that somebody stopped sees no end and no deadline: it has to go on."""
+        if time.monotonic() < self._wake_at:
+            return
+        self._wake_at = time.monotonic() + ASLEEP_S
+        asleep = {uid for uid, (pid, _) in self._supervisors.items() if is_stopped(pid)}
+        for uid in filter(self._is_alive, asleep & self._asleep):
+            log.warning(Fields(pod_uid=uid, supervisor="stopped", signal="SIGCONT"))
+            send_signal(self._supervisors[uid][0], signal.SIGCONT)
+        self._asleep = asleep
+
+    def _remove_groups(self) -> None:
+        """Cgroups go when they are empty; whoever doesn't end in one is named."""
+        for group, since in list(self._left_groups.items()):
+            try:
+                os.rmdir(group)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                self._insist_on_group(group, since)
+                continue
+            del self._left_groups[group]
+
+    def _insist_on_group(self, group: str, since: float) -> None:
+        if since == GIVEN_UP:
+            return
+        kill_cgroup(group)
+        if time.monotonic() - since > OVERDUE_S:
+            self._name(in_cgroup(group), is_ended=False)
+            self._left_groups[group] = GIVEN_UP
+
+    def _name(self, pids: Iterable[int], *, is_ended: bool) -> None:
+        for pid in pids:
+            if command := command_of(pid):  # who is about to end has none any more
+                ended = str(is_ended).lower()
+                log.warning(Fields(escaped=pid, command=command, is_ended=ended))
+
     def _end_adopted(self) -> None:
         """End what a supervisor left behind when it was killed, and what that leaves in turn."""
         own = self._others.union(self._children.values())
         for pid in children_of(os.getpid()):
             if pid not in own:
                 if pid not in self._adopted:
-                    log.warning(Fields(escaped=pid, command=command_of(pid), is_ended="true"))
+                    self._name([pid], is_ended=True)
                 self._adopted.add(pid)
                 send_signal(pid, signal.SIGKILL)
         for pid in list(self._adopted):
@@ -264,7 +366,6 @@ class LocalHost:
             return
         assert state.is_over, f"{uid} still runs"
         self._reap(uid)
-        self._cgroups.remove(uid)
         for kind, folder in (("logs", self._logs), ("pods", self._pods)):
             with contextlib.suppress(FileNotFoundError):
                 (folder / uid).rename(self._trash / f"{uid}.{kind}")
@@ -303,6 +404,8 @@ class LocalHost:
             self._try(uid, self._reap)
         if self._adopted:
             self._end_adopted()
+        self._remove_groups()
+        self._wake_up()
 
     def _try(self, uid: str, look: Callable[[str], None]) -> None:
         """Look at one pod; what goes wrong there (no room, no descriptors) concerns no other."""
@@ -347,13 +450,31 @@ class LocalHost:
             order = json.loads(written or b"")
             devices = {name: tuple(found) for name, found in order["devices"].items()}
             self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
+            self._note_order(uid, order)
+            self._note_shift(uid, order.get("clock_offset_s", self._clock.offset_s))
         except _WRONG as error:
             self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
             return
         if not has_state:
             # Whether its supervisor was started is unknown; a second one goes away.
-            self._spawn(uid)
+            self._start_again(uid, order, written or b"")
+            return
         self._take_in(uid)
+        if uid in self._supervisors and (adopter := parent_of(self._supervisors[uid][0])):
+            self._adopters.add(adopter)
+
+    def _start_again(self, uid: str, order: dict[str, Any], written: bytes) -> None:
+        try:
+            renewed = self._renewed(order)
+            if renewed != written:
+                write_whole(f"{self._pods}/{uid}/order.json", renewed)
+            self._note_order(uid, order)
+            self._spawn(uid)
+        except OSError as error:
+            log.warning(Fields(pod_uid=uid, start="failed", error=error))
+            # As if it had never been ordered; it will be again.
+            del self._states[uid], self._supervisors[uid], self._seen[uid]
+            self._let_go(uid)
 
     def _take_in(self, uid: str) -> None:
         try:
@@ -366,7 +487,8 @@ class LocalHost:
         log.error(Fields(pod_uid=uid, damage=damage))
         kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
         kill_marked(f"MAKEWAY_POD_UID={uid}")
-        known, now = self._states[uid], time.time()
+        self._groups[uid] = [*self._groups.get(uid, ()), *self._cgroups.of(uid)]
+        known, now = self._states[uid], self._clock()
         failed = replace(
             known,
             began_at=known.began_at or now,
@@ -383,7 +505,7 @@ class LocalHost:
         self._states[uid] = failed
         self._supervisors.pop(uid, None)
         self._seen.pop(uid, None)
-        self._patience.pop(uid, None)
+        self._let_go(uid)
         self._tell(uid)
 
     def _take_in_state(self, uid: str) -> None:
@@ -396,10 +518,19 @@ class LocalHost:
         self._states[uid] = found
         if found.is_over:
             del self._supervisors[uid], self._seen[uid]
-            self._patience.pop(uid, None)
+            self._let_go(uid)
             self._reap(uid)
         if found != known:
             self._tell(uid)
+
+    def _let_go(self, uid: str) -> None:
+        """Of what a pod had as long as it ran."""
+        self._patience.pop(uid, None)
+        self._granted.pop(uid, None)
+        self._asleep.discard(uid)
+        self._shifts.pop(uid, None)
+        for group in self._groups.pop(uid, ()):
+            self._left_groups.setdefault(group, time.monotonic())
 
     def _tell(self, uid: str) -> None:
         if self._on_change is not None:
@@ -415,7 +546,9 @@ class LocalHost:
             named = document["supervisor"]
             is_of_today = named["boot"] == self._boot
             supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
-            state = _state_of(known, document)
+            # What a supervisor of today has written; not what we noted ourselves.
+            shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
+            state = _state_of(known, document, shift_s)
         except _WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
@@ -452,11 +585,8 @@ class LocalHost:
             os.close(lock)
 
     def _note_lost(self, state: PodState) -> PodState:
-        kill_marked(f"MAKEWAY_POD_UID={state.uid}")
-        if self._is_reaper:
-            self._reap(state.uid)
-            self._end_adopted()
-        now = time.time()
+        suspects = self._end_rest(state.uid)
+        now = self._clock()
         try:
             order = json.loads((self._pods / state.uid / "order.json").read_bytes())
         except (*_WRONG, FileNotFoundError) as error:
@@ -468,7 +598,7 @@ class LocalHost:
             began_at=state.began_at or now,
             is_over=True,
             reason=LOST_REASON,
-            message=self._last_words(state.uid) or _GONE,
+            message=(self._last_words(state.uid) or _GONE) + suspects,
             containers=containers,
         )
         content = json.dumps(_document_of(lost, self._boot)).encode()
@@ -480,6 +610,31 @@ class LocalHost:
             # Whoever comes after a restart finds out the same by himself.
             log.warning(Fields(pod_uid=state.uid, noting="failed", error=error))
         return lost
+
+    def _end_rest(self, uid: str) -> str:
+        """End what a supervisor left behind when it died; a word about who may have got away."""
+        groups, is_ours = self._groups.get(uid, ()), self._is_reaper and uid in self._children
+        mark = f"MAKEWAY_POD_UID={uid}"
+        kill_marked(mark)
+        for group in groups:
+            left = (pid for pid in in_cgroup(group) if not is_marked(pid, mark))
+            self._name(left, is_ended=True)
+            kill_cgroup(group)
+        if self._is_reaper:
+            self._reap(uid)
+            self._end_adopted()
+        return "" if groups or is_ours else self._suspects(uid)
+
+    def _suspects(self, uid: str) -> str:
+        """Without a cgroup, and not as its reaper, we can't tell whose a process was: named."""
+        _, ticks = self._supervisors[uid]
+        found = orphans_since(ticks, self._adopters) if ticks else []
+        found = [pid for pid in found if "makeway.runner.supervisor" not in command_of(pid)]
+        if not found:
+            return ""
+        self._name(found, is_ended=False)
+        named = [f"{pid} ({command_of(pid)[:60].strip()})" for pid in found[:SUSPECTS_MAX]]
+        return f"; these processes may be left of it: {', '.join(named)}"
 
     def _last_words(self, uid: str) -> str:
         """Why a supervisor couldn't begin, if it said so."""
@@ -494,22 +649,35 @@ class LocalHost:
             del self._children[uid]
 
 
-def pods_in(folder: Path) -> tuple[list[str], list[str]]:
-    """The pods of which a data folder knows, and what is wrong with their files."""
-    pods, damages = list[str](), list[str]()
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a data folder tells of pods."""
+
+    count: int
+    revision: int  # the latest of which an order speaks
+    damages: list[str]  # what is wrong with their files
+
+
+def pods_in(folder: Path) -> Found:
+    count, revision, damages = 0, 0, list[str]()
     for pod in sorted((folder / "pods").glob("*")):
         if not pod.is_dir():
             damages.append(f"{pod} is not a pod's folder; move it away")
             continue
-        pods.append(pod.name)
+        count += 1
         for name in ("order.json", "state.json"):
             written = read_or_none(str(pod / name))
             try:
-                if written is not None:
-                    json.loads(written)
-            except ValueError as error:
+                document = {} if written is None else json.loads(written)
+                revision = max(revision, document.get("revision", 0))
+            except _WRONG as error:
                 damages.append(str(Damaged(str(pod / name), error)))
-    return pods, damages
+    return Found(count, revision, damages)
+
+
+def _ended_at(state: PodState) -> float:
+    ends = (one.now.finished_at for one in state.containers.values() if isinstance(one.now, Ended))
+    return max(ends, default=state.began_at or 0.0)
 
 
 def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:
@@ -525,24 +693,26 @@ def _delete(folders: Iterable[Path]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _state_of(known: PodState, document: Mapping[str, Any]) -> PodState:
-    told = {name: document[name] for name in _TOLD}
-    containers = {name: _container_of(one) for name, one in document["containers"].items()}
+def _state_of(known: PodState, document: Mapping[str, Any], shift_s: float) -> PodState:
+    told = {name: document[name] for name in _TOLD} | {"began_at": document["began_at"] + shift_s}
+    containers = {name: _container_of(one, shift_s) for name, one in document["containers"].items()}
     return replace(known, **told, containers=containers)
 
 
-def _container_of(document: Mapping[str, Any]) -> ContainerState:
+def _container_of(document: Mapping[str, Any], shift_s: float) -> ContainerState:
+    last = document["last"]
     return ContainerState(
-        now=_read_as(_PHASES[document["phase"]], document),
-        before=_read_as(Ended, document["last"]) if document["last"] else None,
+        now=_read_as(_PHASES[document["phase"]], document, shift_s),
+        before=_read_as(Ended, last, shift_s) if last else None,
         restarts=document["restarts"],
         is_started=document["is_started"],
         is_ready=document["is_ready"],
     )
 
 
-def _read_as(kind: type[Phase], document: Mapping[str, Any]) -> Phase:
-    return kind(**{field.name: document[field.name] for field in fields(kind)})
+def _read_as(kind: type[Phase], document: Mapping[str, Any], shift_s: float) -> Phase:
+    found = {field.name: document[field.name] for field in fields(kind)}
+    return kind(**found | {name: found[name] + shift_s for name in found if name.endswith("_at")})
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

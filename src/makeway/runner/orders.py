@@ -37,6 +37,7 @@ def order_for(
 
     order = RunOrder(
         uid=pod.metadata.uid,
+        revision=int(pod.metadata.resource_version or 0),
         node=spec.node_name,
         init=tuple(map(program, spec.init_containers)),
         containers=tuple(map(program, spec.containers)),

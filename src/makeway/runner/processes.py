@@ -7,8 +7,10 @@ A supervisor starts once per pod and should cost next to nothing: this file and 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
+import time
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would double the cost of a start
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
 _PUNCH_HOLE = 3  # fallocate(2): and keep the size
+KILL_ROUNDS, KILL_PAUSE_S = 100, 0.002  # of a cgroup that can't be killed at once
+_NO_CGROUP = (errno.ENOENT, errno.ENODEV)  # never was, or was removed meanwhile
 _C = ctypes.CDLL(None, use_errno=True)
 
 
@@ -47,6 +51,32 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _all() if int(fields[1]) == parent]
 
 
+def is_stopped(pid: int) -> bool:
+    """By a signal, that is; a debugger is another matter."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] == "T"
+
+
+def parent_of(pid: int) -> int:
+    """0 if it doesn't live."""
+    fields = _stat(pid)
+    return 0 if fields is None else int(fields[1])
+
+
+def orphans_since(ticks: int, adopters: set[int]) -> list[int]:
+    """Processes of our user that were started since, have no terminal, and lost their parent."""
+    found = []
+    for pid, fields in _all():
+        is_young = int(fields[19]) >= ticks and fields[0] not in "ZX"
+        if is_young and int(fields[1]) in adopters and fields[4] == "0":
+            try:
+                if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
+                    found.append(pid)
+            except FileNotFoundError:
+                continue
+    return found
+
+
 def command_of(pid: int) -> str:
     """What a process was started with, for people."""
     return (
@@ -63,17 +93,64 @@ def kill_session(session: int) -> None:
             send_signal(pid, signal.SIGKILL)
 
 
+def kill_cgroup(folder: str) -> None:
+    """End all who are in a cgroup, wherever else they went; they are gone a moment later."""
+    if _tell(f"{folder}/cgroup.kill", b"1"):
+        return
+    # Of version 1, or before Linux 5.14: who can be frozen forks no more meanwhile.
+    _tell(f"{folder}/freezer.state", b"FROZEN")
+    try:
+        for _ in range(KILL_ROUNDS):
+            left = in_cgroup(folder)
+            if not left:
+                return
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+            _tell(f"{folder}/freezer.state", b"THAWED")
+            time.sleep(KILL_PAUSE_S)
+    finally:
+        _tell(f"{folder}/freezer.state", b"THAWED")
+
+
+def in_cgroup(folder: str) -> list[int]:
+    try:
+        with open(f"{folder}/cgroup.procs", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError as error:
+        if error.errno not in _NO_CGROUP:
+            raise
+        return []
+
+
+def _tell(path: str, word: bytes) -> bool:
+    """Write to a file of a cgroup; whether there is such a file."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        os.write(descriptor, word)
+    except OSError as error:
+        if error.errno not in _NO_CGROUP:
+            raise
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def kill_marked(variable: str) -> None:
     """End the processes whose environment holds `NAME=value`, wherever they went."""
-    wanted = variable.encode()
     for pid, _ in _all():
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                is_marked = wanted in file.read().split(b"\0")
-        except (FileNotFoundError, PermissionError, ProcessLookupError):
-            continue  # it is gone, or another user's; anything else, and we know too little
-        if is_marked:
+        if is_marked(pid, variable):
             send_signal(pid, signal.SIGKILL)
+
+
+def is_marked(pid: int, variable: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return variable.encode() in file.read().split(b"\0")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return False  # it is gone, or another user's; anything else, and we know too little
 
 
 def kill_program(argument: str) -> None:

@@ -51,8 +51,11 @@ class Supervisor:
     def __init__(self, folder: str, order: dict[str, Any]) -> None:
         self._folder, self._order = folder, order
         back_off_s, logs = order["back_off_s"], order["logs"]
-        self._init = [Container(program, logs, back_off_s) for program in order["init"]]
-        self._main = [Container(program, logs, back_off_s) for program in order["containers"]]
+
+        def contained(programs: list[dict[str, Any]]) -> list[Container]:
+            return [Container(program, logs, back_off_s, self._clock) for program in programs]
+
+        self._init, self._main = contained(order["init"]), contained(order["containers"])
         self._all = [*self._init, *self._main]
         if not self._init:
             for container in self._main:
@@ -64,12 +67,17 @@ class Supervisor:
         self._reason = self._message = ""
         pid = os.getpid()
         self._identity = {"pid": pid, "ticks": started_ticks(pid), "boot": boot_id()}
-        self._began_at = time.time()
+        self._began_at = self._clock()
         self._saved = b""
         self._save_at = 0.0
         self._poll = select.poll()
         self._outputs: dict[int, Container] = {}  # by what their output is read from
         self._signals = self._catch_signals()
+
+    def _clock(self) -> float:
+        """The time of day as Makeway had it when it gave the order, however that was set since."""
+        offset_s: float = self._order["clock_offset_s"]
+        return offset_s + time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def _catch_signals(self) -> int:
         """From here on signals only wake us; SIGTERM was held back since we were started."""
@@ -149,6 +157,7 @@ class Supervisor:
         """With its first process, a container ends as a whole."""
         send_signal_to_group(container.pid, signal.SIGKILL)
         others = any(other.is_running for other in self._all if other is not container)
+        container.end_cgroup()
         if others or container.probes:
             kill_session(container.pid)
         else:

@@ -14,7 +14,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
 from makeway.logs import Fields
-from makeway.server import discovery, errors, messages, openapi
+from makeway.server import discovery, errors, health, messages, openapi
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -22,7 +22,7 @@ from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
-from makeway.server.messages import Request, Response, decode, json_response
+from makeway.server.messages import Request, Response, decode, expect_plain, json_response
 from makeway.server.objects import Outcome, Target
 from makeway.server.options import (
     Options,
@@ -43,7 +43,7 @@ from makeway.watchdog import Watchdog
 log = logging.getLogger("makeway.server")
 
 IN_FLIGHT_MAX = 400  # requests that are being answered, without watches and logs
-_OPEN_PATHS = ("healthz", "livez", "readyz", "version")
+_OPEN_PATHS = (*health.PATHS, "version")
 _SEGMENT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
 ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
@@ -113,6 +113,9 @@ class App:
             return messages.problem(error)
         except RecursionError:
             return messages.problem(bad_request("the body of the request is nested too deeply"))
+        except MemoryError:
+            log.warning(Fields(method=request.method, path=request.path, memory="none left"))
+            return messages.problem(errors.no_memory())
         except Exception:
             # The outermost line: a bug of ours must not take others' requests down.
             log.exception(Fields(method=request.method, path=request.path))
@@ -179,8 +182,14 @@ class App:
                 return json_response(
                     {"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}
                 )
-            case ["healthz" | "livez" | "readyz" as asked, *_]:
-                return self._health(asked, is_verbose="verbose" in request.query)
+            case ["healthz" | "livez" | "readyz" as asked, *only]:
+                return health.answer(
+                    asked,
+                    only,
+                    self.watchdog,
+                    is_scheduling=self.insight is None or self.insight.is_ready,
+                    is_verbose="verbose" in request.query,
+                )
             case ["metrics"] if self.insight is not None:
                 return Response(
                     body=self.insight.metrics().encode(),
@@ -203,23 +212,6 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
-    def _health(self, asked: str, *, is_verbose: bool) -> Response:
-        """Alive is who answers; ready, whose tasks are all on time."""
-        late = self.watchdog.late() if asked == "readyz" else []
-        lines = [f"[-]{pulse}" for pulse in late]
-        if is_verbose:
-            lines += [f"[+]{pulse}" for pulse in self.watchdog.pulses if pulse not in late]
-        is_synced = self.insight is None or self.insight.is_ready
-        if asked == "readyz" and not is_synced:
-            lines.insert(0, "[-]scheduling is not ready yet")
-        is_well = is_synced and not late if asked == "readyz" else True
-        text = "\n".join(lines) or "ok"
-        return Response(
-            code=200 if is_well else 500,
-            body=text.encode(),
-            content_type="text/plain; charset=utf-8",
-        )
-
     # Objects
 
     async def _resource(
@@ -229,6 +221,7 @@ class App:
             if (review.group, *review.versions, review.plural) == (group, version, *rest):
                 if request.method != "POST":
                     raise errors.method_not_allowed()
+                expect_plain(request)
                 return json_response(answer_review(review, read_body(request)), 201)
         namespace, rest = self._namespace(group, version, rest)
         if not rest:
@@ -339,9 +332,11 @@ class App:
                 finalizers = (spec or {}).get("finalizers") or []
                 outcome = await self.verbs.finalize(target, [str(name) for name in finalizers])
             case "binding", "POST":
+                expect_plain(request)
                 await self.verbs.bind(target, read_binding(request, target.name))
                 return json_response(messages.created(), 201)
             case "eviction", "POST":
+                expect_plain(request)
                 await evict(self.verbs, target, read_eviction(request, target.name))
                 return json_response(messages.created(), 201)
             case "log", "GET":

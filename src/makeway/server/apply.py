@@ -320,20 +320,24 @@ def _is_contested(live: Any, wanted: Any) -> bool:
 
 
 def _conflict(conflicts: list[tuple[Manager, list[Path]]]) -> ApiError:
-    fields: dict[str, list[str]] = {}  # by what is said of them
+    fields: dict[str, list[str]] = {}  # by whose they are
     for other, paths in conflicts:
         using = f" using {other.api_version}" if other.operation == UPDATE else ""
         subresource = f' with subresource "{other.subresource}"' if other.subresource else ""
-        message = f'conflict with "{other.name}"{subresource}{using}'
-        fields.setdefault(message, []).extend(map(written, paths))
-    pairs = [(message, field) for message, listed in fields.items() for field in listed]
+        with_whom = f' with "{other.name}"{subresource}{using}'
+        fields.setdefault(with_whom, []).extend(map(written, paths))
+    pairs = [(with_whom, field) for with_whom, listed in fields.items() for field in listed]
     if len(pairs) == 1:
-        text = "1 conflict: " + ": ".join(pairs[0])
+        text = "1 conflict: conflict" + ": ".join(pairs[0])
     else:
-        lists = ("\n- ".join((f"{message}:", *listed)) for message, listed in fields.items())
+        lists = (
+            "\n- ".join((f"conflicts{with_whom}:", *listed)) for with_whom, listed in fields.items()
+        )
         text = f"{len(pairs)} conflicts: " + "\n".join(lists)
     reason = "FieldManagerConflict"
-    causes = [{"reason": reason, "message": message, "field": f} for message, f in pairs]
+    causes = [
+        {"reason": reason, "message": f"conflict{with_whom}", "field": f} for with_whom, f in pairs
+    ]
     return ApiError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 

@@ -204,10 +204,11 @@ class Collector:
 
     async def _delete_dependents_first(self, target: Target, metadata: dict[str, Any]) -> None:
         is_blocked = False
+        waiting = self._owners_that_wait(target.key, metadata)
         for target_of, dependent in self._dependents_of(metadata):
             if not dependent.get("deletionTimestamp"):
                 await self._delete(target_of, dependent["uid"], "Foreground")
-            if self.store.latest(target_of.key) is not None:
+            if dependent["uid"] not in waiting and self.store.latest(target_of.key) is not None:
                 is_blocked = is_blocked or any(
                     reference.get("blockOwnerDeletion")
                     for reference in dependent["ownerReferences"]
@@ -215,6 +216,31 @@ class Collector:
                 )
         if not is_blocked:
             await self._drop_finalizer(target, metadata, FOREGROUND)
+
+    def _owners_that_wait(self, key: Key, metadata: dict[str, Any]) -> set[str]:
+        """Uids of those, near and far, that go only after this object has gone.
+
+        One of them that is a dependent of this object as well closes a circle: were it waited for,
+        nobody of the circle would ever go.
+        """
+        found, ways = set[str](), [(key, metadata)]
+        while ways:
+            key, metadata = ways.pop()
+            for reference in metadata.get("ownerReferences") or ():
+                owner = _owner_key(reference, key.namespace)
+                record = None if owner is None else self.store.latest(owner)
+                if record is None:
+                    continue
+                above = decode(record.body)["metadata"]
+                is_waiting = FOREGROUND in (above.get("finalizers") or ())
+                if (
+                    is_waiting
+                    and above["uid"] == reference.get("uid")
+                    and above["uid"] not in found
+                ):
+                    found.add(above["uid"])
+                    ways.append((record.key, above))
+        return found
 
     async def _orphan_dependents(self, target: Target, metadata: dict[str, Any]) -> None:
         for target_of, dependent in self._dependents_of(metadata):

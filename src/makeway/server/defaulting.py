@@ -32,7 +32,7 @@ def complete(
     resource: Resource, document: Document, around: Surroundings, *, is_new: bool
 ) -> Document:
     """Return the document with everything filled in; what is malformed is refused later."""
-    fill = _FILL.get(resource.full_name)
+    fill = _FILL.get(resource.stored.full_name)
     if fill is not None:
         fill(document, is_new, around)
     return dict(with_defaults(document))
@@ -311,6 +311,15 @@ def _objects(items: Any) -> Iterable[Document]:
     return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else ()
 
 
+def _fill_gang_workload(workload: Document, is_new: bool, around: Surroundings) -> None:
+    """The class that holds for whoever names none is written down, as for pods."""
+    spec = workload.get("spec")
+    if is_new and isinstance(spec, dict) and not spec.get("priorityClassName"):
+        default = _priority_class("", around)
+        if default is not None:
+            spec["priorityClassName"] = default["metadata"]["name"]
+
+
 _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "events": _fill_event,
     "jobs.batch": _fill_job,
@@ -319,4 +328,5 @@ _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "nodes": _fill_node,
     "poddisruptionbudgets.policy": _fill_budget,
     "pods": _fill_pod,
+    "workloads.scheduling.k8s.io": _fill_gang_workload,
 }

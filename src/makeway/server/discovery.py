@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from makeway.api.kinds import NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
+from makeway.api.kinds import ALIASES, NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
 from makeway.server import errors
-from makeway.server.messages import Request, Response, encode, json_response
+from makeway.server.messages import Request, Response, encode, expect_plain, json_response
 
-VERSION = "v1.32.4"  # of the protocol; clients compare it with their own
+VERSION = "v1.37.1"  # of the Kubernetes whose answers these are compared with
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -40,11 +40,11 @@ def answer(request: Request, segments: list[str]) -> Response:
             groups = [group for group in group_versions() if group]
             return _in_either_form(request, groups, group_list())
         case ["api", version] if version in group_versions()[""]:
-            return json_response(resource_list("", version))
+            return _plain(request, resource_list("", version))
         case ["apis", name] if name and name in group_versions():
-            return json_response({"kind": "APIGroup", "apiVersion": "v1", **group(name)})
+            return _plain(request, {"kind": "APIGroup", "apiVersion": "v1", **group(name)})
         case ["apis", name, version] if version in group_versions().get(name, ()):
-            return json_response(resource_list(name, version))
+            return _plain(request, resource_list(name, version))
         case _:
             raise errors.no_such_path()
 
@@ -56,7 +56,12 @@ def _in_either_form(request: Request, groups: list[str], legacy: Mapping[str, An
             return Response(
                 body=encode(aggregated(groups, version)), content_type=AGGREGATED.format(version)
             )
-    return json_response(legacy)
+    return _plain(request, legacy)
+
+
+def _plain(request: Request, document: Mapping[str, Any]) -> Response:
+    expect_plain(request)
+    return json_response(document)
 
 
 def verbs_of(resource: Resource) -> tuple[str, ...]:
@@ -83,14 +88,15 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
 def group_versions() -> dict[str, list[str]]:
     """Groups with their versions, the preferred one first; the core group is the empty one."""
     found: dict[str, list[str]] = {}
-    for resource in (*RESOURCES, *REVIEWS):
+    for resource in (*RESOURCES, *ALIASES, *REVIEWS):
         versions = found.setdefault(resource.group, [])
         versions += [version for version in resource.versions if version not in versions]
     return found
 
 
 def served(group: str, version: str) -> list[Resource]:
-    return [r for r in (*RESOURCES, *REVIEWS) if r.group == group and version in r.versions]
+    everything = (*RESOURCES, *ALIASES, *REVIEWS)
+    return [r for r in everything if r.group == group and version in r.versions]
 
 
 def _words(resource: Resource) -> dict[str, list[str]]:

@@ -106,7 +106,11 @@ class Door:
             except OSError as error:
                 self._pause(error)
                 return
-            self._let_in(raw)
+            try:
+                self._let_in(raw)
+            except Exception as error:  # it concerns this one; the others are let in
+                log.warning(Fields(accept="failed", error=error))
+                raw.close()
 
     def _pause(self, error: OSError) -> None:
         """No descriptors, no memory: the socket would call us again at once, and for nothing."""
@@ -156,7 +160,7 @@ class Door:
                 ssl=self._tls,
                 ssl_handshake_timeout=STRANGER_S if self._tls else None,
             )
-        except (OSError, TimeoutError) as error:  # no handshake; nothing of ours is wrong
+        except Exception as error:  # mostly no handshake, and nothing of ours is wrong
             log.debug(Fields(handshake="failed", error=error))
             guest.raw.close()
             self._lost(connection)

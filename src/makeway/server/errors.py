@@ -199,6 +199,10 @@ def write_failed(why: str) -> ApiError:
     return ApiError(507, "InsufficientStorage", message)
 
 
+def no_memory() -> ApiError:
+    return ApiError(503, "ServiceUnavailable", "the server has no memory left for this request")
+
+
 def internal(message: str) -> ApiError:
     return ApiError(500, "InternalError", f"Internal error occurred: {message}")
 

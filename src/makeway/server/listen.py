@@ -1,4 +1,4 @@
-"""HTTP and TLS: the only file of the server that knows the HTTP library."""
+"""HTTP and TLS: with `sockets.py`, the only file of the server that knows the HTTP library."""
 
 import asyncio
 import asyncio.sslproto
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
+from makeway.server import sockets
 from makeway.server.door import Connection, Door
 from makeway.server.errors import bad_request, header_too_large, too_large
 from makeway.server.messages import BODY_MAX_BYTES, Request, Response, problem
@@ -101,7 +102,14 @@ class Listener:
         if isinstance(response.body, bytes):
             answer = _whole(response, must_close=raw.body_exists and not is_read)
             return await _sent(raw, answer)
-        return await _stream(raw, response)
+        try:
+            if response.has_lines and sockets.is_asked_for(headers):
+                return await sockets.send_lines(raw, response.body, WRITE_TIMEOUT_S)
+            return await _stream(raw, response)
+        finally:
+            aclose = getattr(response.body, "aclose", None)
+            if aclose is not None:
+                await aclose()
 
 
 class _HttpConnection(web.RequestHandler, Connection):
@@ -170,10 +178,9 @@ async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamRespons
     answer = web.StreamResponse(status=response.code)
     answer.headers["Content-Type"] = response.content_type
     answer.enable_chunked_encoding()
-    pieces = response.body
     try:
         await answer.prepare(raw)
-        async for piece in pieces:
+        async for piece in response.body:
             if piece:
                 async with asyncio.timeout(WRITE_TIMEOUT_S):
                     await answer.write(piece)
@@ -182,8 +189,4 @@ async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamRespons
         # Nobody reads; what is buffered goes with the connection.
         if raw.transport is not None:
             raw.transport.abort()
-    finally:
-        aclose = getattr(pieces, "aclose", None)
-        if aclose is not None:
-            await aclose()
     return answer

@@ -10,6 +10,8 @@ Whoever runs pods writes into `<folder>/<uid of the pod>/`, for each container:
   such a pair. What stands behind keeps its place;
 - `<container>.ended`, empty: nothing more will come.
 
+Where all of it was removed, `removed` says why.
+
 Of the run before a restart, `previous` stands in the names of the others.
 """
 
@@ -43,6 +45,8 @@ class FileLogs:
         name = f"{container}.previous.log" if is_previous else f"{container}.log"
         path = self.folder / pod["metadata"]["uid"] / name
         if not path.exists():
+            if why := _removed(path.parent / "removed"):
+                return f"[makeway: what was printed here was removed: {why}]\n".encode()
             if is_previous:
                 raise _no_previous(pod, container)
             raise waiting(pod, container)
@@ -67,6 +71,14 @@ class FileLogs:
             return parse_time(moment) if moment else None
         except TimeError:
             raise bad_request(f"sinceTime: {moment[:50]!r} is not a time") from None
+
+
+def _removed(path: Path) -> str:
+    """Why what a pod printed is gone; empty if it isn't."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
 
 
 Piece = tuple[int, bytes]  # where it stands in the log

@@ -1,14 +1,14 @@
 """Requests and responses, whatever carries them; and JSON, which is what they carry."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from makeway.api.manifests import read_manifests
-from makeway.server.errors import ApiError, bad_request
+from makeway.server.errors import ApiError, bad_request, not_acceptable
 
 JSON = "application/json"
 BODY_MAX_BYTES = 3 * 1024 * 1024
@@ -53,6 +53,7 @@ class Response:
     code: int = 200
     body: bytes | AsyncIterator[bytes] = b""
     content_type: str = JSON
+    has_lines: bool = False  # pieces of the body are whole lines, each of which says something
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
@@ -67,6 +68,23 @@ def encode(value: Any) -> bytes:
 def decode(body: bytes) -> Any:
     """A document that we have written ourselves."""
     return orjson.loads(body)
+
+
+def accepted(request: Request) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """What the client is content with, best first: kinds of media, each with its parameters."""
+    for part in request.headers.get("accept", "").split(","):
+        kind, *parameters = [piece.strip() for piece in part.split(";")]
+        yield kind, dict(p.split("=", 1) for p in parameters if "=" in p)
+
+
+def is_json(kind: str) -> bool:
+    return kind in (JSON, "*/*", "application/*", "")
+
+
+def expect_plain(request: Request) -> None:
+    """Refuse a client that wants as a Table, say, what is nothing but itself."""
+    if all("as" in words for _, words in accepted(request)):
+        raise not_acceptable([JSON])
 
 
 def parse(body: bytes, content_type: str = "") -> Any:

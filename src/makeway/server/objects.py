@@ -12,11 +12,11 @@ from makeway.api.batch import Pod
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
-from makeway.api.kinds import NAMESPACES, PODS, UNSUPPORTED_KINDS, Resource, View
+from makeway.api.kinds import NAMESPACES, NEW_EVENTS, PODS, UNSUPPORTED_KINDS, Resource, View
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import defaulting, errors, limit_ranges, rules
+from makeway.server import defaulting, errors, events, limit_ranges, rules
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
@@ -56,7 +56,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        return Key(self.resource.full_name, self.namespace, self.name)
+        return Key(self.resource.stored.full_name, self.namespace, self.name)
 
 
 def addressed(target: Target, written: Any) -> Document:
@@ -108,10 +108,19 @@ def check_name_on_url(target: Target, document: Document) -> None:
 
 def convert(target: Target, wanted: Document) -> versions.Converted:
     """The document as the stored version writes it."""
+    if target.resource is NEW_EVENTS:
+        return events.to_core(wanted)
     converted = versions.to_hub(wanted)
     if converted.errors:
         raise errors.invalid(target.resource, target.name, converted.errors)
     return converted
+
+
+def shown_as(document: Mapping[str, Any], resource: Resource, version: str) -> Mapping[str, Any]:
+    """A stored document in the form that a client speaks."""
+    if resource is NEW_EVENTS:
+        return events.from_core(document)
+    return versions.from_hub(document, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +228,9 @@ def fit(document: Document, target: Target) -> list[str]:
     """
     resource = target.resource
     try:
-        unknown = fit_to(document, shape_of(resource.schema), is_checked=not resource.is_built_in)
+        unknown = fit_to(
+            document, shape_of(resource.stored.schema), is_checked=not resource.is_built_in
+        )
     except Misfit as error:
         if resource.is_built_in or error.path.startswith(".metadata"):
             why = error.as_decoded(resource.kind)

@@ -69,7 +69,7 @@ def document(group: str, version: str) -> bytes:
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": VERSION},
             "paths": paths,
-            "components": {"schemas": dict(sorted(schemas.items()))},
+            "components": {"schemas": _apart(dict(sorted(schemas.items())))},
         }
     )
 
@@ -91,6 +91,18 @@ def _collect(node: Any, schemas: dict[str, Any], everything: dict[str, Any]) -> 
                 _collect(everything[name], schemas, everything)
         for value in node.values():
             _collect(value, schemas, everything)
+
+
+def _apart(node: Any) -> Any:
+    """The same with references apart from what is said of them: nothing may stand beside one."""
+    if isinstance(node, list):
+        return [_apart(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get("$ref"), str) and len(node) > 1:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        return {**rest, "allOf": [{"$ref": node["$ref"]}]}
+    return {key: _apart(value) for key, value in node.items()}
 
 
 def _paths(resource: Resource, version: str, name: str, kind: dict[str, str]) -> dict[str, Any]:

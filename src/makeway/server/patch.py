@@ -108,8 +108,8 @@ class _Editor:
             case "copy":
                 value = _get(self.target, _pointer(operation, "from"))
                 self._spend(_size(value, EFFORT_MAX - self._effort + 1))
+                self._own.clear()  # before: what holds the new place may be part of the value
                 self._put(path, value, is_new=True)
-                self._own.clear()
             case "test":
                 if not _same(_get(self.target, path), _value(operation)):
                     raise _PatchError(f"testing value {operation['path']} failed")

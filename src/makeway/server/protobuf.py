@@ -9,7 +9,7 @@ import json
 from functools import cache
 from typing import Any
 
-from makeway.api.kinds import BY_KIND
+from makeway.api.kinds import ALIASES, BY_KIND
 from makeway.api.times import format_time
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.schemas import components, data
@@ -70,7 +70,8 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
 
 def _message_of(api_version: str, kind: str) -> str | None:
     group = api_version.rpartition("/")[0]
-    resource = BY_KIND.get((group, kind))
+    resource = next((r for r in ALIASES if (r.group, r.kind) == (group, kind)), None)
+    resource = resource or BY_KIND.get((group, kind))
     name = _REVIEWS.get(kind)
     if resource is not None:
         name = "k8s.io." + resource.schema.removeprefix("io.k8s.")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from makeway.api import versions
 from makeway.api.kinds import Resource
 from makeway.server import errors
 from makeway.server.errors import ApiError, bad_request
-from makeway.server.messages import Request, Response, decode, encode
+from makeway.server.messages import Request, Response, accepted, decode, encode, is_json
+from makeway.server.objects import shown_as
 from makeway.server.selectors import Predicate, field_selector, label_selector
 from makeway.server.tables import table
 from makeway.store import Compacted, Event, Key, Record, Store
@@ -40,11 +40,11 @@ class View:
     @property
     def is_plain(self) -> bool:
         """Whether stored bodies can be sent as they are."""
-        is_stored = self.version == self.resource.versions[0]
+        is_stored = self.version == self.resource.versions[0] and not self.resource.stored_as
         return is_stored and not self.table_version and not self.is_metadata_only
 
     def document(self, body: bytes) -> Any:
-        document = versions.from_hub(decode(body), self.version)
+        document = shown_as(decode(body), self.resource, self.version)
         if self.is_metadata_only:
             return {
                 "kind": "PartialObjectMetadata",
@@ -57,7 +57,7 @@ class View:
         self, bodies: Iterable[bytes], now: float, metadata: Any, *, has_header: bool = True
     ) -> dict[str, Any]:
         return table(
-            self.resource.full_name,
+            self.resource.stored.full_name,
             map(decode, bodies),  # columns are those of the stored version
             now,
             metadata=metadata,
@@ -79,12 +79,8 @@ class View:
 def view_of(request: Request, resource: Resource, version: str) -> View:
     """Read what the client accepts; the first acceptable answer wins."""
     plain = View(resource=resource, version=version)
-    for part in request.headers.get("accept", "").split(","):
-        kind, *parameters = [piece.strip() for piece in part.split(";")]
-        words = dict(p.split("=", 1) for p in parameters if "=" in p)
-        if kind not in ("application/json", "*/*", "application/*", ""):
-            continue
-        if words.get("g", "meta.k8s.io") != "meta.k8s.io":
+    for kind, words in accepted(request):
+        if not is_json(kind) or words.get("g", "meta.k8s.io") != "meta.k8s.io":
             continue
         shown_as, meta_version = words.get("as"), words.get("v", "v1")
         if shown_as == "Table" and meta_version in ("v1", "v1beta1"):
@@ -144,7 +140,7 @@ class Reads:
         asked = request.number("resourceVersion")
         assert asked is not None
         try:
-            is_past = bool(self.store.events_since(asked, resource.full_name))
+            is_past = bool(self.store.events_since(asked, resource.stored.full_name))
         except Compacted:
             is_past = True
         if is_past:
@@ -166,7 +162,7 @@ class Reads:
         match: "Matcher",
     ) -> tuple[list[Record], int | None]:
         """Return the records of a page, and how many more there are; None if none."""
-        kind = resource.full_name
+        kind = resource.stored.full_name
         if match.name is not None and (namespace or not resource.is_namespaced):
             found = self.store.get(Key(kind, namespace, match.name))
             return ([found] if found is not None and match(found.body) else []), None
@@ -230,7 +226,8 @@ class Reads:
         wants_bookmarks = request.flag("allowWatchBookmarks")
         watch = _Watch(self.store, view, namespace, match, self.clock)
         begin = partial(watch.open, since, wants_initial, wants_bookmarks)
-        return Response(body=self._stream(watch, begin, timeout_s, wants_bookmarks))
+        body = self._stream(watch, begin, timeout_s, wants_bookmarks)
+        return Response(body=body, has_lines=True)
 
     async def _stream(
         self, watch: "_Watch", begin: Callable[[], None], timeout_s: float, wants_bookmarks: bool
@@ -388,7 +385,7 @@ class _Watch:
         self.wake = asyncio.Event()
 
     def open(self, since: int | None, wants_initial: bool, wants_bookmarks: bool) -> None:
-        kind = self._view.resource.full_name
+        kind = self._view.resource.stored.full_name
         if not since or wants_initial:
             # No revision, or 0: begin with everything there is.
             records = self._store.scan(kind, self._namespace)

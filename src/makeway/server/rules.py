@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.kinds import EVENTS, JOBS, PODS, PRIORITY_CLASSES, Resource
+from makeway.api.kinds import (
+    EVENTS,
+    GANG_WORKLOADS,
+    JOBS,
+    NEW_EVENTS,
+    PODS,
+    PRIORITY_CLASSES,
+    Resource,
+)
 from makeway.api.labels import ADMISSION_GATE
-from makeway.server import errors
+from makeway.api.priorities import SYSTEM_PRIORITIES
+from makeway.server import errors, events
 from makeway.server.defaulting import is_queued
 from makeway.server.surroundings import Surroundings
 
@@ -21,8 +30,12 @@ def check_new(resource: Resource, new: Document, around: Surroundings) -> None:
     """Refuse what only a new object can get wrong."""
     if resource is PRIORITY_CLASSES:
         _check_one_default(new, around)
-    elif resource is EVENTS:
+    elif resource.stored is EVENTS:
         _check_event(new)
+    elif resource is GANG_WORKLOADS:
+        _check_classes(resource, new, around)
+    if resource is NEW_EVENTS and (found := events.problems_of_new(new)):
+        raise errors.invalid(EVENTS, new["metadata"]["name"], found)
 
 
 def _check_one_default(document: Document, around: Surroundings) -> None:
@@ -33,6 +46,17 @@ def _check_one_default(document: Document, around: Surroundings) -> None:
             name = other["metadata"]["name"]
             why = f"PriorityClass {name} is already marked as default. Only one default can exist"
             raise errors.forbidden(PRIORITY_CLASSES, document["metadata"]["name"], why)
+
+
+def _check_classes(resource: Resource, new: Document, around: Surroundings) -> None:
+    """A workload of gangs, like a pod, names only classes that there are."""
+    spec = new.get("spec") or {}
+    named = [spec.get("priorityClassName"), spec.get("preemptionPriorityClassName")]
+    known = {cls["metadata"]["name"] for cls in around.priority_classes()} | set(SYSTEM_PRIORITIES)
+    for name in named:
+        if name and name not in known:
+            why = f"no PriorityClass with name {name} was found"
+            raise errors.forbidden(resource, new["metadata"]["name"], why)
 
 
 def _check_event(document: Document) -> None:

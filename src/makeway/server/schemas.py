@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from makeway.api.batch import PodTemplateSpec, Taint, Toleration
 from makeway.api.codec import plan_of
+from makeway.api.descriptions import DESCRIPTIONS
 from makeway.api.gangs import GangWorkload, PodGroup
 from makeway.api.kinds import RESOURCES, Resource
 from makeway.api.meta import LabelSelector, ObjectMeta
@@ -35,6 +36,13 @@ _BUILT_IN: Mapping[type, str] = {
     Taint: _CORE + "Taint",
     Toleration: _CORE + "Toleration",
 }
+# What our kinds have of Kubernetes', which comes without prose.
+_SHARED = (
+    _META + "LabelSelector",
+    _META + "LabelSelectorRequirement",
+    _CORE + "Taint",
+    _CORE + "Toleration",
+)
 # Lists of ours whose items are told apart by a key, as in Kueue's CRDs.
 _LIST_KEYS: Mapping[str, str] = {
     "conditions": "type",
@@ -51,9 +59,8 @@ _LIST_KEYS: Mapping[str, str] = {
     "flavorAssignmentHistory": "resourceFlavor",
     "heldBefore": "flavor",
 }
-# Younger than the data that the package carries.
+# Of another age than the data that the package carries.
 _POD_ADDITIONS: Mapping[str, Any] = {
-    "schedulingGroup": {"type": "object", "properties": {"podGroupName": {"type": "string"}}},
     "workloadRef": {
         "type": "object",
         "properties": {
@@ -75,6 +82,9 @@ def components() -> dict[str, Any]:
     """All schemas by name."""
     schemas: dict[str, Any] = data("schemas.json.gz")
     schemas[_CORE + "PodSpec"]["properties"].update(_POD_ADDITIONS)
+    for name in _SHARED:
+        for field, said in DESCRIPTIONS[name.rpartition(".")[2]].items():
+            schemas[name]["properties"][field]["description"] = said
     for resource in RESOURCES:
         if resource.schema not in schemas:
             schemas[resource.schema] = _kind_schema(resource, schemas)
@@ -94,17 +104,22 @@ def _kind_schema(resource: Resource, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object_schema(cls: type, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    plan = plan_of(cls, True)
+    plan, said = plan_of(cls, True), DESCRIPTIONS.get(cls.__name__, {})
     properties = {
-        name: _field_schema(name, field.hint, prefix, schemas)
+        name: _described(_field_schema(name, field.hint, prefix, schemas), said.get(name))
         for name, field in plan.fields.items()
     }
     schema: dict[str, Any] = {"type": "object", "properties": properties}
+    schema = _described(schema, said.get(""))
     if plan.required:
         schema["required"] = list(plan.required)
     if plan.document and cls not in (GangWorkload, PodGroup):
         schema.update(_ANYTHING)
     return schema
+
+
+def _described(schema: dict[str, Any], description: str | None) -> dict[str, Any]:
+    return schema if description is None else {"description": description, **schema}
 
 
 def _field_schema(name: str, hint: Any, prefix: str, schemas: dict[str, Any]) -> dict[str, Any]:

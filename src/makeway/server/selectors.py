@@ -11,12 +11,17 @@ from makeway.server.tables import at
 Document = Mapping[str, Any]
 Predicate = Callable[[Document], bool]
 
+REQUIREMENTS_MAX, VALUES_MAX = 1_000, 10_000
+_SPACES = " \t\n\r\f\v"
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_SET = re.compile(rf"\s*({_KEY})\s+(in|notin)\s*\(([^()]*)\)\s*", re.ASCII)
-_EQUAL = re.compile(rf"\s*({_KEY})\s*(==|!=|=)\s*([-A-Za-z0-9_.]*)\s*", re.ASCII)
-_ORDER = re.compile(rf"\s*({_KEY})\s*(<|>)\s*(-?[0-9]+)\s*", re.ASCII)
-_EXISTS = re.compile(rf"\s*(!?)\s*({_KEY})\s*", re.ASCII)
+# Without spaces around them: two places that may take the same spaces cost the square of them.
+_SET = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)", re.ASCII)
+_EQUAL = re.compile(rf"({_KEY})\s*(==|!=|=)\s*([-A-Za-z0-9_.]*)", re.ASCII)
+_ORDER = re.compile(rf"({_KEY})\s*(<|>)\s*(-?[0-9]+)", re.ASCII)
+_EXISTS = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
 
+# Of the object that an event is about.
+_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 # The fields that Kubernetes lets one select by, besides the name and the namespace.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "pods": (
@@ -29,30 +34,35 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
         "status.nominatedNodeName",
     ),
     "events": (
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
+        *(f"involvedObject.{part}" for part in _ABOUT),
         "reason",
         "reportingComponent",
         "source",
+        "type",
+    ),
+    "events.events.k8s.io": (
+        *(f"regarding.{part}" for part in _ABOUT),
+        "reason",
+        "reportingController",
         "type",
     ),
     "namespaces": ("status.phase",),
     "nodes": ("spec.unschedulable",),
     "jobs.batch": ("status.successful",),
 }
-_PLACES = {"status.successful": "status.succeeded", "source": "source.component"}
+_PLACES = {
+    "status.successful": "status.succeeded",
+    "source": "source.component",
+    "reportingController": "reportingComponent",
+    **{f"regarding.{part}": f"involvedObject.{part}" for part in _ABOUT},
+}
 # What stands for a field that is not there, where it is not the empty text.
 _ABSENT = {"status.successful": "0", "spec.unschedulable": "false"}
 
 
 def label_selector(text: str) -> Predicate | None:
     """Return what tells whether an object's labels match; None if all do."""
-    requirements = [_requirement(part) for part in _split(text)]
+    requirements = [_requirement(part) for part in _few(_split(text))]
     if not requirements:
         return None
 
@@ -74,12 +84,21 @@ def _split(text: str) -> list[str]:
             parts.append(text[start:index])
             start = index + 1
     parts.append(text[start:])
-    return parts if text.strip() else []
+    return [part.strip(_SPACES) for part in parts] if text.strip(_SPACES) else []
+
+
+def _few(parts: list[str]) -> list[str]:
+    """Every object of a list is held against each of them."""
+    if len(parts) > REQUIREMENTS_MAX:
+        raise bad_request(f"a selector may have {REQUIREMENTS_MAX} requirements, not {len(parts)}")
+    return parts
 
 
 def _requirement(part: str) -> Requirement:
     if found := _SET.fullmatch(part):
         values = tuple(value.strip() for value in found[3].split(","))
+        if len(values) > VALUES_MAX:
+            raise bad_request(f"a requirement may name {VALUES_MAX} values, not {len(values)}")
         return Requirement(found[1], "In" if found[2] == "in" else "NotIn", values)
     if found := _EQUAL.fullmatch(part):
         return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", (found[3],))
@@ -87,14 +106,14 @@ def _requirement(part: str) -> Requirement:
         return Requirement(found[1], "Gt" if found[2] == ">" else "Lt", (found[3],))
     if found := _EXISTS.fullmatch(part):
         return Requirement(found[2], "DoesNotExist" if found[1] else "Exists")
-    raise bad_request(f"unable to parse requirement: {part.strip()[:200]!r} is not a selector")
+    raise bad_request(f"unable to parse requirement: {part[:200]!r} is not a selector")
 
 
 def field_selector(text: str, full_name: str) -> tuple[Predicate | None, str | None]:
     """Return what tells whether an object's fields match, and the name if it must be just one."""
     tests: list[tuple[str, bool, str]] = []
     only_name: str | None = None
-    for part in text.split(","):
+    for part in _few(text.split(",")):
         if not part.strip():
             continue
         found = re.fullmatch(r"\s*([\w.]+)\s*(==|!=|=)(.*)", part, re.ASCII)

@@ -80,6 +80,7 @@ class Verbs:
         self.store, self.committer, self.clock = store, committer, clock
         self._around = Surroundings(store, worker, configuration)
         self._chance, self._worker = chance, worker
+        self._distance_max = configuration.preemption_priority.max_distance
 
     async def _carry_out(
         self, target: Target, options: Options, work_out: Callable[[], Wish | Outcome]
@@ -134,7 +135,7 @@ class Verbs:
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self._now()
-        if (resource.group or resource.kind == "Pod") and resource.kind != "Lease":
+        if (resource.stored.group or resource.kind == "Pod") and resource.kind != "Lease":
             metadata["generation"] = 1
         if resource.has_status and resource is not NODES:  # a node reports itself with its status
             wanted.pop("status", None)
@@ -208,14 +209,14 @@ class Verbs:
     ) -> Wish | Outcome:
         record, old = self._latest(target)
         # In the version that the client speaks, and ours to change.
-        shown = dict(versions.from_hub(decode(record.body), target.version))
+        shown = dict(objects.shown_as(decode(record.body), target.resource, target.version))
         wanted = objects.addressed(target, edit(shown))
         objects.check_name_on_url(target, wanted)
         self._check_precondition(target, wanted["metadata"], old)
         new, warnings = self._changed(target, objects.convert(target, wanted), old, options)
         if old["metadata"].get("managedFields") or new["metadata"].get("managedFields"):
             manager = self._manager(target, options, apply.UPDATE)
-            apply.track_update(old, new, shape_of(target.resource.schema), manager)
+            apply.track_update(old, new, shape_of(target.resource.stored.schema), manager)
         return self._settle(target, record, new, options, warnings)
 
     def _latest(self, target: Target) -> tuple[Record, Document]:
@@ -278,7 +279,7 @@ class Verbs:
             name=options.manager,
             operation=operation,
             subresource=target.subresource,
-            api_version=target.resource.api_version,
+            api_version=target.resource.stored.api_version,
             time=self._now(),
             fields=frozenset(),
         )
@@ -341,7 +342,7 @@ class Verbs:
             )
         record, old = self._latest(target)
         self._check_precondition(target, metadata, old)
-        shape = shape_of(target.resource.schema)
+        shape = shape_of(target.resource.stored.schema)
         merged = apply.apply(
             decode(record.body), applied, shape, manager, is_forced=options.is_forced
         )
@@ -366,7 +367,7 @@ class Verbs:
             )
             raise errors.conflict(target.resource, target.name, why)
         self._check_namespace(target)
-        shape = shape_of(target.resource.schema)
+        shape = shape_of(target.resource.stored.schema)
         created = apply.apply(None, applied, shape, manager, is_forced=False)
         new = replace(converted, document=objects.copied(created))
         return self._create(target, new, options)
@@ -515,6 +516,7 @@ class Verbs:
         ]
         views = [view for view in (*others, new.view) if view is not None]
         last = len(views) - 1
-        found = [error.error for error in validate_set(views) if error.index == last]
+        wrong = validate_set(views, distance_max=self._distance_max)
+        found = [error.error for error in wrong if error.index == last]
         if found:
             raise errors.invalid(target.resource, target.name, found)

@@ -27,6 +27,8 @@ from makeway.engine.model import (
     CheckName,
     CohortName,
     Config,
+    Flavor,
+    FlavorName,
     FlavorResource,
     LocalQueueKey,
     Queue,
@@ -34,6 +36,7 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
+from makeway.sim.overlay import laid_over
 from makeway.sim.settings import (
     GATES_HINT,
     Simulation,
@@ -43,8 +46,9 @@ from makeway.sim.settings import (
 )
 from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
-from makeway.translate.queues import changed, cohort_of, config_of, local_queue_of, queue_of
+from makeway.translate.queues import cohort_of, config_of, flavor_of, local_queue_of, queue_of
 
+FLAVOR_LABEL = "makeway.dev/flavor"  # jobs ask for flavors by it, whatever labels those have
 NAMESPACE = "default"  # of queues that the file does not give a LocalQueue
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
@@ -63,12 +67,14 @@ class SimulatedCluster:
     settings: SimulationSpec = field(default_factory=SimulationSpec)
     queues: dict[QueueName, Queue] = field(default_factory=dict)
     cohorts: dict[CohortName, EngineCohort] = field(default_factory=dict)
+    flavors: dict[FlavorName, Flavor] = field(default_factory=dict)
     local_queues: dict[LocalQueueKey, EngineLocalQueue] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)  # of priority classes
     priority_default: int = 0
     namespaces: set[str] = field(default_factory=set)
     events: list[ev.Event] = field(default_factory=list)  # that tell all this to an engine
     notes: list[str] = field(default_factory=list)  # what stands there and has no effect here
+    manifests: tuple[Manifest, ...] = ()  # the objects as written, to change them and read again
 
     @property
     def gates(self) -> dict[str, bool]:
@@ -160,12 +166,25 @@ class SimulatedCluster:
             self.namespaces.add(name)
             self.events.append(ev.NamespaceChanged(name, labels))
 
+    def flavors_named(self, word: str) -> tuple[FlavorName, ...]:
+        """The flavors that a word of a trace means: by name, or by the value of a label."""
+        word, name = word.lower(), as_name(word)
+        return tuple(
+            flavor.name
+            for flavor in self.flavors.values()
+            if flavor.name.lower() in (word, name)
+            or word in (value.lower() for value in flavor.labels.values())
+        )
+
     def priority_of(self, text: str) -> int | None:
         """The number that a trace's priority means; None for an undefined class."""
         if not text:
             return self.priority_default
         if text in self.priorities:
             return self.priorities[text]
+        folded = {name.lower(): value for name, value in self.priorities.items()}
+        if text.lower() in folded:
+            return folded[text.lower()]
         try:
             return int(float(text))
         except ValueError:
@@ -184,14 +203,22 @@ def nominal_of(queue: Queue) -> dict[FlavorResource, int]:
 def read_cluster(
     files: Sequence[str | Path], extra: Iterable[Mapping[str, object]] = ()
 ) -> SimulatedCluster:
-    """Read queue objects and settings; the first error ends it, with its place."""
-    manifests: list[Manifest] = []
+    """Read queue objects and settings; the first error ends it, with its place.
+
+    What a later file says of an object is laid over what an earlier one says.
+    """
+    manifests: tuple[Manifest, ...] = ()
     for file in files:
-        manifests += _manifests_of(read_text(Path(file)), str(file))
+        manifests = laid_over(manifests, read_objects(file))
     source = ", ".join(map(str, files)) or "the trace"
     for index, document in enumerate(extra):
-        manifests.append(Manifest(document=document, index=index, position=Position(source, 0)))
+        position = Position(source, 0)
+        manifests += (Manifest(document=document, index=index, position=position),)
     return build_cluster(manifests, source)
+
+
+def read_objects(file: str | Path) -> Sequence[Manifest]:
+    return _manifests_of(read_text(Path(file)), str(file))
 
 
 def parse_cluster(text: str, source: str) -> SimulatedCluster:
@@ -206,7 +233,7 @@ def _manifests_of(text: str, source: str) -> Sequence[Manifest]:
 
 
 def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluster:
-    cluster = SimulatedCluster(source)
+    cluster = SimulatedCluster(source, manifests=tuple(manifests))
     views = list(_views(manifests, cluster))
     for between in validate_set([view for _, view in views]):
         _refuse(views[between.index][0], between.error)
@@ -228,8 +255,13 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
 def _views(
     manifests: Iterable[Manifest], cluster: SimulatedCluster
 ) -> Iterator[tuple[Manifest, View]]:
+    settings_seen: list[Manifest] = []
     for manifest in manifests:
         if manifest.document.get("kind") == Simulation.KIND:
+            if settings_seen:
+                problem = "a Simulation is there already; write one, or lay files over each other"
+                raise SimulationError(f"{position_of(manifest.position)}: {problem}")
+            settings_seen.append(manifest)
             cluster.settings, errors = read_settings(manifest.document)
             for error in errors:
                 _refuse(manifest, error)
@@ -261,7 +293,10 @@ def _add(cluster: SimulatedCluster, view: View, manifest: Manifest) -> None:
             cluster.cohorts[cohort.name] = cohort
             cluster.events.append(ev.CohortChanged(cohort))
         case ResourceFlavor():
-            cluster.events.append(changed(view))
+            flavor = flavor_of(view)
+            cluster.flavors[flavor.name] = flavor
+            labels = {**flavor.labels, FLAVOR_LABEL: str(flavor.name)}
+            cluster.events.append(ev.FlavorChanged(replace(flavor, labels=labels)))
         case LocalQueue():
             cluster.add_local_queue(local_queue_of(view))
         case Namespace():

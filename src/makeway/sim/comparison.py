@@ -1,130 +1,210 @@
-"""Two results of the same trace, side by side."""
+"""Results of the same trace, side by side: the first is what the others are compared with."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from string import ascii_uppercase
+from typing import Any, NamedTuple
 
-from makeway.sim.report import Table, as_data, fairness, short_span
+from makeway.sim.paired import PairedComparison, change_text, pair_data, reason_of, size_text
+from makeway.sim.report import Table, as_data
 from makeway.sim.result import Result
+from makeway.sim.spans import short_span
 from makeway.sim.statistics import Waits
 
-SCHEMA = "makeway.dev/simulation-comparison/v1"
+SCHEMA = "makeway.dev/simulation-comparison/v2"
+LETTERS = ascii_uppercase
 _whole, _one_digit, _two_digits = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 CALLED_OUT = 0.05  # a smaller change is none worth a word
+NO_FIGURE = "-"
 
 
 class Figure(NamedTuple):
-    """One figure of both runs."""
+    """One figure of all runs."""
 
     what: str
-    first: float
-    second: float
-    text: Callable[[float], str]
+    values: tuple[float | None, ...]  # None: this run has no such figure
+    text_of: Callable[[float], str]
     is_better_low: bool | None = True  # None: neither is better
 
-    @property
-    def change(self) -> float | None:
-        """Relative to the first; None where that is zero."""
-        return (self.second - self.first) / self.first if self.first else None
+    def text(self, which: int) -> str:
+        value = self.values[which]
+        return NO_FIGURE if value is None else self.text_of(value)
 
-    @property
-    def verdict(self) -> str:
-        if self.first == self.second or self.is_better_low is None:
+    def change(self, which: int) -> str:
+        first, other = self.values[0], self.values[which]
+        return "" if first is None or other is None else change_text(first, other)
+
+    def verdict(self, which: int) -> str:
+        first, other = self.values[0], self.values[which]
+        if first is None or other is None or first == other or self.is_better_low is None:
             return ""
-        change = self.change
-        if change is not None and abs(change) < CALLED_OUT:
+        if first and abs(other - first) / abs(first) < CALLED_OUT:
             return ""
-        return "better" if (self.second < self.first) == self.is_better_low else "WORSE"
-
-    @property
-    def change_text(self) -> str:
-        if self.first == self.second:
-            return "same"
-        change = self.change
-        return "new" if change is None else f"{100 * change:+.1f} %"
+        return "better" if (other < first) == self.is_better_low else "WORSE"
 
 
-def figures(first: Result, second: Result) -> tuple[Figure, ...]:
+def figures(results: Sequence[Result]) -> tuple[Figure, ...]:
     """What a reader wants to compare, the whole before the parts."""
-    return (*_totals(first, second), *_by_queue(first, second), *_by_flavor(first, second))
+    return (*_totals(results), *_by_group(results), *_by_flavor(results))
 
 
-def _totals(first: Result, second: Result) -> Iterable[Figure]:
-    yield from _waits("all", first.wait(), second.wait())
-    yield Figure("makespan", first.makespan.seconds, second.makespan.seconds, short_span)
-    yield Figure("preemptions", first.preemptions, second.preemptions, _whole)
-    evictions = [len(result.record.evictions) for result in (first, second)]
-    yield Figure("evictions", evictions[0], evictions[1], _whole)
-    circles = [sum(c.times for c in result.record.circles) for result in (first, second)]
+def _totals(results: Sequence[Result]) -> Iterable[Figure]:
+    everybody = [result.wait() for result in results]
+    yield from _waits("all", everybody)
+    yield _figure("p99 wait, all", [waits.p99 for waits in everybody])
+    yield _figure("turnaround, all", [waits.turnaround_mean for waits in everybody])
+    yield _figure("slowdown, all", [waits.slowdown_mean for waits in everybody], _one_digit)
+    yield _figure("makespan", [result.makespan.seconds for result in results])
+    yield _figure("preemptions", [result.preemptions for result in results], _whole)
+    yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)
+    circles = [sum(circle.times for circle in result.record.circles) for result in results]
     if any(circles):
-        yield Figure("circles of displacement", circles[0], circles[1], _whole)
-    hours = 3600 * (1000 if first.main_resource == "cpu" else 1)
-    yield Figure(
-        f"work lost ({first.main_resource}-hours)",
-        first.work.lost / hours,
-        second.work.lost / hours,
-        _one_digit,
+        yield _figure("circles of displacement", circles, _whole)
+    resource = results[0].main_resource
+    hours = 3600 * (1000 if resource == "cpu" else 1)
+    lost = [result.work.lost / hours for result in results]
+    yield _figure(f"work lost ({resource}-hours)", lost, _one_digit)
+    if all(result.money is not None for result in results):
+        money = [result.money for result in results if result.money is not None]
+        yield _figure("cost", [one.total.paid for one in money], _two_digits)
+        yield _figure("cost of lost work", [one.total.lost for one in money], _two_digits)
+        yield _figure("cost of unused quota", [one.total.unused for one in money], _two_digits)
+        yield _figure("cost per useful hour", [one.per_useful_hour for one in money], _two_digits)
+    finished = tuple(float(result.finished) for result in results)
+    yield Figure("finished jobs", finished, _whole, is_better_low=False)
+    shares = tuple(result.fairness for result in results)
+    if any(share is not None for share in shares):
+        yield Figure("fairness (Jain)", shares, _two_digits, is_better_low=False)
+
+
+def _waits(whose: str, waits: Sequence[Waits | None]) -> Iterable[Figure]:
+    yield _figure(f"mean wait, {whose}", [None if w is None else w.mean for w in waits])
+    yield _figure(f"p95 wait, {whose}", [None if w is None else w.p95 for w in waits])
+    yield _figure(f"longest wait, {whose}", [None if w is None else w.longest for w in waits])
+
+
+def _figure(
+    what: str, values: Sequence[float | None], text_of: Callable[[float], str] = short_span
+) -> Figure:
+    return Figure(what, tuple(values), text_of)
+
+
+def _by_group(results: Sequence[Result]) -> Iterable[Figure]:
+    """Waits by queue, priority and size, each where there is more than one."""
+    ways: tuple[tuple[str, list[dict[str, Waits]]], ...] = (
+        ("", [result.waits_by_queue() for result in results]),
+        ("priority ", [_named(result.waits_by_priority(), str) for result in results]),
+        ("size ", [_named(result.waits_by_size(), size_text) for result in results]),
     )
-    yield Figure("finished jobs", first.finished, second.finished, _whole, is_better_low=False)
-    shares = [fairness(result) or 0.0 for result in (first, second)]
-    yield Figure("fairness (Jain)", shares[0], shares[1], _two_digits, is_better_low=False)
+    for word, found in ways:
+        names = [name for name, waits in found[0].items() if waits.jobs]
+        for name in names if len(names) > 1 else ():
+            yield from _waits(f"{word}{name}", [groups.get(name) for groups in found])
 
 
-def _waits(whose: str, first: Waits, second: Waits) -> Iterable[Figure]:
-    yield Figure(f"mean wait, {whose}", first.mean, second.mean, short_span)
-    yield Figure(f"p95 wait, {whose}", first.p95, second.p95, short_span)
-    yield Figure(f"slowdown, {whose}", first.slowdown_mean, second.slowdown_mean, _one_digit)
+def _named(groups: dict[Any, Waits], name_of: Callable[[Any], str]) -> dict[str, Waits]:
+    return {name_of(key): waits for key, waits in groups.items()}
 
 
-def _by_queue(first: Result, second: Result) -> Iterable[Figure]:
-    others = second.waits_by_queue()
-    for name, waits in first.waits_by_queue().items():
-        if waits.jobs and name in others:
-            yield Figure(f"mean wait, {name}", waits.mean, others[name].mean, short_span)
-            yield Figure(f"p95 wait, {name}", waits.p95, others[name].p95, short_span)
+def _by_flavor(results: Sequence[Result]) -> Iterable[Figure]:
+    found = [{use.cell: use for use in result.uses} for result in results]
+    for cell in found[0]:
+        what = f"use of {cell.flavor} {cell.resource} (%)"
+        uses = [uses.get(cell) for uses in found]
+        values = tuple(None if use is None else 100 * use.share for use in uses)
+        yield Figure(what, values, _one_digit, is_better_low=None)
 
 
-def _by_flavor(first: Result, second: Result) -> Iterable[Figure]:
-    others = {use.cell: use for use in second.uses}
-    for use in first.uses:
-        if use.cell in others:
-            what = f"use of {use.cell.flavor} {use.cell.resource} (%)"
-            other = others[use.cell]
-            yield Figure(what, 100 * use.share, 100 * other.share, _one_digit, is_better_low=None)
+def paired(results: Sequence[Result]) -> list[PairedComparison]:
+    """Every run but the first, job by job against the first."""
+    return [PairedComparison(results[0], other) for other in results[1:]]
 
 
-def figure_data(first: Result, second: Result) -> list[dict[str, object]]:
-    """The differences for programs: numbers, and for people in words."""
+def verdict(results: Sequence[Result]) -> list[str]:
+    """What a reader has to know before any table."""
     return [
-        {
-            "what": figure.what,
-            "first": round(figure.first, 6),
-            "second": round(figure.second, 6),
-            "firstText": figure.text(figure.first),
-            "secondText": figure.text(figure.second),
-            "change": figure.change_text,
-            "verdict": figure.verdict,
-        }
-        for figure in figures(first, second)
+        sentence
+        for letter, compared in zip(LETTERS[1:], paired(results), strict=False)
+        for sentence in compared.sentences(("A", letter))
     ]
 
 
-def comparison_json(first: Result, second: Result) -> str:
+def figure_data(results: Sequence[Result]) -> list[dict[str, object]]:
+    """The differences for programs: numbers, and for people in words."""
+    others = range(1, len(results))
+    return [
+        {
+            "what": figure.what,
+            "values": [None if v is None else round(v, 6) for v in figure.values],
+            "texts": [figure.text(i) for i in range(len(results))],
+            "changes": [figure.change(i) for i in others],
+            "verdicts": [figure.verdict(i) for i in others],
+        }
+        for figure in figures(results)
+    ]
+
+
+def comparison_json(results: Sequence[Result]) -> str:
     data = {
         "schema": SCHEMA,
-        "first": as_data(first),
-        "second": as_data(second),
-        "differences": figure_data(first, second),
+        "runs": [as_data(result) for result in results],
+        "differences": figure_data(results),
+        "paired": [pair_data(compared) for compared in paired(results)],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def comparison_tables(first: Result, second: Result) -> tuple[Table, ...]:
+def comparison_tables(results: Sequence[Result]) -> tuple[Table, ...]:
+    letters = LETTERS[: len(results)]
+    names = zip(letters, results, strict=True)
+    title = "   ".join(f"{letter}: {result.label}" for letter, result in names)
+    others = range(1, len(results))
     rows = tuple(
-        (f.what, f.text(f.first), f.text(f.second), f.change_text, f.verdict)
-        for f in figures(first, second)
+        (
+            figure.what,
+            figure.text(0),
+            *(
+                cell
+                for i in others
+                for cell in (figure.text(i), figure.change(i), figure.verdict(i))
+            ),
+        )
+        for figure in figures(results)
     )
-    title = f"A: {first.label}   B: {second.label}"
-    return (Table(title, ("", "A", "B", "change", ""), rows),)
+    columns = ("", "A", *(cell for i in others for cell in (letters[i], "change", "")))
+    tables = [Table(title, columns, rows)]
+    for letter, compared in zip(letters[1:], paired(results), strict=True):
+        tables += _pair_tables(letter, compared)
+    return tuple(tables)
+
+
+def _pair_tables(letter: str, compared: PairedComparison) -> Iterable[Table]:
+    rows = tuple(
+        (
+            group.group,
+            *map(str, (group.jobs, group.shorter, group.longer)),
+            *map(short_span, (group.before_s, group.after_s)),
+            change_text(group.before_s, group.after_s),
+        )
+        for group in (compared.whole, *compared.groups)
+    )
+    columns = ("jobs of", "jobs", "wait less", "longer", "mean in A", f"in {letter}", "change")
+    yield Table(f"job by job: {letter} against A", columns, rows)
+    losers = tuple(
+        (
+            f"{pair.second.key} in {pair.second.queue}",
+            *(short_span(s) for s in (pair.before_s, pair.after_s)),
+            change_text(pair.before_s, pair.after_s),
+        )
+        for pair in compared.losers()
+    )
+    if losers:
+        yield Table(f"who lost most in {letter}", ("job", "A", letter, "change"), losers)
+
+
+def why_lines(compared: PairedComparison) -> list[str]:
+    """Why those wait that lost most: each reason once."""
+    reasons = dict.fromkeys(reason_of(pair.second) for pair in compared.losers())
+    return [reason for reason in reasons if reason]

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from makeway.engine.model import (
+    PODS,
+    FlavorName,
+    FlavorResource,
     LocalQueueKey,
     PodSet,
     PodSetName,
@@ -16,9 +19,11 @@ from makeway.engine.model import (
     Workload,
     WorkloadKey,
 )
+from makeway.sim.allowed_flavors import AllowedFlavors
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.record import JobRun
 from makeway.sim.settings import SimulationSpec, setting_for
+from makeway.sim.successors import without_circles
 from makeway.sim.trace_jobs import (
     CPUS,
     GPUS,
@@ -45,18 +50,23 @@ class Demand:
         self.cluster = cluster
         self._oddities = Oddities()
         self._resource_of = resource_names(cluster, trace)
+        self._has_pod_quota = any(cell.resource == PODS for cell in cluster.cells())
         self.main_resource = self._main_resource(trace)
+        self._queues_taken_in: set[str] = set()  # named in the trace, with no queue of that name
         self._queue_of = self._find_queues(trace, queue)
         self._pod_size_max = pod_size_max(cluster.settings)
         self._pod_sets: dict[object, tuple[PodSet, ...]] = {}
+        self._flavors = AllowedFlavors(cluster, trace, self.main_resource)
+        self._speeds = {s.flavor: float(s.factor) for s in cluster.settings.speeds}
         self.runs = list(self._make_runs(trace, explained))  # by time of submission
+        self._link(self.runs)
         if not self.runs:
             what = "; ".join(f"{o.count} {o.what}" for o in self._oddities.all())
             raise SimulationError(f"{trace.source}: no job to simulate ({what})")
 
     @property
     def oddities(self) -> tuple[Oddity, ...]:
-        return self._oddities.all()
+        return (*self._oddities.all(), *self._flavors.oddities)
 
     def workload(self, run: JobRun) -> Workload:
         job = run.job
@@ -68,14 +78,42 @@ class Demand:
             local_queue=key,
             namespace=key.partition("/")[0],
             priority=run.priority,
-            created_at=job.submit_s,
+            created_at=run.submitted_at,
             pod_sets=self._pod_sets_of(job),
         )
 
     def shape_of(self, run: JobRun) -> tuple[object, ...]:
         """Equal for jobs that ask for the same in the same queue."""
         job = run.job
-        return (self._queue_of[job.queue], job.amounts, job.pods, job.pods_min)
+        return (self._queue_of[job.queue], job.amounts, job.pods, job.pods_min, job.flavors)
+
+    def speed_on(self, run: JobRun, usage: Mapping[FlavorResource, int]) -> float:
+        """How much faster than in the trace it runs where it is; of its main resource, if any."""
+        if not self._speeds and not run.job.run_on:
+            return 1.0
+        cells = sorted(usage, key=lambda cell: cell.resource != self.main_resource)
+        flavor = cells[0].flavor if cells else FlavorName("")
+        for word, run_s in run.job.run_on:
+            if flavor in self.cluster.flavors_named(word):
+                return run.job.run_s / run_s
+        return self._speeds.get(flavor, 1.0)
+
+    def _link(self, runs: list[JobRun]) -> None:
+        """Who has to end before whom; jobs that wait for each other never come."""
+        if not any(run.job.after for run in runs):
+            return
+        index_of = {run.job.name: run.index for run in reversed(runs)}
+        for run in runs:
+            known = [index_of[name] for name in run.job.after if name in index_of]
+            if len(known) < len(run.job.after):
+                self._oddities.note("jobs that follow upon jobs which are not there", run.job.name)
+            run.before = tuple(dict.fromkeys(known))
+        can_come = without_circles([run.before for run in runs])
+        for run in runs:
+            if run.index not in can_come:
+                what = "jobs that wait for each other's end (they come when the trace says so)"
+                self._oddities.note(what, run.job.name)
+                run.before = ()
 
     def pod_requests(self, run: JobRun) -> dict[ResourceName, int]:
         """What one pod of a job asks for."""
@@ -88,6 +126,17 @@ class Demand:
             if local_queue is None:
                 what = f"jobs of queue {job.queue or '(none)'}, which the configuration lacks"
                 self._oddities.note(what, is_left_out=True)
+                continue
+            if not self._asks_for_quota(job):
+                what = "jobs that ask for nothing the queues have quota for"
+                self._oddities.note(what, job.name, is_left_out=True)
+                continue
+            if job.queue in self._queues_taken_in:
+                queue_name = self.cluster.local_queues[local_queue].queue
+                self._oddities.note(f"jobs of queue {job.queue} go to queue {queue_name}")
+            if self._flavors.why_not(job) is not None:
+                what = f"jobs that need flavor {self._flavors.why_not(job)}, which no queue has"
+                self._oddities.note(what, job.name, is_left_out=True)
                 continue
             name = job.name
             if name in names:
@@ -108,6 +157,7 @@ class Demand:
         namespace = local_queue.partition("/")[0]
         queue = self.cluster.local_queues[local_queue].queue
         run = JobRun(job, index, WorkloadKey(f"{namespace}/{name}"), queue)
+        run.submitted_at = job.submit_s
         run.priority = self._priority(job)
         (pod_set,) = self._pod_sets_of(job)
         run.pods_asked = pod_set.count
@@ -119,6 +169,10 @@ class Demand:
         if run.checkpoint_s is None and checkpoints is not None:
             run.checkpoint_s = checkpoints.interval
         return run
+
+    def _asks_for_quota(self, job: TraceJob) -> bool:
+        """Jobs that don't would start at once everywhere, and dilute every figure."""
+        return self._has_pod_quota or any(word in self._resource_of for word, _ in job.amounts)
 
     def _is_main(self, word: str) -> bool:
         return self._resource_of.get(word) == self.main_resource
@@ -149,6 +203,8 @@ class Demand:
                 f" {self.cluster.source} has {known}; name one for all jobs with --queue"
             )
         is_for_all = queue is not None or len(self.cluster.queues) == 1
+        if is_for_all:
+            self._queues_taken_in = {word for word, key in found.items() if word and key is None}
         return {w: key or (default if is_for_all or not w else None) for w, key in found.items()}
 
     def _main_resource(self, trace: Trace) -> str:
@@ -168,7 +224,7 @@ class Demand:
         )
 
     def _pod_sets_of(self, job: TraceJob) -> tuple[PodSet, ...]:
-        shape = (job.amounts, job.pods, job.pods_min)
+        shape = (job.amounts, job.pods, job.pods_min, job.flavors)
         found = self._pod_sets.get(shape)
         if found is None:
             found = self._pod_sets[shape] = (self._pod_set(job),)
@@ -189,6 +245,7 @@ class Demand:
             count=count,
             requests=tuple(sorted(requests.items())),
             min_count=job.pods_min,
+            constraints=self._flavors.constraints(job),
         )
 
 

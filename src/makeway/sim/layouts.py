@@ -11,9 +11,13 @@ from makeway.sim.trace_jobs import CPUS, GPUS, MEMORY, SimulationError
 NAME, QUEUE, SUBMIT, RUN, START, END = "name", "queue", "submit", "run", "start", "end"
 PODS, PODS_MIN, PRIORITY, STATE = "pods", "pods_min", "priority", "state"
 CANCEL, CHECKPOINT, TRES = "cancel", "checkpoint", "tres"
+USER, FLAVORS, REQUESTED, AFTER, THINK = "user", "flavors", "requested", "after", "think"
+RUN_ON = "run@"  # with the name of a flavor: the run time there
+NO_COLUMN = "-"
 FIELDS = (
     *(NAME, QUEUE, SUBMIT, RUN, START, END, GPUS, CPUS, MEMORY),
     *(PODS, PODS_MIN, PRIORITY, STATE, CANCEL, CHECKPOINT, TRES),
+    *(USER, FLAVORS, REQUESTED, AFTER, THINK),
 )
 
 
@@ -45,22 +49,27 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
     STATE: ("state", "status"),
     CANCEL: ("cancel", "cancelled", "canceltime"),
     CHECKPOINT: ("checkpoint", "checkpoints", "checkpointinterval"),
+    USER: ("user", "username", "userid", "owner"),
+    FLAVORS: ("flavors", "flavor", "gputype", "gpumodel", "gpuspec"),
+    REQUESTED: ("requested", "requestedtime", "timerequested", "timelimit", "reqtime"),
+    AFTER: ("after", "dependson", "dependency", "dependencies"),
+    THINK: ("think", "thinktime"),
 }
 
 
 def parse_mapping(text: str) -> dict[str, TraceColumn]:
-    """`submit=timestamp,cpus=cpu_milli*0.001` as columns by field."""
+    """`submit=timestamp,cpus=cpu_milli*0.001` as columns by field; `after=-` reads none."""
     columns: dict[str, TraceColumn] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         field, equals, column = part.partition("=")
         name, star, factor = column.partition("*")
         if not equals or not name:
             raise SimulationError(f"--map {part}: write FIELD=COLUMN, for example submit=timestamp")
-        if field not in FIELDS and "/" not in field:
+        if field not in FIELDS and "/" not in field and not field.startswith(RUN_ON):
             known = ", ".join(FIELDS)
             raise SimulationError(
                 f"--map {part}: there is no field {field}; write one of {known},"
-                " or a resource such as example.com/fpga"
+                " run@FLAVOR, or a resource such as example.com/fpga"
             )
         try:
             columns[field] = TraceColumn(name, float(factor) if star else 1.0)
@@ -80,17 +89,28 @@ KNOWN_LAYOUTS = {
     "Helios": (
         "vc gpu_num submit_time duration",
         "name=job_id,queue=vc,gpus=gpu_num,cpus=cpu_num,state=state,submit=submit_time,"
-        "start=start_time,end=end_time,run=duration",
+        "start=start_time,end=end_time,run=duration,user=user",
+    ),
+    "Acme": (
+        "job_id user gpu_num cpu_num type submit_time duration",
+        "name=job_id,queue=type,gpus=gpu_num,cpus=cpu_num,state=state,submit=submit_time,"
+        "start=start_time,end=end_time,run=duration,user=user",
+    ),
+    "Slurm database": (
+        "id_job time_submit time_start time_end cpus_req",
+        "name=id_job,queue=partition,user=id_user,submit=time_submit,start=time_start,end=time_end,"
+        "cpus=cpus_req,tres=gres_used,requested=timelimit*60",
     ),
     "Alibaba": (
         "num_gpu creation_time deletion_time scheduled_time",
         "name=name,queue=qos,gpus=num_gpu,cpus=cpu_milli*0.001,memory=memory_mib*1048576,"
-        "state=pod_phase,submit=creation_time,start=scheduled_time,end=deletion_time",
+        "state=pod_phase,submit=creation_time,start=scheduled_time,end=deletion_time,"
+        "flavors=gpu_spec",
     ),
     "sacct": (
         "JobID Submit Start End",
         "name=JobID,queue=Partition,submit=Submit,start=Start,end=End,state=State,cpus=AllocCPUS,"
-        "tres=AllocTRES,run=Elapsed",
+        "tres=AllocTRES,run=Elapsed,user=User,flavors=ReqTRES,requested=Timelimit,after=Dependency",
     ),
 }
 
@@ -101,7 +121,7 @@ def recognise(header: Sequence[str], mapping: Mapping[str, TraceColumn]) -> Layo
     for name, (signature, columns_known) in KNOWN_LAYOUTS.items():
         if present.issuperset(signature.split()):
             known = {f: c for f, c in parse_mapping(columns_known).items() if c.name in present}
-            return Layout(name=name, columns={**known, **mapping})
+            return Layout(name=name, columns=read_columns({**known, **mapping}))
     taken = {column.name for column in mapping.values()}
     plain = {_plain(name): name for name in reversed(header) if name not in taken}
     columns = dict(mapping)
@@ -109,7 +129,12 @@ def recognise(header: Sequence[str], mapping: Mapping[str, TraceColumn]) -> Layo
         found = next((plain[word] for word in words if word in plain), None)
         if field not in columns and found is not None:
             columns[field] = TraceColumn(found)
-    return Layout(name="CSV", columns=columns)
+    return Layout(name="CSV", columns=read_columns(columns))
+
+
+def read_columns(columns: Mapping[str, TraceColumn]) -> dict[str, TraceColumn]:
+    """Those that are to be read: `after=-` leaves out what would be found."""
+    return {field: column for field, column in columns.items() if column.name != NO_COLUMN}
 
 
 def _plain(name: str) -> str:

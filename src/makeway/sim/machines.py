@@ -20,10 +20,9 @@ from makeway.placement.model import (
     PodShape,
 )
 from makeway.placement.state import PlacementState
+from makeway.sim.cluster import FLAVOR_LABEL
 from makeway.sim.record import JobRun
 from makeway.sim.settings import NodePool
-
-FLAVOR_LABEL = "makeway.dev/flavor"
 
 
 class Machines:
@@ -56,7 +55,7 @@ class Machines:
             min_count=run.pods_admitted,
             mode=DisruptionMode.GANG,
             priority=run.priority,
-            created_at=run.job.submit_s,
+            created_at=run.submitted_at,
         )
         wanted = sorted((r, n) for r, n in requests.items() if n and r in pool.capacity)
         shape = PodShape(

@@ -15,7 +15,8 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
-from makeway.sim.comparison import figure_data
+from makeway.sim.comparison import LETTERS, figure_data, paired, verdict
+from makeway.sim.paired import pair_data
 from makeway.sim.record import JobRun
 from makeway.sim.report import as_data
 from makeway.sim.result import Result
@@ -24,20 +25,28 @@ CURVE_POINTS = 101
 RAN = 16  # flag in the kind of a stay; the low bits hold its StayEnding
 
 
-def render_page(first: Result, second: Result | None = None) -> str:
-    """The whole page; with a second result, both side by side."""
-    results = [first] if second is None else [first, second]
-    title = f"{PurePath(first.trace.source).name} on {_labels(results)}"
+def render_page(*results: Result) -> str:
+    """The whole page; several results side by side, on one axis of time."""
+    title = f"{PurePath(results[0].trace.source).name} on {_labels(results)}"
+    axis_s = max(result.end for result in results)
     data: dict[str, Any] = {
         "title": title,
-        "runs": [_run(result, letter) for result, letter in zip(results, "AB", strict=False)],
+        "axisSeconds": axis_s,
+        "runs": [_run(r, letter, axis_s) for letter, r in zip(LETTERS, results, strict=False)],
     }
-    if second is not None:
-        data["figures"] = figure_data(first, second)
+    if len(results) > 1:
+        data["verdict"] = verdict(results)
+        data["figures"] = figure_data(results)
+        data["paired"] = [pair_data(compared) for compared in paired(results)]
+    return fill_page(title, "page.js", data)
+
+
+def fill_page(title: str, script: str, data: object) -> str:
+    """A page around a script of its own and the data that it draws."""
     parts = {
         "@TITLE@": _escaped(title),
         "@STYLE@": _asset("page.css"),
-        "@SCRIPT@": _asset("page.js"),
+        "@SCRIPT@": _asset(script),
         "@DATA@": _json_in_html(data),
     }
     page = _asset("page.html")
@@ -64,13 +73,13 @@ def _json_in_html(data: object) -> str:
     return text.replace("<", "\\u003c").replace("@", "\\u0040")
 
 
-def _run(result: Result, letter: str) -> dict[str, Any]:
+def _run(result: Result, letter: str, axis_s: float) -> dict[str, Any]:
     origin = result.trace.origin
     return {
         "letter": letter,
         "title": f"{letter}: {result.label}",
         "originMs": None if origin is None else round(origin * 1000),
-        "report": as_data(result),
+        "report": as_data(result, axis_s),
         "waits": {"curves": _curves(result)},
         "timeline": _timeline(result),
     }
@@ -104,7 +113,7 @@ def _timeline(result: Result) -> dict[str, Any]:
     return {
         "queues": queues,
         "names": [run.key for run in runs],
-        "submit": _packed("d", (run.job.submit_s for run in runs)),
+        "submit": _packed("d", (run.submitted_at for run in runs)),
         "end": _packed("d", (_end_of(run, result.end) for run in runs)),
         "queue": _packed("H", (number_of[run.queue] for run in runs)),
         "stayJob": _packed(

@@ -2,83 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from makeway.api.quantity import format_amount
 from makeway.sim.cluster import as_name
 from makeway.sim.demand import RESOURCES
 from makeway.sim.record import Steps
-from makeway.sim.report import short_span
+from makeway.sim.spans import short_span
 from makeway.sim.statistics import together
 from makeway.sim.trace_jobs import SimulationError, Trace, TraceJob
 
 FLAVOR = "default"
 COHORT = "all"
+Jobs = Sequence[TraceJob]
 
 
 def propose(trace: Trace, share: float, queue: str | None = None) -> str:
-    """YAML with one queue per queue of the trace, each with the quota that would have sufficed
-    for `share` of the time in which it had work, had every job started at once.
+    """YAML with one queue per queue of the trace and one flavor per flavor that its jobs name, each
+    with the quota that would have sufficed for `share` of the time in which it had work, had every
+    job started at once.
     """
     if not 0 < share <= 1:
         raise SimulationError(f"--share {share}: write a share between 0 and 1, for example 0.95")
     by_queue: dict[str, list[TraceJob]] = {}
     for job in trace.jobs:
-        by_queue.setdefault(job.queue or queue or "main", []).append(job)
+        by_queue.setdefault(as_name(job.queue or queue or "main"), []).append(job)
     return "---\n".join(_documents(trace, by_queue, share))
 
 
-def _documents(trace: Trace, by_queue: Mapping[str, list[TraceJob]], share: float) -> Iterator[str]:
+def _documents(trace: Trace, by_queue: Mapping[str, Jobs], share: float) -> Iterator[str]:
     span_s = max(job.submit_s + job.run_s for job in trace.jobs)
-    words = sorted({word for job in trace.jobs for word, _ in job.amounts})
-    quotas = {
-        name: {w: _sufficient(jobs, w, share) for w in words} for name, jobs in by_queue.items()
-    }
-    used = [word for word in words if any(quotas[name][word] for name in quotas)]
-    yield (
+    flavors = _flavors(trace)
+    head = (
         f"# Proposed by makeway simulate init from {trace.source}:\n"
         f"# {len(trace.jobs)} jobs over {short_span(span_s)} in {len(by_queue)} queues.\n"
-        f"# Each queue owns what would have sufficed for {100 * share:g} % of the time in which\n"
+        + "".join(f"# {line}\n" for line in _remarks(trace, by_queue))
+        + f"# Each queue owns what would have sufficed for {100 * share:g} % of the time in which\n"
         "# it had work, had every job started at once. All queues lend to each other what they\n"
         "# don't use. Edit this file, then: makeway simulate -f FILE --trace ...\n"
-        "apiVersion: kueue.x-k8s.io/v1beta2\n"
-        "kind: ResourceFlavor\n"
-        f"metadata: {{name: {FLAVOR}}}\n"
     )
-    for name, jobs in sorted(by_queue.items()):
-        yield _queue(name, jobs, {word: quotas[name][word] for word in used})
-
-
-def _queue(name: str, jobs: list[TraceJob], quotas: Mapping[str, int]) -> str:
-    resources = {RESOURCES.get(word, word): (word, amount) for word, amount in quotas.items()}
-    lines = []
-    for resource, (word, amount) in resources.items():
-        most = max((dict(job.amounts).get(word, 0) for job in jobs), default=0)
-        peak = _sufficient(jobs, word, 1.0)
-        lines.append(
-            f'      - {{name: {resource}, nominalQuota: "{format_amount(resource, amount)}"}}'
-            f"  # peak {format_amount(resource, peak)},"
-            f" biggest job {format_amount(resource, most)}"
+    for flavor in flavors:
+        yield (
+            f"{head}apiVersion: kueue.x-k8s.io/v1beta2\n"
+            "kind: ResourceFlavor\n"
+            f'metadata: {{name: "{flavor}"}}\n'
         )
-    covered = ", ".join(resources)
+        head = ""
+    words = sorted({word for job in trace.jobs for word, _ in job.amounts})
+    used = [
+        word for word in words if any(_sufficient(jobs, word, share) for jobs in by_queue.values())
+    ]
+    for name, jobs in sorted(by_queue.items()):
+        yield _queue(name, _by_flavor(jobs, flavors), used, share)
+
+
+def _remarks(trace: Trace, by_queue: Mapping[str, Jobs]) -> Iterator[str]:
+    """What a reader of the proposal has to know about the trace."""
+    for sentence in trace.warnings:
+        yield f"WARNING: {sentence}"
+    for oddity in trace.oddities:
+        examples = (
+            f" ({'; '.join(oddity.examples)})" if oddity.is_left_out and oddity.examples else ""
+        )
+        verb = "left out" if oddity.is_left_out else "noted"
+        yield f"{verb}: {oddity.count} {oddity.what}{examples}"
+    users = len({job.user for job in trace.jobs if job.user})
+    if len(by_queue) == 1 and users > 1:
+        yield f"One queue and {users} users: --map queue=COLUMN could tell them apart."
+
+
+def _flavors(trace: Trace) -> list[str]:
+    """Those that most jobs need come first, so that jobs without a wish get them."""
+    counts = Counter(as_name(job.flavors[0]) for job in trace.jobs if job.flavors)
+    return [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))] or [
+        FLAVOR
+    ]
+
+
+def _by_flavor(jobs: Jobs, flavors: Sequence[str]) -> dict[str, list[TraceJob]]:
+    """Each job counts for the first flavor that it may run on."""
+    found: dict[str, list[TraceJob]] = {flavor: [] for flavor in flavors}
+    for job in jobs:
+        found[as_name(job.flavors[0]) if job.flavors else flavors[0]].append(job)
+    return {flavor: own for flavor, own in found.items() if own}
+
+
+def _queue(name: str, by_flavor: Mapping[str, Jobs], words: Sequence[str], share: float) -> str:
+    resources = {RESOURCES.get(word, word): word for word in words}
+    number = sum(len(jobs) for jobs in by_flavor.values())
     return (
-        f"# {len(jobs)} jobs\n"
+        f"# {number} jobs\n"
         "apiVersion: kueue.x-k8s.io/v1beta2\n"
         "kind: ClusterQueue\n"
-        f'metadata: {{name: "{as_name(name)}"}}\n'
+        f'metadata: {{name: "{name}"}}\n'
         "spec:\n"
         f"  cohortName: {COHORT}\n"
         "  namespaceSelector: {}\n"
         "  resourceGroups:\n"
-        f"  - coveredResources: [{covered}]\n"
+        f"  - coveredResources: [{', '.join(resources)}]\n"
         "    flavors:\n"
-        f"    - name: {FLAVOR}\n"
-        "      resources:\n" + "\n".join(lines) + "\n"
-        "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"
+        + "".join(_quotas(flavor, jobs, resources, share) for flavor, jobs in by_flavor.items())
+        + "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"
     )
 
 
-def _sufficient(jobs: list[TraceJob], word: str, share: float) -> int:
+def _quotas(flavor: str, jobs: Jobs, resources: Mapping[str, str], share: float) -> str:
+    lines = []
+    for resource, word in resources.items():
+        own = format_amount(resource, _sufficient(jobs, word, share))
+        peak = format_amount(resource, _sufficient(jobs, word, 1.0))
+        most = max((dict(job.amounts).get(word, 0) for job in jobs), default=0)
+        lines.append(
+            f'      - {{name: {resource}, nominalQuota: "{own}"}}'
+            f"  # peak {peak}, biggest job {format_amount(resource, most)}\n"
+        )
+    return f'    - name: "{flavor}"\n      resources:\n' + "".join(lines)
+
+
+def _sufficient(jobs: Jobs, word: str, share: float) -> int:
     """The least amount that covers this share of the time in which any is wanted."""
     steps = wanted(jobs, word)
     time_at: dict[int, float] = {}
@@ -93,7 +135,7 @@ def _sufficient(jobs: list[TraceJob], word: str, share: float) -> int:
     return max((dict(job.amounts).get(word, 0) for job in jobs), default=0)
 
 
-def wanted(jobs: list[TraceJob], word: str) -> Steps:
+def wanted(jobs: Jobs, word: str) -> Steps:
     """What jobs would hold over time if every one of them started at once."""
     changes: list[tuple[float, int]] = []
     for job in jobs:

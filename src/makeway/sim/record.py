@@ -7,7 +7,8 @@ per cycle. What is derived from it (means, percentiles, pictures) is derived onc
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -39,20 +40,20 @@ class Steps:
             self.values.append(self.now + change)
             self.times.append(at)
 
-    def pieces(self, until: float) -> Iterator[tuple[float, float, int]]:
-        """From, to and value, without gaps from the first change on."""
+    def pieces(self, until: float, since: float = 0.0) -> Iterator[tuple[float, float, int]]:
+        """From, to and value, without gaps from the first change on, of a span of time."""
         times, values = self.times, self.values
         last = len(times) - 1
-        for i, value in enumerate(values):
-            end = times[i + 1] if i < last else until
-            if end > times[i]:
-                yield times[i], end, value
+        for i in range(max(0, bisect_right(times, since) - 1), len(times)):
+            start, end = max(times[i], since), min(times[i + 1] if i < last else until, until)
+            if end > start:
+                yield start, end, values[i]
 
-    def integral(self, until: float) -> float:
-        return sum((end - start) * value for start, end, value in self.pieces(until))
+    def integral(self, until: float, since: float = 0.0) -> float:
+        return sum((end - start) * value for start, end, value in self.pieces(until, since))
 
-    def peak(self) -> int:
-        return max(self.values, default=0)
+    def peak(self, until: float, since: float = 0.0) -> int:
+        return max((value for _, _, value in self.pieces(until, since)), default=0)
 
 
 class JobOutcome(Enum):
@@ -103,8 +104,10 @@ class JobRun:
     index: int
     key: WorkloadKey
     queue: QueueName
+    submitted_at: float = 0.0  # for a job that is still to come, as the trace has it
     priority: int = 0
     size: int = 0  # how much of the main resource the job asks for, smallest unit
+    before: tuple[int, ...] = ()  # jobs that have to end before it is submitted
     pods_asked: int = 1
     pods_admitted: int = 1
     checkpoint_s: float | None = None  # None: an eviction loses all progress
@@ -112,6 +115,7 @@ class JobRun:
     attempt: int = 0  # what was planned for an earlier attempt no longer counts
     usage: dict[FlavorResource, int] | None = None  # None: the job holds no quota
     flavors: tuple[FlavorName, ...] = ()  # the flavors of that quota
+    flavor_speed: float = 1.0  # on those, relative to the trace
     held_from: float = 0.0
     run_from: float | None = None  # None: no pods run
     first_run_at: float | None = None
@@ -121,6 +125,11 @@ class JobRun:
     evictions: int = 0
     reasons: tuple[Obstacle, ...] = ()  # the reasons given last for waiting
     story: list[Moment] | None = None  # None: nobody asked for the story
+
+    @property
+    def speed(self) -> float:
+        """Progress per second; with fewer pods than asked for, the work takes longer."""
+        return self.pods_admitted / self.pods_asked * self.flavor_speed
 
     def tell(self, at: float, what: Decision | Incident | Explanation) -> None:
         if self.story is not None:
@@ -136,19 +145,34 @@ class RecordedEviction:
     by: int  # index of the preemptor; -1 where there is none
 
 
+class Loss(NamedTuple):
+    """Progress that an eviction or a failure took."""
+
+    at: float
+    job: int
+    usage: Mapping[FlavorResource, int]
+    machine_s: float  # time on those machines that was in vain
+    by: int  # index of the preemptor; -1 where there is none
+
+
 class SimulationRecord:
     def __init__(self) -> None:
         self.runs: list[JobRun] = []  # in order of submission
         self.used: dict[tuple[QueueName, FlavorResource], Steps] = {}
         self.busy: dict[FlavorResource, Steps] = {}  # quota of jobs whose pods run
-        self.waiting: dict[QueueName, Steps] = {}
+        self.rented: dict[FlavorResource, Steps] = {}  # machines that jobs have, pods or not
+        self.waiting: dict[QueueName, Steps] = {}  # jobs
+        self.wanted: dict[QueueName, Steps] = {}  # what those jobs ask for of the main resource
         self.running: dict[QueueName, Steps] = {}
         self.evictions: list[RecordedEviction] = []
+        self.losses: list[Loss] = []
         self.counts: dict[str, int] = {}  # requeues, fallbacks, failures, answers of checks ...
         self.circles = Circles()
-        self.stockouts: list[tuple[float, float, str]] = []  # from, to, flavor
-        # Stays on machines, a line each: of which job, from, to, how the stay ended, did pods run.
+        self.stockouts: list[tuple[float, float, str, float]] = []  # from, to, flavor, share
+        # Stays on machines, a line each: of which job, where, from, to, how it ended, did pods run.
         self.stay_job = array("L")
+        self.stay_flavors = array("L")  # a place in `flavor_sets`
+        self.flavor_sets: dict[tuple[FlavorName, ...], int] = {}
         self.stay_from = array("d")
         self.stay_to = array("d")
         self.stay_ending = array("B")
@@ -158,16 +182,19 @@ class SimulationRecord:
 
     def add_queue(self, name: QueueName, cells: tuple[FlavorResource, ...]) -> None:
         self.waiting[name] = Steps()
+        self.wanted[name] = Steps()
         self.running[name] = Steps()
         for cell in cells:
             self.used[name, cell] = Steps()
             self.busy.setdefault(cell, Steps())
+            self.rented.setdefault(cell, Steps())
 
     def count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def add_waiting(self, at: float, run: JobRun, change: int) -> None:
         self.waiting[run.queue].add(at, change)
+        self.wanted[run.queue].add(at, change * run.size)
 
     def add_held(self, at: float, run: JobRun, sign: int) -> None:
         """The job's quota is charged to its queue (1) or released (-1)."""
@@ -183,6 +210,8 @@ class SimulationRecord:
     def stay(self, run: JobRun, start: float, end: float, ending: StayEnding, *, ran: bool) -> None:
         if end > start or ran:
             self.stay_job.append(run.index)
+            place = self.flavor_sets.setdefault(run.flavors, len(self.flavor_sets))
+            self.stay_flavors.append(place)
             self.stay_from.append(start)
             self.stay_to.append(end)
             self.stay_ending.append(STAY_ENDINGS.index(ending))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
@@ -14,9 +14,13 @@ from makeway.engine.explain import Explanation
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.circles import Circle
 from makeway.sim.cluster import nominal_of
+from makeway.sim.money import Cost, Money
+from makeway.sim.paired import size_text
 from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
-from makeway.sim.statistics import Waits, bin_means, jain_index
+from makeway.sim.spans import short_span
+from makeway.sim.statistics import Waits, bin_means
+from makeway.sim.straggling import warnings
 from makeway.translate.data import obstacle_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text
@@ -31,7 +35,8 @@ def as_json(result: Result) -> str:
     return json.dumps(as_data(result), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_data(result: Result) -> dict[str, Any]:
+def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
+    """Everything there is to say; with an axis, the series go that far."""
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "trace": _trace(result),
@@ -43,9 +48,18 @@ def as_data(result: Result) -> dict[str, Any]:
         "seed": result.seed,
         "isComplete": result.is_complete,
         "endSeconds": _round(result.end),
+        "warnings": warnings(result),
+        "measured": {
+            "fromSeconds": _round(result.window.since),
+            "toSeconds": _round(result.window.until),
+            "isWhole": result.window.is_whole,
+            "jobs": len(result.counted),
+        },
+        "lastSubmitSeconds": _round(result.last_submit),
         "events": result.record.steps,
         "cycles": result.record.cycles,
         "jobs": {_camel(outcome.value): count for outcome, count in result.outcomes.items()},
+        "requestedShare": _round(result.requested_share),
         "makespan": {
             "seconds": _round(result.makespan.seconds),
             "workSeconds": _round(result.makespan.work_s),
@@ -58,6 +72,7 @@ def as_data(result: Result) -> dict[str, Any]:
             "byQueue": {name: _waits(w) for name, w in result.waits_by_queue().items()},
             "byPriority": {str(p): _waits(w) for p, w in result.waits_by_priority().items()},
             "bySize": {size_text(group): _waits(w) for group, w in result.waits_by_size().items()},
+            "byUser": {name: _waits(w) for name, w in result.waits_by_user().items()},
         },
         "flavors": [
             {
@@ -65,6 +80,7 @@ def as_data(result: Result) -> dict[str, Any]:
                 "resource": use.cell.resource,
                 "quota": use.quota,
                 "used": _round(use.used),
+                "usedWhileJobsCame": _round(use.used_while_jobs_came),
                 "busy": _round(use.busy),
                 "peak": use.peak,
                 "borrowed": _round(use.borrowed),
@@ -73,9 +89,18 @@ def as_data(result: Result) -> dict[str, Any]:
             for use in result.uses
         ],
         "queues": queue_rows(result),
-        "fairness": _round(fairness(result)),
+        "fairness": _round(result.fairness),
         "evictions": result.evictions,
         "preemptions": result.preemptions,
+        "preemptionsByQueues": [
+            {
+                "preemptor": preemptor,
+                "victim": victim,
+                "jobs": preempted.jobs,
+                "lostSeconds": _round(preempted.lost),
+            }
+            for (preemptor, victim), preempted in result.preemptions_by_queues.items()
+        ],
         "counts": dict(sorted(result.record.counts.items())),
         "work": {
             "resource": result.main_resource,
@@ -84,14 +109,20 @@ def as_data(result: Result) -> dict[str, Any]:
             "unfinishedSeconds": _round(result.work.kept),
             "heldIdleSeconds": _round(result.work.idle),
         },
+        "money": _money(result),
         "longestWaits": [_long_wait(result, run) for run in result.longest_waits()],
         "neverFits": _never_fits(result),
         "circles": [_circle(circle) for circle in islice(result.record.circles, LONGEST_SHOWN)],
         "stockouts": [
-            {"flavor": flavor, "fromSeconds": _round(start), "toSeconds": _round(end)}
-            for start, end, flavor in result.record.stockouts
+            {
+                "flavor": flavor,
+                "fromSeconds": _round(start),
+                "toSeconds": _round(end),
+                "share": share,
+            }
+            for start, end, flavor, share in result.record.stockouts
         ],
-        "series": series(result),
+        "series": series(result, result.end if axis_s is None else axis_s),
     }
     stories = {run.key: [*map(_moment, run.story)] for run in result.runs if run.story}
     if stories:
@@ -99,25 +130,15 @@ def as_data(result: Result) -> dict[str, Any]:
     return data
 
 
-def size_text(group: tuple[int, int]) -> str:
-    low, high = group
-    return str(high) if low >= high else f"{low}-{high}"
-
-
-def fairness(result: Result) -> float | None:
-    shares = [share for share in result.shares.values() if share is not None]
-    return jain_index(shares)
-
-
 def queue_rows(result: Result) -> list[dict[str, Any]]:
     preempted = dict.fromkeys(result.cluster.queues, 0)
     evicted = dict.fromkeys(result.cluster.queues, 0)
     preempting = dict.fromkeys(result.cluster.queues, 0)
-    for eviction in result.record.evictions:
+    for eviction in result.evictions_counted:
         evicted[eviction.queue] += 1
         if eviction.by >= 0:
             preempted[eviction.queue] += 1
-            preempting[result.record.runs[eviction.by].queue] += 1
+            preempting[result.demand.runs[eviction.by].queue] += 1
     rows = []
     quotas = _quotas_by_queue(result)
     for name, queue in result.cluster.queues.items():
@@ -173,8 +194,9 @@ def _cell_bins(result: Result, cell: FlavorResource) -> tuple[Bins, Bins, Bins]:
     for name, queue in result.cluster.queues.items():
         nominal = nominal_of(queue).get(cell, 0)
         steps = result.record.used[name, cell]
-        used[name] = bin_means(steps, result.end, BINS)
-        borrowed[name] = bin_means(steps, result.end, BINS, _above(nominal))
+        since, until, _ = result.window
+        used[name] = bin_means(steps, until, BINS, since=since)
+        borrowed[name] = bin_means(steps, until, BINS, _above(nominal), since)
         idle[name] = [
             nominal - own + over for own, over in zip(used[name], borrowed[name], strict=True)
         ]
@@ -201,9 +223,9 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def series(result: Result) -> dict[str, Any]:
-    """Means over equal spans of time, for pictures."""
-    record, end, cells = result.record, result.end, result.cluster.cells()
+def series(result: Result, end: float) -> dict[str, Any]:
+    """Means over equal spans of the whole time up to an end, for pictures."""
+    record, cells = result.record, result.cluster.cells()
     main = [cell for cell in cells if cell.resource == result.main_resource]
     queues = list(result.cluster.queues)
     by_queue = {str(name): [(name, cell) for cell in main] for name in queues}
@@ -212,7 +234,8 @@ def series(result: Result) -> dict[str, Any]:
 
     def used(groups: Mapping[str, Sequence[Held]], *, is_borrowed: bool = False) -> Bins:
         return {
-            name: _used_bins(result, held, is_borrowed=is_borrowed) for name, held in groups.items()
+            name: _used_bins(result, held, end, is_borrowed=is_borrowed)
+            for name, held in groups.items()
         }
 
     def means(steps: Mapping[QueueName, Steps]) -> Bins:
@@ -221,6 +244,7 @@ def series(result: Result) -> dict[str, Any]:
     return {
         "binSeconds": _round(end / BINS),
         "waiting": means(record.waiting),
+        "wanted": means(record.wanted),
         "running": means(record.running),
         "usedByQueue": used(by_queue),
         "borrowedByQueue": used(by_queue, is_borrowed=True),
@@ -233,12 +257,14 @@ def series(result: Result) -> dict[str, Any]:
     }
 
 
-def _used_bins(result: Result, held: Sequence[Held], *, is_borrowed: bool) -> list[float]:
+def _used_bins(
+    result: Result, held: Sequence[Held], end: float, *, is_borrowed: bool
+) -> list[float]:
     """What queues use of cells altogether, or what of it is beyond their own quota."""
     parts = []
     for name, cell in held:
         own = nominal_of(result.cluster.queues[name]).get(cell, 0) if is_borrowed else 0
-        parts.append(bin_means(result.record.used[name, cell], result.end, BINS, _above(own)))
+        parts.append(bin_means(result.record.used[name, cell], end, BINS, _above(own)))
     return _rounded(_column_sums(parts) if parts else [0.0] * BINS)
 
 
@@ -255,6 +281,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "jobs": len(trace.jobs),
         "simulated": len(result.demand.runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
+        "warnings": list(trace.warnings),
         "oddities": [
             {
                 "what": oddity.what,
@@ -271,13 +298,39 @@ def _waits(waits: Waits) -> dict[str, Any]:
     return {_camel(name): _round(value) for name, value in waits._asdict().items()}
 
 
+def _money(result: Result) -> dict[str, Any] | None:
+    money = result.money
+    if money is None:
+        return None
+    return {
+        "currency": result.cluster.settings.currency,
+        "total": _rounded_costs(money.total),
+        "perUsefulHour": _round(money.per_useful_hour),
+        "byFlavor": [
+            {
+                "flavor": one.cell.flavor,
+                "resource": one.cell.resource,
+                "perHour": float(one.price.per_hour),
+                "isReserved": one.price.reserved,
+                **_rounded_costs(one.cost),
+            }
+            for one in money.flavors
+        ],
+        "byQueueHeld": {name: _round(cost) for name, cost in money.queues.items()},
+    }
+
+
+def _rounded_costs(cost: Cost) -> dict[str, Any]:
+    return {name: _round(value) for name, value in cost._asdict().items()}
+
+
 def _long_wait(result: Result, run: JobRun) -> dict[str, Any]:
     return {
         "job": run.key,
         "queue": run.queue,
         "priority": run.priority,
         "size": run.size,
-        "submitSeconds": _round(run.job.submit_s),
+        "submitSeconds": _round(run.submitted_at),
         "waitSeconds": _round(result.wait_of(run)),
         "runSeconds": _round(run.job.run_s),
         "evictions": result.evictions_of(run),
@@ -357,7 +410,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
 
 
-WAIT_COLUMNS = ("jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran")
+WAIT_COLUMNS = (
+    *("jobs", "mean", "median", "p95", "p99", "longest", "turnaround", "slowdown"),
+    "never ran",
+)
+PAIRS_SHOWN = 15
 
 
 def tables(result: Result) -> tuple[Table, ...]:
@@ -371,8 +428,15 @@ def tables(result: Result) -> tuple[Table, ...]:
     if len(by_size) > 1:
         title = f"waiting by size ({result.main_resource})"
         found.append(_wait_table(title, "size", by_size))
+    by_user = result.waits_by_user()
+    if len(by_user) > 1:
+        found.append(_wait_table("waiting by user (those with most jobs)", "user", by_user))
     found.append(_flavor_table(result))
     found.append(_queue_table(result))
+    if result.money is not None:
+        found += _money_tables(result, result.money)
+    if result.preemptions_by_queues:
+        found.append(_preemption_table(result))
     causes = tuple((cause, str(n)) for cause, n in result.evictions.items())
     if causes:
         found.append(Table("evictions by cause", ("cause", "count"), causes))
@@ -392,6 +456,7 @@ def wait_cells(waits: Waits) -> tuple[str, ...]:
     return (
         str(waits.jobs),
         *map(short_span, spans),
+        short_span(waits.turnaround_mean),
         f"{waits.slowdown_mean:.1f}",
         str(waits.never_ran),
     )
@@ -403,13 +468,15 @@ def _flavor_table(result: Result) -> Table:
             f"{use.cell.flavor} {use.cell.resource}",
             format_amount(use.cell.resource, use.quota),
             f"{100 * use.share:.1f} %",
+            f"{100 * use.used_while_jobs_came / use.quota:.1f} %" if use.quota else "-",
             f"{100 * use.busy / use.quota:.1f} %" if use.quota else "-",
             format_amount(use.cell.resource, use.peak),
             f"{100 * use.borrowed / use.quota:.1f} %" if use.quota else "-",
         )
         for use in result.uses
     )
-    return Table("use of quota", ("flavor", "quota", "held", "running", "peak", "borrowed"), rows)
+    columns = ("flavor", "quota", "held", "while jobs came", "running", "peak", "borrowed")
+    return Table("use of quota", columns, rows)
 
 
 def _queue_table(result: Result) -> Table:
@@ -434,6 +501,41 @@ def _queue_table(result: Result) -> Table:
     return Table(f"queues ({result.main_resource})", (*columns, "evicted"), tuple(rows))
 
 
+COST_COLUMNS = ("paid", "useful", "lost", "no pods", "unused")
+
+
+def _money_tables(result: Result, money: Money) -> Iterator[Table]:
+    currency = f" ({result.cluster.settings.currency})" if result.cluster.settings.currency else ""
+    rows = [
+        (
+            f"{one.cell.flavor} {one.cell.resource}",
+            f"{float(one.price.per_hour):g}{' reserved' if one.price.reserved else ''}",
+            *(f"{amount:.2f}" for amount in one.cost),
+        )
+        for one in money.flavors
+    ]
+    rows.append(("all", "", *(f"{amount:.2f}" for amount in money.total)))
+    if money.per_useful_hour is not None:
+        rows.append(("per useful hour", "", f"{money.per_useful_hour:.2f}", "", "", "", ""))
+    yield Table(f"money{currency}", ("flavor", "per hour", *COST_COLUMNS), tuple(rows))
+    by_queue = tuple((name, f"{cost:.2f}") for name, cost in money.queues.items())
+    yield Table(f"money by what queues held{currency}", ("queue", "cost"), by_queue)
+
+
+def _preemption_table(result: Result) -> Table:
+    unit_s = 3600 * (1000 if result.main_resource == "cpu" else 1)
+    pairs = [*result.preemptions_by_queues.items()]
+    rows = [
+        (f"{preemptor} from {victim}", str(one.jobs), f"{one.lost / unit_s:.1f}")
+        for (preemptor, victim), one in pairs[:PAIRS_SHOWN]
+    ]
+    if rest := [one for _, one in pairs[PAIRS_SHOWN:]]:
+        lost = sum(one.lost for one in rest) / unit_s
+        rows.append((f"{len(rest)} other pairs", str(sum(o.jobs for o in rest)), f"{lost:.1f}"))
+    columns = ("preemptor's queue", "jobs", f"{result.main_resource}-hours lost")
+    return Table("who preempted whom", columns, tuple(rows))
+
+
 def circle_lines(circle: Circle) -> list[str]:
     """Who displaces whom, and under which rule, on a line for each preemptor."""
     lines = []
@@ -444,18 +546,16 @@ def circle_lines(circle: Circle) -> list[str]:
     return lines
 
 
+def circle_remedy(circle: Circle) -> str:
+    if not circle.kept:
+        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
+    verb = "is" if len(circle.kept) == 1 else "are"
+    return (
+        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
+        f" {circle.tree}"
+    )
+
+
 def _units(result: Result, amount: float) -> str:
     value = amount / 1000 if result.main_resource == "cpu" else amount
     return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-
-
-def short_span(seconds: float) -> str:
-    """`0s`, `450ms`, `45.2s`, `12.5m`, `3.4h`, `2.1d`: three digits, so that columns compare."""
-    if seconds == 0:
-        return "0s"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f}ms"
-    for size, unit, most in ((1, "s", 100), (60, "m", 100), (3600, "h", 100)):
-        if seconds / size < most:
-            return f"{seconds / size:.1f}{unit}"
-    return f"{seconds / 86400:.1f}d"

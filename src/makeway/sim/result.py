@@ -7,25 +7,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
+from statistics import median
 from typing import NamedTuple, TypeVar
 
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import SimulatedCluster, nominal_of
 from makeway.sim.demand import Demand
-from makeway.sim.record import JobOutcome, JobRun, SimulationRecord
-from makeway.sim.statistics import Waits, share_over_entitlement, size_group, wait_of, waits_of
+from makeway.sim.entitlement import shares_of
+from makeway.sim.measuring import EVERYTHING, Measure, Window
+from makeway.sim.money import Money, money_of
+from makeway.sim.record import JobOutcome, JobRun, RecordedEviction, SimulationRecord
+from makeway.sim.statistics import Waits, jain_index, size_group, wait_of, waits_of
 from makeway.sim.trace_jobs import Oddity, Trace
 
 KeyT = TypeVar("KeyT")
+USERS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One resource of one flavor over the whole time, in its smallest unit."""
+    """One resource of one flavor over the time that is measured, in its smallest unit."""
 
     cell: FlavorResource
     quota: int
     used: float  # on average: quota charged to jobs
+    used_while_jobs_came: float  # the same, up to the last submission
     busy: float  # on average: quota charged to jobs whose pods run
     peak: int
     borrowed: float  # on average: used by queues beyond what they own
@@ -37,12 +43,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """In seconds of the main resource, smallest unit."""
+    """Of the jobs that count, in seconds of the main resource, smallest unit."""
 
     useful: float  # work of jobs that finished
     lost: float  # progress that evictions and failures took
     kept: float  # work of jobs that have not finished, or were cancelled
     idle: float  # quota held while no pods ran: starting, stopping, checks
+
+
+class Preempted(NamedTuple):
+    jobs: int
+    lost: float  # what they lost, in seconds of the main resource
 
 
 class Makespan(NamedTuple):
@@ -68,8 +79,25 @@ class Result:
     record: SimulationRecord
     seed: int
     end: float  # when the simulation stopped, in seconds from the first submission
-    is_complete: bool  # False: stopped early, by request or by --until
+    is_complete: bool  # False: stopped early, by request, by --until, or given up
+    measure: Measure = EVERYTHING
+    is_given_up: bool = False  # it went on and on, far beyond what its work needs
     label: str = ""
+
+    # --- what counts ---
+
+    @cached_property
+    def window(self) -> Window:
+        return self.measure.window(self.last_submit, self.end)
+
+    @cached_property
+    def last_submit(self) -> float:
+        return max((run.submitted_at for run in self.record.runs), default=0.0)
+
+    @cached_property
+    def counted(self) -> Sequence[JobRun]:
+        """The jobs that figures are about: those submitted in the window."""
+        return [run for run in self.record.runs if self.window.has(run.submitted_at)]
 
     # --- jobs ---
 
@@ -111,7 +139,7 @@ class Result:
         return waits_of(
             (
                 run
-                for run in self.record.runs
+                for run in self.counted
                 if queue in (None, run.queue) and priority in (None, run.priority)
             ),
             self.end,
@@ -127,17 +155,35 @@ class Result:
 
     def waits_by_size(self) -> dict[tuple[int, int], Waits]:
         """By how much of the main resource a job asks for, in whole units."""
-        groups = self._grouped(lambda run: size_group(self.in_units(run.size)))
+        groups = self._grouped(self.size_group_of)
         return {group: waits_of(groups[group], self.end) for group in sorted(groups)}
+
+    def waits_by_user(self) -> dict[str, Waits]:
+        """Of those with most jobs; empty where the trace names no users."""
+        groups = self._grouped(lambda run: run.job.user)
+        groups.pop("", None)
+        names = sorted(groups, key=lambda name: (-len(groups[name]), name))[:USERS_SHOWN]
+        return {name: waits_of(groups[name], self.end) for name in names}
+
+    @cached_property
+    def requested_share(self) -> float | None:
+        """The run time over what users asked for, at the median; None where that is not known."""
+        shares = [
+            run.job.run_s / run.job.requested_s for run in self.counted if run.job.requested_s
+        ]
+        return median(shares) if shares else None
 
     def _grouped(self, key_of: Callable[[JobRun], KeyT]) -> dict[KeyT, list[JobRun]]:
         groups: dict[KeyT, list[JobRun]] = {}
-        for run in self.record.runs:
+        for run in self.counted:
             groups.setdefault(key_of(run), []).append(run)
         return groups
 
+    def size_group_of(self, run: JobRun) -> tuple[int, int]:
+        return size_group(self.in_units(run.size))
+
     def longest_waits(self, count: int = 20) -> list[JobRun]:
-        waiting = (run for run in self.record.runs if run.outcome is not JobOutcome.NEVER_FITS)
+        waiting = (run for run in self.counted if run.outcome is not JobOutcome.NEVER_FITS)
         longest = nlargest(count, waiting, key=lambda run: (wait_of(run, self.end), -run.index))
         return [run for run in longest if wait_of(run, self.end) > 0]
 
@@ -165,52 +211,72 @@ class Result:
         return tuple(self._use(cell) for cell in self.cluster.cells())
 
     def _use(self, cell: FlavorResource) -> Use:
-        record, end = self.record, self.end or 1.0
-        used = borrowed = 0.0
+        record, (since, until, _) = self.record, self.window
+        length_s = until - since or 1.0
+        used = borrowed = while_jobs_came = 0.0
+        came_until = min(self.last_submit, until)
         for (name, of), steps in record.used.items():
             if of == cell:
                 nominal = nominal_of(self.cluster.queues[name]).get(cell, 0)
-                for start, stop, value in steps.pieces(end):
+                while_jobs_came += steps.integral(came_until, since)
+                for start, stop, value in steps.pieces(until, since):
                     used += value * (stop - start)
                     borrowed += max(0, value - nominal) * (stop - start)
         busy = record.busy[cell]
         return Use(
             cell=cell,
             quota=self.cluster.quota_of(cell),
-            used=used / end,
-            busy=busy.integral(end) / end,
-            peak=busy.peak(),
-            borrowed=borrowed / end,
+            used=used / length_s,
+            used_while_jobs_came=while_jobs_came / max(came_until - since, 1e-9),
+            busy=busy.integral(until, since) / length_s,
+            peak=busy.peak(until, since),
+            borrowed=borrowed / length_s,
         )
 
     @cached_property
     def shares(self) -> dict[str, float | None]:
-        """Per queue: what it had over what it owns while jobs waited in it."""
-        found: dict[str, float | None] = {}
-        for name, queue in self.cluster.queues.items():
-            owned = nominal_of(queue)
-            cells = [cell for cell in owned if cell.resource == self.main_resource]
-            found[name] = share_over_entitlement(
-                [self.record.used[name, cell] for cell in self._main_cells()],
-                self.record.waiting[name],
-                sum(owned[cell] for cell in cells),
-                self.end,
-            )
-        return found
+        """Per queue: what it had over what was due to it, while jobs waited in it."""
+        return shares_of(self.cluster, self.record, self.main_resource, self.window)
 
-    def _main_cells(self) -> list[FlavorResource]:
-        return [cell for cell in self.cluster.cells() if cell.resource == self.main_resource]
+    @property
+    def fairness(self) -> float | None:
+        """Jain's index of the shares; None with fewer than two of them."""
+        return jain_index([share for share in self.shares.values() if share is not None])
+
+    @cached_property
+    def money(self) -> Money | None:
+        """What it costs; None where nothing has a price."""
+        return money_of(self.cluster, self.record, self.main_resource, self.window)
 
     # --- making way ---
 
+    @cached_property
+    def evictions_counted(self) -> Sequence[RecordedEviction]:
+        """Those within the window."""
+        return [one for one in self.record.evictions if self.window.has(one.at)]
+
     @property
     def preemptions(self) -> int:
-        return sum(eviction.by >= 0 for eviction in self.record.evictions)
+        return sum(eviction.by >= 0 for eviction in self.evictions_counted)
+
+    @cached_property
+    def preemptions_by_queues(self) -> dict[tuple[QueueName, QueueName], Preempted]:
+        """By queue of the preemptor and queue of the victim, most frequent first."""
+        runs, found = self.demand.runs, dict[tuple[QueueName, QueueName], list[float]]()
+        for eviction in self.evictions_counted:
+            if eviction.by >= 0:
+                found.setdefault((runs[eviction.by].queue, eviction.queue), [0.0, 0.0])[0] += 1
+        for loss in self.record.losses:
+            pair = runs[loss.by].queue, runs[loss.job].queue
+            if loss.by >= 0 and pair in found and self.window.has(loss.at):
+                found[pair][1] += loss.machine_s * runs[loss.job].size
+        order = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
+        return {pair: Preempted(int(jobs), lost) for pair, (jobs, lost) in order}
 
     @cached_property
     def evictions(self) -> dict[str, int]:
         """By cause, most frequent first."""
-        counts = Counter(eviction.cause for eviction in self.record.evictions)
+        counts = Counter(eviction.cause for eviction in self.evictions_counted)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
@@ -227,7 +293,7 @@ class Result:
     @cached_property
     def work(self) -> Work:
         useful = lost = kept = 0.0
-        for run in self.record.runs:
+        for run in self.counted:
             lost += run.lost_s * run.size
             if run.outcome is JobOutcome.FINISHED:
                 useful += run.done_s * run.size
@@ -235,17 +301,17 @@ class Result:
                 kept += self._progress_s(run) * run.size
         held = sum(use.used for use in self.uses if use.cell.resource == self.main_resource)
         busy = sum(use.busy for use in self.uses if use.cell.resource == self.main_resource)
-        return Work(useful=useful, lost=lost, kept=kept, idle=(held - busy) * self.end)
+        return Work(useful=useful, lost=lost, kept=kept, idle=(held - busy) * self.window.length_s)
 
     def _progress_s(self, run: JobRun) -> float:
         if run.run_from is None:
             return run.done_s
-        return run.done_s + (self.end - run.run_from) * run.pods_admitted / run.pods_asked
+        return run.done_s + (self.end - run.run_from) * run.speed
 
     @cached_property
     def makespan(self) -> Makespan:
         """From the first submission to the last end, taken apart for the busiest cohort tree."""
-        first = self.record.runs[0].job.submit_s if self.record.runs else 0.0
+        first = self.record.runs[0].submitted_at if self.record.runs else 0.0
         ends = [run.ended_at for run in self.record.runs if run.ended_at is not None]
         is_over = self.is_complete and len(ends) == len(self.record.runs)
         seconds = (max(ends, default=0.0) if is_over else self.end) - first

@@ -9,21 +9,28 @@ from typing import TypeVar
 
 from makeway.sim import values
 from makeway.sim.layouts import (
+    AFTER,
     CANCEL,
     CHECKPOINT,
     END,
+    FLAVORS,
     NAME,
     PODS,
     PODS_MIN,
     PRIORITY,
     QUEUE,
+    REQUESTED,
     RUN,
+    RUN_ON,
     START,
     STATE,
     SUBMIT,
+    THINK,
     TRES,
+    USER,
     Layout,
 )
+from makeway.sim.plausibility import implausible
 from makeway.sim.trace_jobs import (
     CPUS,
     GPUS,
@@ -35,10 +42,11 @@ from makeway.sim.trace_jobs import (
     TraceJob,
     in_order,
 )
-from makeway.sim.values import Unreadable, is_absent
+from makeway.sim.values import LAST_S, Unreadable, is_absent
 
 T = TypeVar("T")
 CANCELLED = re.compile(r"cancel", re.IGNORECASE)
+DATED_FROM_S = 1e8  # later than 1973: no trace that counts from its start is this long
 DIFFERENCE_S = 1.5  # a duration may be rounded
 
 
@@ -54,6 +62,7 @@ class Rows:
     def __init__(self, source: str, header: Sequence[str], layout: Layout) -> None:
         self.source, self.layout, self.header = source, layout, header
         self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
+        self.run_fields = [f for f in layout.columns if f.startswith(RUN_ON)]
         self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
         self.jobs: list[TraceJob] = []
         self.oddities = Oddities()
@@ -112,6 +121,7 @@ class Rows:
             rows=self.rows,
             origin=start if self.is_dated or origin is not None else None,
             oddities=self.oddities.all(),
+            warnings=tuple(implausible(jobs, self.layout.columns)),
         )
 
     def _layout_text(self) -> str:
@@ -161,7 +171,17 @@ class Rows:
             priority=self._share(self._text(row, PRIORITY)),
             cancel_s=self._moment(row, CANCEL),
             checkpoint_s=self._span(row, CHECKPOINT),
+            user=self._share(self._text(row, USER)),
+            flavors=self._share(self._read(row, FLAVORS, values.flavor_names) or ()),
+            run_on=self._run_on(row),
+            requested_s=self._span(row, REQUESTED),
+            after=self._read(row, AFTER, values.names) or (),
+            think_s=self._span(row, THINK),
         )
+
+    def _run_on(self, row: Sequence[str]) -> tuple[tuple[str, float], ...]:
+        found = ((field.removeprefix(RUN_ON), self._span(row, field)) for field in self.run_fields)
+        return tuple((flavor, run_s) for flavor, run_s in found if run_s is not None and run_s > 0)
 
     def _why_left_out(
         self, row: Sequence[str], run: float | None, is_cancelled: bool
@@ -221,8 +241,13 @@ class Rows:
         found = self._read(row, field, values.moment)
         if found is None:
             return None
-        self.is_dated = self.is_dated or found[1]
-        return found[0] * self.layout.columns[field].factor
+        seconds = found[0] * self.layout.columns[field].factor
+        if abs(seconds) > LAST_S:
+            column = self.layout.columns[field].name
+            problem = f"is no time in seconds; perhaps --map {field}={column}*0.001"
+            raise UnreadableField(self.index[field], problem)
+        self.is_dated = self.is_dated or found[1] or seconds >= DATED_FROM_S
+        return seconds
 
     def _span(self, row: Sequence[str], field: str) -> float | None:
         found = self._read(row, field, values.span_s)

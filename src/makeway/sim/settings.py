@@ -55,6 +55,7 @@ class Stockout:
     start: Duration | None = field(default=None, metadata={"name": "from"})
     lasts: Duration = field(metadata={"name": "for"})  # at random: the mean
     every: Duration | None = None  # the mean time from one beginning to the next
+    share: Quantity = Fraction(1)  # of the flavor's quota that has no machines
     stops_running: bool = False  # True: machines in use are taken away as well
 
 
@@ -66,6 +67,24 @@ class Failure:
     at: Duration | None = None
     every: Duration | None = None
     jobs: Int32 = 1  # jobs hit by the failure; with simulated nodes, the jobs on the node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How much faster than in the trace jobs run on a flavor."""
+
+    flavor: str
+    factor: Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a unit of a flavor costs: while machines are rented, or, if reserved, all the time."""
+
+    flavor: str
+    resource: str = ""  # empty: the main resource of the trace
+    per_hour: Quantity
+    reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +126,9 @@ class SimulationSpec:
     checks: tuple[Check, ...] = ()
     cancellations: tuple[Cancellations, ...] = ()
     nodes: tuple[NodePool, ...] = ()
+    speeds: tuple[Speed, ...] = ()
+    prices: tuple[Price, ...] = ()
+    currency: str = ""  # a word to print
     pod_size_max: Mapping[str, Amount] = field(default_factory=dict)  # a bigger job has more pods
     feature_gates: Mapping[str, bool] = field(default_factory=dict)  # before those of Configuration
 
@@ -145,6 +167,9 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
         yield from _wrong_times(f"spec.stockouts[{i}]", stockout, "from", stockout.start)
         if stockout.lasts <= 0:
             yield FieldError(f"spec.stockouts[{i}].for", stockout.lasts, "is not positive")
+        if not 0 < stockout.share <= 1:
+            path, hint = f"spec.stockouts[{i}].share", "write 0.2 for one fifth"
+            yield FieldError(path, float(stockout.share), "is no share", hint)
     for i, failure in enumerate(spec.failures):
         yield from _wrong_times(f"spec.failures[{i}]", failure, "at", failure.at)
     for i, pool in enumerate(spec.nodes):
@@ -155,6 +180,13 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
     for resource, amount in spec.pod_size_max.items():
         if amount <= 0:
             yield FieldError("spec.podSizeMax", amount, f"of {resource} is no size for a pod")
+    for i, speed in enumerate(spec.speeds):
+        if speed.factor <= 0:
+            path = f"spec.speeds[{i}].factor"
+            yield FieldError(path, float(speed.factor), "is no factor", "write 2 for twice as fast")
+    for i, price in enumerate(spec.prices):
+        if price.per_hour < 0:
+            yield FieldError(f"spec.prices[{i}].perHour", float(price.per_hour), "is negative")
     for i, checkpoints in enumerate(spec.checkpoints):
         if checkpoints.interval <= 0:
             path = f"spec.checkpoints[{i}].interval"

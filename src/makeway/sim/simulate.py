@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from makeway.sim.cluster import SimulatedCluster, read_cluster
+from makeway.sim.cluster import SimulatedCluster, build_cluster, read_cluster, read_objects
+from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
+from makeway.sim.load import Load
+from makeway.sim.measuring import horizon_s, parse_measure
+from makeway.sim.overlay import laid_over
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Notice, Watch, World
 
 FileNames = str | Path | Sequence[str | Path]
+RECORDED = Load()
 
 
 def simulate(
@@ -23,7 +28,11 @@ def simulate(
     queue: str | None = None,
     seed: int = 0,
     until: float | None = None,
+    measure: str = "all",
     jobs: int | None = None,
+    scenario: FileNames = (),
+    set: Sequence[str | Turn] = (),
+    load: Load = RECORDED,
     explain: Iterable[str] = (),
     watch: Watch | None = None,
     notice: Notice | None = None,
@@ -34,9 +43,12 @@ def simulate(
     `queues` are files of queue objects, `trace` is a log or generator file; both may be given
     ready-made as well. `map` says which column is what (`submit=timestamp,gpus=num_gpus`), `queue`
     takes the jobs whose own queue is not configured, `until` ends the simulation after so many
-    seconds, `jobs` takes the first so many of the trace. Jobs named in `explain` keep their story.
-    `watch` is asked now and then whether to go on, `notice` is told of circles of displacement.
-    `gates` turns feature gates on or off, as in `{"OwnersFirst": False}`.
+    seconds (without it, a run that goes on and on is given up), `measure` says which part of the
+    run counts (`all`, `steady`, `2d..30d`), `jobs` takes the first so many of the trace. Objects of
+    the files in `scenario` are laid over the queues; `set` turns knobs (`quota of flavor a100=640`,
+    `load=1.5`), `load` has more of the jobs, or draws them. Jobs named in `explain` keep their
+    story. `watch` is asked now and then whether to go on, `notice` is told of circles of
+    displacement. `gates` turns feature gates on or off: `{"OwnersFirst": False}`.
     Raises `SimulationError` if a file is not right.
     """
     if not isinstance(trace, Trace):
@@ -44,12 +56,17 @@ def simulate(
     if jobs is not None:
         trace = trace.first(jobs)
     if not isinstance(queues, SimulatedCluster):
-        files = (queues,) if isinstance(queues, str | Path) else tuple(queues)
+        files = _names(queues)
         queues = read_cluster(files, () if files else trace.manifests)
+    turns = [parse_turn(one) if isinstance(one, str) else one for one in set]
+    queues, load = changed_cluster(queues, _names(scenario), turns, load)
     if gates:
         queues = queues.with_gates(gates)
+    measured = parse_measure(measure)
+    trace = load.applied(trace, seed)
     world = World(queues, trace, seed, explain, queue)
-    is_complete = world.run(until, watch, notice)
+    horizon = horizon_s(queues, world.demand) if until is None else until
+    is_complete = world.run(horizon, watch, notice)
     world.explain_open()
     return Result(
         cluster=queues,
@@ -59,5 +76,29 @@ def simulate(
         seed=seed,
         end=world.now,
         is_complete=is_complete,
+        measure=measured,
+        is_given_up=not is_complete and until is None and world.now >= horizon,
         label=queues.source,
     )
+
+
+def _names(files: FileNames) -> tuple[str | Path, ...]:
+    return (files,) if isinstance(files, str | Path) else tuple(files)
+
+
+def changed_cluster(
+    cluster: SimulatedCluster,
+    scenario: Sequence[str | Path],
+    turns: Sequence[Turn],
+    load: Load = RECORDED,
+) -> tuple[SimulatedCluster, Load]:
+    """The cluster with objects laid over its own and knobs turned, and its load."""
+    if not scenario and not turns:
+        return cluster, load
+    manifests = cluster.manifests
+    for file in scenario:
+        manifests = laid_over(manifests, read_objects(file))
+    setup = turned(Setup(manifests, load), turns)
+    words = [*map(str, scenario), *map(str, turns)]
+    source = f"{cluster.source} with {', '.join(words)}"
+    return build_cluster(setup.manifests, source), setup.load

@@ -20,7 +20,8 @@ class Waits(NamedTuple):
 
     A job that never ran counts with the time it had waited when it left or the simulation ended:
     a starving job must not improve the figures. Slowdown is the time from submission to the end
-    over the run time, both bounded from below by ten seconds, and counts finished jobs only.
+    over the run time, both bounded from below by ten seconds. Turnaround is the time from
+    submission to the end. Both count finished jobs only.
     """
 
     jobs: int = 0
@@ -31,6 +32,8 @@ class Waits(NamedTuple):
     longest: float = 0.0
     slowdown_mean: float = 0.0
     slowdown_p95: float = 0.0
+    turnaround_mean: float = 0.0
+    turnaround_p95: float = 0.0
     never_ran: int = 0
 
 
@@ -38,13 +41,16 @@ def wait_of(run: JobRun, end: float) -> float:
     until = run.first_run_at
     if until is None:
         until = end if run.ended_at is None else run.ended_at
-    return until - run.job.submit_s
+    return until - run.submitted_at
 
 
 def slowdown_of(run: JobRun) -> float:
+    return max(1.0, turnaround_of(run) / max(run.job.run_s, SLOWDOWN_BOUND_S))
+
+
+def turnaround_of(run: JobRun) -> float:
     assert run.ended_at is not None
-    bound = max(run.job.run_s, SLOWDOWN_BOUND_S)
-    return max(1.0, (run.ended_at - run.job.submit_s) / bound)
+    return run.ended_at - run.submitted_at
 
 
 def waits_of(runs: Iterable[JobRun], end: float) -> Waits:
@@ -53,7 +59,9 @@ def waits_of(runs: Iterable[JobRun], end: float) -> Waits:
     if not counted:
         return Waits()
     waits = sorted(wait_of(run, end) for run in counted)
-    slowdowns = sorted(slowdown_of(run) for run in counted if run.outcome is JobOutcome.FINISHED)
+    finished = [run for run in counted if run.outcome is JobOutcome.FINISHED]
+    slowdowns = sorted(slowdown_of(run) for run in finished)
+    turnarounds = sorted(turnaround_of(run) for run in finished)
     return Waits(
         jobs=len(waits),
         mean=sum(waits) / len(waits),
@@ -63,6 +71,8 @@ def waits_of(runs: Iterable[JobRun], end: float) -> Waits:
         longest=waits[-1],
         slowdown_mean=sum(slowdowns) / len(slowdowns) if slowdowns else 0.0,
         slowdown_p95=quantile(slowdowns, 0.95) if slowdowns else 0.0,
+        turnaround_mean=sum(turnarounds) / len(turnarounds) if turnarounds else 0.0,
+        turnaround_p95=quantile(turnarounds, 0.95) if turnarounds else 0.0,
         never_ran=sum(run.first_run_at is None for run in counted),
     )
 
@@ -81,17 +91,22 @@ def size_group(size: int) -> tuple[int, int]:
 
 
 def bin_means(
-    steps: Steps, end: float, bins: int, value_of: Callable[[int], int] = lambda value: value
+    steps: Steps,
+    end: float,
+    bins: int,
+    value_of: Callable[[int], int] = lambda value: value,
+    since: float = 0.0,
 ) -> list[float]:
-    """The mean over each of so many equal parts of the time from 0 to `end`."""
+    """The mean over each of so many equal parts of the time from `since` to `end`."""
     sums = [0.0] * bins
-    if end <= 0:
+    if end <= since:
         return sums
-    width = end / bins
-    for start, stop, value in steps.pieces(end):
+    width = (end - since) / bins
+    for from_, to, value in steps.pieces(end, since):
         amount = value_of(value)
         if not amount:
             continue
+        start, stop = from_ - since, to - since
         first, last = int(start / width), min(bins - 1, int(stop / width))
         if first >= last:
             sums[min(first, last)] += amount * (stop - start)
@@ -109,6 +124,8 @@ def together(series: Sequence[Steps], end: float) -> Iterator[tuple[float, float
     values = [0] * len(series)
     since = 0.0
     for at, i, value in changes:
+        if at >= end:
+            break
         if at > since:
             yield since, at, values
             since = at
@@ -121,22 +138,9 @@ def _changes(which: int, steps: Steps) -> Iterator[tuple[float, int, int]]:
     return ((at, which, value) for at, value in zip(steps.times, steps.values, strict=True))
 
 
-def share_over_entitlement(
-    used: Sequence[Steps], waiting: Steps, nominal: int, end: float
-) -> float | None:
-    """What a queue had over what it owns, on average over the time in which jobs waited in it.
-
-    Below 1 it was kept from what is its own; None where it owns nothing or no job ever waited.
-    """
-    had, waited_s = 0.0, 0.0
-    for start, stop, values in together([waiting, *used], end):
-        if values[0] > 0:
-            had += sum(values[1:]) * (stop - start)
-            waited_s += stop - start
-    return had / (nominal * waited_s) if nominal and waited_s else None
-
-
 def jain_index(shares: Sequence[float]) -> float | None:
-    """1 when all have the same, 1/n when one has it all."""
+    """1 when all have the same, 1/n when one has it all; None where there is nothing to compare."""
+    if len(shares) < 2:
+        return None
     total, squares = sum(shares), sum(share * share for share in shares)
     return total * total / (len(shares) * squares) if squares else None

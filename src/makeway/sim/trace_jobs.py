@@ -44,6 +44,12 @@ class TraceJob(NamedTuple):
     priority: str = ""  # a number or the name of a class
     cancel_s: float | None = None  # when the user gives up; None: never
     checkpoint_s: float | None = None  # None: the setting of the queue counts
+    user: str = ""
+    flavors: tuple[str, ...] = ()  # as the trace spells those it may run on; empty: any
+    run_on: tuple[tuple[str, float], ...] = ()  # run time on certain flavors, where it differs
+    requested_s: float | None = None  # the run time that its user asked for; None: not known
+    after: tuple[str, ...] = ()  # names of jobs that have to end before it is submitted
+    think_s: float | None = None  # it comes so long after those, whenever that is; None: not before
 
 
 @dataclass(slots=True)
@@ -84,6 +90,7 @@ class Trace:
     origin: float | None = None  # seconds since 1970 of the start; None where only spans are known
     oddities: tuple[Oddity, ...] = ()
     manifests: tuple[dict[str, object], ...] = ()  # queue objects that come with the trace
+    warnings: tuple[str, ...] = ()  # what is surely not meant so
 
     def first(self, count: int) -> Trace:
         return replace(self, jobs=self.jobs[:count])

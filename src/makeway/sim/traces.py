@@ -27,8 +27,10 @@ from makeway.sim.layouts import (
     Layout,
     TraceColumn,
     parse_mapping,
+    read_columns,
     recognise,
 )
+from makeway.sim.philly import read_philly_json
 from makeway.sim.rows import Rows
 from makeway.sim.trace_jobs import CPUS, GPUS, MEMORY, FilePosition, SimulationError, Trace
 
@@ -38,7 +40,10 @@ SWF_COLUMNS = (
     *("procs_requested", "time_requested", "memory_requested", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding", "think_time"),
 )
-SWF_FIELDS = parse_mapping("name=job,submit=submit,run=run,cpus=procs_requested,queue=queue")
+SWF_FIELDS = parse_mapping(
+    "name=job,submit=submit,run=run,cpus=procs_requested,queue=queue,user=user,"
+    "requested=time_requested,after=preceding,think=think_time"
+)
 SWF_CANCELLED = "5"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
@@ -54,6 +59,8 @@ def read_trace(path: str | Path, mapping: Mapping[str, TraceColumn] | None = Non
 
 def parse_trace(text: str, source: str, mapping: Mapping[str, TraceColumn] | None = None) -> Trace:
     lines = text.splitlines()
+    if text.lstrip().startswith("["):
+        return read_philly_json(text, source)
     if _is_swf(lines):
         return _read_swf(lines, source, mapping or {})
     return _read_table(lines, source, mapping or {})
@@ -79,30 +86,37 @@ def read_text(path: Path) -> str:
 def _is_swf(lines: Sequence[str]) -> bool:
     for line in lines:
         if line.strip() and not line.lstrip().startswith(";"):
-            fields = line.split()
+            fields = line.split()[: len(SWF_COLUMNS)]
             return len(fields) == len(SWF_COLUMNS) and all(map(_NUMBER.fullmatch, fields))
     return False
 
 
+def _swf_columns(lines: Sequence[str]) -> tuple[str, ...]:
+    """The 18 of the format; what some archives add is `field19` and so on."""
+    first = next(line for line in lines if line.strip() and not line.lstrip().startswith(";"))
+    return (*SWF_COLUMNS, *(f"field{i + 1}" for i in range(18, len(first.split()))))
+
+
 def _read_swf(lines: Sequence[str], source: str, mapping: Mapping[str, TraceColumn]) -> Trace:
-    columns = {**SWF_FIELDS, **mapping}
+    columns, there = read_columns({**SWF_FIELDS, **mapping}), _swf_columns(lines)
     for field, column in columns.items():
-        if column.name not in SWF_COLUMNS:
-            known = ", ".join(SWF_COLUMNS)
+        if column.name not in there:
+            known = ", ".join(there)
             raise SimulationError(
                 f"{source}: SWF has no column {column.name} for {field}; it has {known}"
             )
-    rows = Rows(source, SWF_COLUMNS, Layout(name="SWF", columns=columns))
+    rows = Rows(source, there, Layout(name="SWF", columns=columns))
     origin, queues = _swf_header(lines)
     requested, allocated = map(SWF_COLUMNS.index, ("procs_requested", "procs_allocated"))
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith(";"):
             continue
         row = line.split()
-        if len(row) == len(SWF_COLUMNS) and row[requested] == "-1":
+        if len(row) == len(there) and row[requested] == "-1":
             row[requested] = row[allocated]
         rows.take(number, row, " ", is_cancelled=row[10:11] == [SWF_CANCELLED])
-    return rows.trace(origin, queues if columns[QUEUE].name == "queue" else None)
+    by_number = QUEUE in columns and columns[QUEUE].name == "queue"
+    return rows.trace(origin, queues if by_number else None)
 
 
 def _swf_header(lines: Sequence[str]) -> tuple[float | None, dict[str, str]]:

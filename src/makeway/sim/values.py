@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from math import ceil, isfinite
 
@@ -9,7 +10,12 @@ from makeway.api.quantity import QuantityError, parse_nanos
 from makeway.api.times import DurationError, parse_duration
 from makeway.sim.trace_jobs import CPUS, MEMORY
 
-ABSENT_WORDS = frozenset({"", "-1", "unknown", "none", "null", "nan", "n/a", "na"})
+_DAYS = re.compile(r"([0-9.]+)d(.*)", re.ASCII)
+ABSENT_WORDS = frozenset(
+    {"", "-1", "unknown", "none", "null", "nan", "n/a", "na", "unlimited", "partition_limit"}
+)
+LAST_S = 253_402_300_800.0  # the year 10000
+_SEPARATORS = re.compile(r"[|;,:\s]+")
 
 
 class Unreadable(ValueError):
@@ -31,7 +37,7 @@ def number(text: str) -> float:
 
 
 def moment(text: str) -> tuple[float, bool]:
-    """Seconds, and whether they count from 1970 (True) or from a start that only the file knows."""
+    """Seconds, and whether they are a date (True) or a number, perhaps from some start."""
     try:
         value = float(text)
     except ValueError:
@@ -39,7 +45,7 @@ def moment(text: str) -> tuple[float, bool]:
     else:
         if not isfinite(value):
             raise Unreadable("is not a time")
-        return value, value >= 1e8  # later than 1973: no trace in seconds is this long
+        return value, False
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -51,11 +57,13 @@ def moment(text: str) -> tuple[float, bool]:
 
 
 def span_s(text: str) -> float:
-    """`90`, `1m30s`, `00:01:30` or `2-00:01:30` (days first, as Slurm has it)."""
+    """`90`, `1m30s`, `2d12h`, `00:01:30` or `2-00:01:30` (days first, as Slurm has it)."""
     try:
         return number(text)
     except Unreadable:
         pass
+    if with_days := _DAYS.fullmatch(text.strip()):
+        return number(with_days[1]) * 86_400 + (span_s(with_days[2]) if with_days[2] else 0.0)
     if ":" in text:
         days, _, clock = text.rpartition("-")
         parts = [number(part) for part in clock.split(":")]
@@ -87,10 +95,31 @@ def _memory_bytes(text: str) -> float:
         raise Unreadable("is not an amount of memory; write bytes, 16Gi or 4000M") from None
 
 
+def names(text: str) -> tuple[str, ...]:
+    """`a|b`, `a;b`, `a b`; of Slurm's `afterok:12:13` the numbers."""
+    words = _SEPARATORS.split(text.strip())
+    return tuple(w for w in words if w and not w.startswith("after") and w != "singleton")
+
+
+def flavor_names(text: str) -> tuple[str, ...]:
+    """`V100M16|V100M32`; of Slurm's `cpu=8,gres/gpu:a100=2` the type."""
+    if "=" not in text:
+        return names(text)
+    parts = (part.partition("=")[0] for part in text.split(","))
+    typed = (part.removeprefix("gres/gpu:") for part in parts if part.startswith("gres/gpu:"))
+    return tuple(dict.fromkeys(typed))
+
+
 def gpus_in_tres(text: str) -> int:
-    """`billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2`: the total, else the sum of the types."""
+    """`billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2`: the total, else the sum of the types.
+
+    `gpu:2` and `gpu:tesla:2`, as Slurm's database has it, are read as well.
+    """
     total, typed = 0, 0
     for part in text.split(","):
+        if part.startswith("gpu:"):
+            typed += int(number(part.rpartition(":")[2].partition("(")[0]))
+            continue
         name, _, value = part.partition("=")
         if name == "gres/gpu":
             total = int(number(value))

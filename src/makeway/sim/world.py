@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
@@ -27,7 +28,15 @@ from makeway.engine.decisions import (
 )
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
-from makeway.engine.model import CheckName, CheckState, EvictionReason, QueueName, WorkloadKey
+from makeway.engine.model import (
+    CheckName,
+    CheckState,
+    EvictionReason,
+    FlavorName,
+    FlavorResource,
+    QueueName,
+    WorkloadKey,
+)
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
 from makeway.sim.circle_watch import CircleWatch
 from makeway.sim.circles import Circle, Round
@@ -40,12 +49,14 @@ from makeway.sim.record import (
     Incident,
     JobOutcome,
     JobRun,
+    Loss,
     RecordedEviction,
     SimulationRecord,
     StayEnding,
 )
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
+from makeway.sim.successors import Successors, is_sent_by_others
 from makeway.sim.trace_jobs import Trace
 
 if TYPE_CHECKING:
@@ -96,10 +107,15 @@ class World:
         self.agenda: Agenda[Planned] = Agenda()
         self.outages = Outages(self.settings, self.random)
         self.demand = Demand(cluster, trace, tuple(explained), queue)
-        self._arrivals = deque(self.demand.runs)  # jobs that are still to be submitted
+        self.successors = Successors(self.demand.runs)
+        # Jobs that are still to be submitted, as the trace has it.
+        self._arrivals = deque(run for run in self.demand.runs if not is_sent_by_others(run))
+        self._coming = 0  # jobs whose submission is on the agenda
         self._next_cycle_at: float | None = None  # when the engine wants to be asked again
         self.runs: dict[WorkloadKey, JobRun] = {}  # jobs that have come and not ended
-        self.stockout_until: dict[str, float] = {}  # by flavor
+        self.stockouts: dict[str, list[tuple[float, Fraction]]] = {}  # by flavor: until, share
+        self.machines_in_use: dict[FlavorResource, int] = {}
+        self.on_machines: dict[int, dict[FlavorResource, int]] = {}  # by job: what it has of those
         self.waiting_for_machines: dict[int, JobRun] = {}  # jobs admitted in a stockout
         self.running: dict[int, JobRun] = {}  # jobs whose pods run
         self.machines = machines_for(cluster)
@@ -138,7 +154,7 @@ class World:
 
     def _next_moment(self) -> float | None:
         """When something happens next; None when nothing will, or no job is left."""
-        if not self._arrivals and not self.runs:
+        if not self._arrivals and not self.runs and not self._coming:
             return None
         agenda = self.agenda
         while (planned := agenda.first) is not None and planned.is_off:
@@ -162,8 +178,10 @@ class World:
                 self.record.steps += 1
                 planned.act(planned.run)
         while self._arrivals and self._arrivals[0].job.submit_s <= now:
-            self.record.steps += 1
-            self._submit(self._arrivals.popleft())
+            run = self._arrivals.popleft()
+            if not self.successors.has_to_wait(run):
+                self.record.steps += 1
+                self._submit(run)
 
     def explain_open(self) -> None:
         """End the stories of jobs that have not ended with where they stand, and why."""
@@ -287,9 +305,14 @@ class World:
 
     # --- a job's way ---
 
+    def _come(self, run: JobRun) -> None:
+        self._coming -= 1
+        self._submit(run)
+
     def _submit(self, run: JobRun) -> None:
         self.record.runs.append(run)
         self.runs[run.key] = run
+        run.submitted_at = self.now
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
         run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
@@ -324,6 +347,7 @@ class World:
             return  # the quota was reserved before, and now the job is admitted
         run.usage = decision.assignment.usage()
         run.flavors = decision.assignment.flavors()
+        run.flavor_speed = self.demand.speed_on(run, run.usage)
         run.held_from = self.now
         run.pods_admitted = sum(pod_set.count for pod_set in decision.assignment.pod_sets)
         self.circles.place(run)
@@ -351,10 +375,12 @@ class World:
         self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
 
     def _start_pods(self, run: JobRun) -> None:
-        if any(self.stockout_until.get(flavor, 0.0) > self.now for flavor in run.flavors):
+        if not self._are_there_machines(run):
             self.waiting_for_machines[run.index] = run
             run.tell(self.now, Incident("no machines", f"of flavor {', '.join(run.flavors)}"))
-        elif self.machines is not None and self.machines.pool_of(run) is not None:
+            return
+        self._take_machines(run)
+        if self.machines is not None and self.machines.pool_of(run) is not None:
             self.machines.ask(run, self.demand.pod_requests(run), self.now)
         else:
             self._start_on_machines(run)
@@ -382,7 +408,7 @@ class World:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
         self._tell(ev.PodsChanged(run.key, True, self.now))
-        left_s = (run.job.run_s - run.done_s) / speed_of(run)
+        left_s = (run.job.run_s - run.done_s) / run.speed
         self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
 
     def _finish(self, run: JobRun) -> None:
@@ -396,7 +422,7 @@ class World:
         if run.ended_at is not None:
             return
         if run.run_from is not None:
-            run.done_s += (self.now - run.run_from) * speed_of(run)
+            run.done_s += (self.now - run.run_from) * run.speed
         self._end_stay(run, StayEnding.CANCELLED)
         run.tell(self.now, Incident("cancelled", "by its user"))
         self._leave(run, JobOutcome.CANCELLED)
@@ -406,7 +432,7 @@ class World:
         run.evictions += 1
         eviction = RecordedEviction(self.now, run.index, run.queue, cause, by)
         self.record.evictions.append(eviction)
-        self._lose_progress(run)
+        self._lose_progress(run, by)
         self._end_stay(run, ending)
         run.held_from = self.now
         self.circles.place(run, is_leaving=True)
@@ -426,15 +452,19 @@ class World:
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
 
-    def _lose_progress(self, run: JobRun) -> None:
+    def _lose_progress(self, run: JobRun, by: int = -1) -> None:
         if run.run_from is None:
             return
-        progress_s = run.done_s + (self.now - run.run_from) * speed_of(run)
+        progress_s = run.done_s + (self.now - run.run_from) * run.speed
         kept_s = 0.0
         if run.checkpoint_s is not None:
             kept_s = max(run.done_s, progress_s // run.checkpoint_s * run.checkpoint_s)
         run.done_s = min(kept_s, run.job.run_s)
-        run.lost_s += progress_s - run.done_s
+        lost_s = progress_s - run.done_s
+        run.lost_s += lost_s
+        if lost_s > 0:
+            loss = Loss(self.now, run.index, run.usage or {}, lost_s / run.speed, by)
+            self.record.losses.append(loss)
 
     def _end_stay(self, run: JobRun, ending: StayEnding) -> None:
         """The pods no longer run, and nothing that was planned for them happens."""
@@ -457,10 +487,15 @@ class World:
         run.attempt += 1
         del self.runs[run.key]
         self.kept.pop(run.key, None)
+        for follower in self.successors.after(run):
+            self._coming += 1
+            planned = Planned(self._come, follower, ANY_ATTEMPT)
+            self.agenda.plan(self.now + (follower.job.think_s or 0.0), planned)
         self._tell(ev.WorkloadRemoved(run.key))
         self._change_from_outside(run.queue)
 
     def _release(self, run: JobRun) -> None:
+        self._return_machines(run)
         if self.machines is not None:
             self.machines.release(run.key)
         if run.usage is not None:
@@ -487,12 +522,57 @@ class World:
 
     def _begin_stockout(self, stockout: Stockout, until: float) -> None:
         flavor = stockout.flavor
-        self.stockout_until[flavor] = max(until, self.stockout_until.get(flavor, 0.0))
-        self.record.stockouts.append((self.now, until, flavor))
+        self.stockouts.setdefault(flavor, []).append((until, stockout.share))
+        self.record.stockouts.append((self.now, until, flavor, float(stockout.share)))
         self.record.count(f"stockouts of {flavor}")
-        if stockout.stops_running:
-            for run in [run for run in self.running.values() if flavor in run.flavors]:
+        if not stockout.stops_running:
+            return
+        hit = [run for run in self.running.values() if flavor in run.flavors]
+        if stockout.share < 1:
+            self.random.named("stockout hits", flavor, self.now).shuffle(hit)
+        for run in hit:
+            if self._lacks_machines(FlavorName(flavor)):
                 self._fail(run, f"flavor {flavor} ran dry")
+
+    def _missing(self, flavor: FlavorName) -> Fraction:
+        """The share of a flavor's quota that has no machines now."""
+        stockouts = self.stockouts.get(flavor, ())
+        return min(Fraction(1), sum((s for until, s in stockouts if until > self.now), Fraction(0)))
+
+    def _there_are(self, cell: FlavorResource) -> int:
+        return int((1 - self._missing(cell.flavor)) * self.cluster.quota_of(cell))
+
+    def _are_there_machines(self, run: JobRun) -> bool:
+        return all(
+            self.machines_in_use.get(cell, 0) + amount <= self._there_are(cell)
+            for cell, amount in (run.usage or {}).items()
+            if cell.flavor in self.stockouts and self._missing(cell.flavor)
+        )
+
+    def _lacks_machines(self, flavor: FlavorName) -> bool:
+        """Are more machines in use than there are?"""
+        in_use = self.machines_in_use.items()
+        return any(n > self._there_are(cell) for cell, n in in_use if cell.flavor == flavor)
+
+    def _take_machines(self, run: JobRun) -> None:
+        self.on_machines[run.index] = run.usage or {}
+        for cell, amount in (run.usage or {}).items():
+            self.machines_in_use[cell] = self.machines_in_use.get(cell, 0) + amount
+            self.record.rented[cell].add(self.now, amount)
+
+    def _return_machines(self, run: JobRun) -> None:
+        """Whoever waits for machines of a flavor that is short may have them now."""
+        for cell, amount in self.on_machines.pop(run.index, {}).items():
+            self.machines_in_use[cell] -= amount
+            self.record.rented[cell].add(self.now, -amount)
+        for waiting in self.waiting_for_machines.values():
+            if self._are_there_machines(waiting):
+                planned = Planned(self._try_machines, waiting, waiting.attempt)
+                self.agenda.plan(self.now, planned)
+
+    def _try_machines(self, run: JobRun) -> None:
+        if self.waiting_for_machines.pop(run.index, None) is not None:
+            self._start_pods(run)
 
     def _place(self, machines: Machines) -> None:
         """Let placement decide about the jobs that wait for nodes, and carry that out."""
@@ -544,6 +624,7 @@ class World:
         run.tell(self.now, Incident("pods failed", why))
         self._tell(ev.PodsChanged(run.key, False, self.now))
         self._change_from_outside(run.queue)
+        self._return_machines(run)
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)
@@ -556,8 +637,3 @@ def machines_for(cluster: SimulatedCluster) -> Machines | None:
     from makeway.sim.machines import Machines
 
     return Machines(cluster.settings.nodes)
-
-
-def speed_of(run: JobRun) -> float:
-    """With fewer pods than asked for, the work takes longer in proportion."""
-    return run.pods_admitted / run.pods_asked

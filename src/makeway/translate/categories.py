@@ -12,7 +12,6 @@ from typing import assert_never
 
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
-from makeway.engine.model import Inactive
 from makeway.translate.workloads import LACKS_PODS, PODS_GONE
 
 
@@ -31,7 +30,7 @@ class Category(Enum):
     PODS = LACKS_PODS, False
     QUEUE = "Misconfigured", False
     MISCONFIGURED = "Misconfigured", True
-    TURN = "Pending", False
+    TURN = "PendingEvaluation", False
 
     def __init__(self, word: str, is_final: bool) -> None:
         self.word = word  # the reason of the condition QuotaReserved; most are Kueue's
@@ -60,11 +59,9 @@ def category_of(obstacle: exp.Obstacle) -> Category:
             return Category.PODS if is_short else Category.MISCONFIGURED
         case dec.NotCovered() | dec.NamespaceNotAdmitted():
             return Category.MISCONFIGURED
-        case exp.LocalQueueStopped() | exp.EvictedByStop():
+        case exp.LocalQueueStopped() | exp.EvictedByStop() | exp.QueueInactive():
             return Category.STOPPED
-        case exp.QueueInactive(why=Inactive.STOPPED | Inactive.TERMINATING):
-            return Category.STOPPED
-        case exp.NoLocalQueue() | exp.NoQueue() | exp.QueueInactive():
+        case exp.NoLocalQueue() | exp.NoQueue():
             return Category.QUEUE
         case exp.BackingOff() | exp.BehindHead() | exp.ChecksOpen() | exp.LettingGo():
             return Category.TURN

@@ -13,6 +13,7 @@ from makeway.translate.words import (
     Line,
     Ref,
     amount_text,
+    due_to,
     named,
     obstacle_lines,
     rule_text,
@@ -61,7 +62,9 @@ def _standing(explanation: exp.Explanation) -> Line:
         case Phase.EVICTING:
             return Line(" is being stopped and still holds quota", *where)
         case Phase.INACTIVE:
-            return Line(" is not active; set active: true to let it try again")
+            cause = explanation.deactivated_for
+            why = "" if cause is None else f" due to {due_to(cause)} [{cause.value}]"
+            return Line(f" is not active{why}; set active: true to let it try again")
         case Phase.FINISHED:
             return Line(" has finished")
         case _:

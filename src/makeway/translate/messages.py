@@ -12,8 +12,8 @@ from makeway.engine.model import Inactive
 # Workloads
 OTHERS_MAKE_WAY = "Others make way for this workload"
 NOBODY_MAKES_WAY = "Nobody makes way for this workload"
+CHECK_RESET = "Reset to Pending after eviction. Previously: {}"  # in Kueue's words
 NO_RESERVATION = "The workload has no reservation"
-DEACTIVATED = "The workload is deactivated"
 PREVIOUSLY = "Previously: {}"  # what a condition said while it was true
 READY = "All pods are ready or succeeded"
 NOT_READY = "Not all pods are ready or succeeded"
@@ -22,7 +22,11 @@ ALL_SUPPORTED = "Nothing is asked for that Makeway lacks"
 PODS_TO_REPLACE = "Some of its pods failed or were deleted, and need to be replaced"
 NO_PODS_TO_REPLACE = "No pods need to be replaced"
 PODS_SUCCEEDED = "Pods succeeded: {}/{}"
-TIME_IS_UP = "It was admitted for longer than the {} s that it may be"
+TIME_IS_UP = "The maximum execution time ({}s) exceeded"
+REACTIVATED = "The workload was reactivated"
+BACKOFF_FINISHED = "The workload backoff was finished"
+QUEUE_RESTARTED = "The ClusterQueue was restarted after being stopped"
+LOCAL_QUEUE_RESTARTED = "The LocalQueue was restarted after being stopped"
 
 KEPT_LONG_ENOUGH = "It has finished, and was kept for as long as the configuration says"
 GIVEN_UP_LONG_ENOUGH = (

@@ -20,6 +20,8 @@ from makeway.engine import model
 from makeway.translate.workloads import PODS_GONE
 
 NAMES_SHOWN = 3
+_ALL_AGAIN = "Every flavor that it could use is exhausted; it may try all of them again"
+_ACCOMMODATES = "Preempted to accommodate a workload"
 
 
 class Ref(NamedTuple):
@@ -28,15 +30,20 @@ class Ref(NamedTuple):
     kind: str
     key: str  # namespace/name, or the name alone
 
+    @property
+    def text(self) -> str:
+        """The key; of a LocalQueue, which is in the namespace of who waits in it, the name."""
+        return self.key.rpartition("/")[2] if self.kind == "LocalQueue" else self.key
+
 
 class Line(tuple[str | Ref, ...]):
-    """A sentence in pieces, text and references; as a string it has the keys of the objects."""
+    """A sentence in pieces, text and references; as a string it names the objects."""
 
     def __new__(cls, *pieces: str | Ref) -> Self:
         return super().__new__(cls, (piece for piece in pieces if piece))
 
     def __str__(self) -> str:
-        return "".join(piece if isinstance(piece, str) else piece.key for piece in self)
+        return "".join(piece if isinstance(piece, str) else piece.text for piece in self)
 
 
 def workload(key: model.WorkloadKey) -> Ref:
@@ -67,7 +74,8 @@ def decision_text(decision: dec.Decision) -> Text:
         case dec.Deactivate():
             return Text("deactivated", decision.workload, tuple(_deactivation(decision)))
         case dec.Requeue():
-            details = (f"Back-off finished, in line again in ClusterQueue {decision.queue}",)
+            where = f"in line again in ClusterQueue {decision.queue}"
+            details = (f"The workload backoff was finished; {where}",)
             return Text("requeued", decision.workload, details)
         case dec.StartOver():
             return Text("starts over", decision.workload, tuple(_new_round(decision)))
@@ -89,10 +97,15 @@ def reserved_text(queue: model.QueueName, waited_s: float) -> str:
 
 
 def admitted_text(decision: dec.Admit) -> str:
-    """What the condition says: how long it waited for its checks."""
+    """What the event says: how long it waited for its checks."""
     waited = format_span(decision.checked_s)
     text = f"Admitted by ClusterQueue {decision.queue}, wait time since reservation was {waited}"
     return ". ".join((text, *_assigned(decision.assignment, decision.is_borrowing)))
+
+
+def is_admitted_text(decision: dec.Admit) -> str:
+    """The same as its condition has it."""
+    return f"The workload is admitted. {admitted_text(decision)}"
 
 
 def preempted_text(victims: Sequence[model.WorkloadKey]) -> str:
@@ -132,17 +145,38 @@ def _preemption(decision: dec.Preempt) -> Iterator[str]:
         yield victim_line(victim, decision.preemptor)
 
 
+class Standing(NamedTuple):
+    """Who a workload is to others, and where its queue stands."""
+
+    uid: str
+    job_uid: str  # empty: of no job
+    path: str  # of its queue, from the root of its tree
+
+
+def victim_told(
+    victim: dec.Victim, preemptor: model.WorkloadKey, standing: Standing, path: str
+) -> str:
+    """The same in the form that users of Kueue know; `standing` is the preemptor's."""
+    unknown = "UNKNOWN"
+    who = f"UID: {standing.uid or unknown}, JobUID: {standing.job_uid or unknown}"
+    paths = f"preemptor path: {standing.path}; preemptee path: {path}"
+    told = f"{_ACCOMMODATES} ({who}) due to {rule_text(victim.rule)}; {paths}"
+    cells = _contested(victim)
+    return f"{told}; preemptor: {preemptor}{f', for its {cells}' if cells else ''}"
+
+
+def _contested(victim: dec.Victim) -> str:
+    return ", ".join(f"{cell.resource} in flavor {cell.flavor}" for cell in victim.cells)
+
+
 def victim_line(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
     return f"{victim.workload}: {victim_message(victim, preemptor)}"
 
 
 def victim_message(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
     """What the victim is told; its first words are those of Kueue's condition."""
-    cells = ", ".join(f"{cell.resource} in flavor {cell.flavor}" for cell in victim.cells)
-    message = (
-        f"Preempted to accommodate a workload ({preemptor}) due to {rule_text(victim.rule)}"
-        f" [{victim.rule.value}]"
-    )
+    due_to = f"due to {rule_text(victim.rule)} [{victim.rule.value}]"
+    message, cells = f"{_ACCOMMODATES} ({preemptor}) {due_to}", _contested(victim)
     if cells:
         message += f", for its {cells}"
     return message if victim.is_new else f"{message}; it was on its way out already"
@@ -163,11 +197,13 @@ def rule_text(rule: dec.VictimRule) -> str:
 
 
 def _eviction(decision: dec.Evict) -> Iterator[str]:
-    message = f"Evicted from ClusterQueue {decision.queue}: {_eviction_cause(decision)}"
-    yield f"{message} [{decision.reason.value}]"
+    yield _eviction_cause(decision)
+    outcome = "has failed" if decision.starts_over else "is passed over from now on"
     for failure in decision.flavors:
         why = f"{_trigger(failure.trigger)} [{failure.trigger.value}]"
-        yield f"Flavor {failure.flavor} is passed over from now on: {why}"
+        yield f"Flavor {failure.flavor} {outcome}: {why}"
+    if decision.starts_over:
+        yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
@@ -175,24 +211,59 @@ def _eviction(decision: dec.Evict) -> Iterator[str]:
 def _eviction_cause(decision: dec.Evict) -> str:
     match decision.reason:
         case model.EvictionReason.PREEMPTED:
-            return "another workload needs its place"
+            return _ACCOMMODATES
         case model.EvictionReason.PREEMPTED_IN_PLACEMENT:
-            return "another workload needs its nodes"
+            return f"{_ACCOMMODATES} that needs its nodes"
         case model.EvictionReason.PODS_READY_TIMEOUT:
-            return "its pods were not ready in time"
+            is_lost = decision.cause is model.Cause.WAIT_FOR_RECOVERY
+            what = ": pods that were ready did not recover" if is_lost else ""
+            return f"Exceeded the PodsReady timeout {decision.workload}{what}"
         case model.EvictionReason.ADMISSION_CHECK:
-            return f"{_names('admission check', decision.checks)} asked for a retry"
+            return f"Evicted due to {_checks_in('Retry', decision.checks)}"
         case model.EvictionReason.FLAVOR_FALLBACK:
             flavors = ", ".join(failure.flavor for failure in decision.flavors)
-            return f"it falls back from flavor {flavors}"
+            return (
+                f"Evicted from ClusterQueue {decision.queue}: it falls back from flavor {flavors}"
+            )
         case model.EvictionReason.QUEUE_STOPPED:
-            return "the ClusterQueue is stopped"
+            return "The ClusterQueue is stopped"
         case model.EvictionReason.LOCAL_QUEUE_STOPPED:
-            return "its LocalQueue is stopped"
+            return "The LocalQueue is stopped"
         case model.EvictionReason.DEACTIVATED:
-            return "the workload is deactivated"
+            return deactivated_text("" if decision.cause is None else due_to(decision.cause))
         case _:
             assert_never(decision.reason)
+
+
+def _checks_in(state: str, checks: Sequence[model.CheckName]) -> str:
+    what = "AdmissionChecks" if len(checks) > 1 else "AdmissionCheck"
+    return f"{what} in {state} state: " + "; ".join(f'"{check}"' for check in checks)
+
+
+def deactivated_text(cause: str) -> str:
+    """That a workload is switched off; an empty cause: its user wants it so."""
+    return f"The workload is deactivated due to {cause}" if cause else "The workload is deactivated"
+
+
+def due_to(cause: model.Cause, checks: Sequence[model.CheckName] = ()) -> str:
+    """What stands behind an eviction; `checks` that were rejected, where they are known."""
+    match cause:
+        case model.Cause.FLAVORS_EXHAUSTED:
+            return "exhausting every flavor that it could use"
+        case model.Cause.REQUEUE_LIMIT:
+            return "exceeding the maximum number of re-queuing retries"
+        case model.Cause.CHECK_REJECTED:
+            return (
+                _checks_in("Rejected", checks) if checks else "an AdmissionCheck in Rejected state"
+            )
+        case model.Cause.TIME_IS_UP:
+            return "exceeding the maximum execution time"
+        case model.Cause.WAIT_FOR_START:
+            return "pods that were not ready in time"
+        case model.Cause.WAIT_FOR_RECOVERY:
+            return "pods that did not recover in time"
+        case _:
+            assert_never(cause)
 
 
 def _trigger(trigger: model.Trigger) -> str:
@@ -206,26 +277,14 @@ def _trigger(trigger: model.Trigger) -> str:
 
 
 def _deactivation(decision: dec.Deactivate) -> Iterator[str]:
-    yield f"{_deactivation_cause(decision)} [{decision.reason.value}]"
+    yield deactivated_text(due_to(decision.reason.cause, decision.checks))
     for trial in decision.history:
         yield trial_text(trial)
     yield "Set active: true to let it try again"
 
 
-def _deactivation_cause(decision: dec.Deactivate) -> str:
-    match decision.reason:
-        case dec.DeactivationReason.FLAVORS_EXHAUSTED:
-            return "Every flavor that it could use is exhausted"
-        case dec.DeactivationReason.REQUEUE_LIMIT:
-            return "It was requeued as often as the back-off limit allows"
-        case dec.DeactivationReason.CHECK_REJECTED:
-            return f"Rejected by {_names('admission check', decision.checks)}"
-        case _:
-            assert_never(decision.reason)
-
-
 def _new_round(decision: dec.StartOver) -> Iterator[str]:
-    yield "Every flavor that it could use is exhausted; it may try all of them again"
+    yield _ALL_AGAIN
     if decision.requeue_at is not None:
         yield _back_off(decision.requeue_count)
 
@@ -333,7 +392,7 @@ def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
         case exp.NoLocalQueue(local_queue):
             return Line("LocalQueue ", Ref("LocalQueue", local_queue), " doesn't exist")
         case exp.LocalQueueStopped(local_queue):
-            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " is stopped")
+            return Line("LocalQueue ", Ref("LocalQueue", local_queue), " is inactive: Stopped")
         case exp.NoQueue(queue):
             return Line("ClusterQueue ", Ref("ClusterQueue", queue), " doesn't exist")
         case exp.QueueInactive(queue, why, missing):

@@ -8,7 +8,7 @@ from math import ceil
 
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
-from makeway.api.meta import find_condition, is_true
+from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.pod_rules import NO_RULES, PodRules
 from makeway.engine import model
 from makeway.engine.matching import Constraints, Term, Toleration
@@ -21,6 +21,8 @@ PREEMPTOR = "Preemptor"  # condition: others make way for this workload
 LACKS_PODS = "WaitingForReplacementPods"
 # Whoever admitted it would hand out devices that no quota counts.
 CLAIMS = "DRA resource claims not supported"
+TO_DEACTIVATE = "DeactivationTarget"  # condition: whoever looks after it has given it up
+DUE_TO = "DeactivatedDueTo"  # in the reason of an eviction, with the cause behind it
 PODS_GONE = "pods of its group are gone and have to be created again"  # a defect until they are
 
 
@@ -49,9 +51,15 @@ def workload_of(
             for pod_set, pod in zip(spec.pod_sets, pods, strict=True)
         ),
         active=spec.active,
+        to_deactivate=to_deactivate(view),
         defect=PODS_GONE if lacks_pods(view) else defect_of(pods, rules),
         stands_aside=lacks_pods(view),
     )
+
+
+def to_deactivate(view: queueing.Workload) -> model.Cause | None:
+    target = find_condition(view.status.conditions, TO_DEACTIVATE)
+    return cause_in(target.reason) if target is not None and target.status == "True" else None
 
 
 def pod_set_of(
@@ -231,10 +239,23 @@ def eviction_of(view: queueing.Workload) -> model.Eviction | None:
         reason = model.EvictionReason(condition.reason)
     except ValueError:  # DeactivatedDueTo… and words of other controllers
         reason = model.EvictionReason.DEACTIVATED
+    return _eviction_for(view, condition, reason)
+
+
+def _eviction_for(
+    view: queueing.Workload, condition: Condition, reason: model.EvictionReason
+) -> model.Eviction:
     preemption, preemptor = view.status.preemption, None
     if reason is model.EvictionReason.PREEMPTED and preemption is not None:
         preemptor = model.WorkloadKey(preemption.preempted_by) if preemption.preempted_by else None
-    return model.Eviction(reason, condition.last_transition_time or 0.0, preemptor)
+    is_deactivated = reason is model.EvictionReason.DEACTIVATED
+    cause = cause_in(condition.reason.removeprefix(DUE_TO)) if is_deactivated else None
+    return model.Eviction(reason, condition.last_transition_time or 0.0, preemptor, cause)
+
+
+def cause_in(word: str) -> model.Cause | None:
+    """What a word says that Kueue or Makeway has written; None: others' words."""
+    return next((cause for cause in model.Cause if cause.value == word), None)
 
 
 def assignment_of(

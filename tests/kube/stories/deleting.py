@@ -1,5 +1,7 @@
 """Deleting: at once, later, with dependents, with a namespace."""
 
+import asyncio
+
 from tests.harness.documents import (
     CLUSTER_QUEUES,
     NAMESPACES,
@@ -11,6 +13,9 @@ from tests.harness.documents import (
 )
 from tests.kube.stories.registry import story
 from tests.kube.story_client import MERGE, StoryClient
+
+LEASES = "coordination.k8s.io/v1"
+GRAPH_S = 0.5  # for a real collector of garbage to have heard of a new owner
 
 
 def _is_gone(code: int, _: object) -> bool:
@@ -144,6 +149,29 @@ async def in_the_foreground_the_owner_goes_last(t: StoryClient) -> None:
     await t.quiet("PATCH", t.pods("mine"), {"metadata": {"finalizers": None}}, MERGE)
     await t.until("the owner is gone", t.jobs("owner"), _is_gone)
     await t.call("so is the pod", "GET", t.pods("mine"))
+
+
+def _lease(name: str) -> Document:
+    return {"apiVersion": LEASES, "kind": "Lease", "metadata": {"name": name}, "spec": {}}
+
+
+@story
+async def a_circle_of_owners_comes_to_its_end(t: StoryClient) -> None:
+    """Each of them would wait for the next one to go first."""
+    for circle in ("ab", "xyz"):
+        made = [await t.quiet("POST", t.apis(LEASES, "leases"), _lease(name)) for name in circle]
+        for mine, owner in zip(made, made[1:] + made[:1], strict=True):
+            url = t.apis(LEASES, "leases", mine["metadata"]["name"])
+            held = owned(mine, owner, blockOwnerDeletion=True)
+            references = {"ownerReferences": held["metadata"]["ownerReferences"]}
+            await t.quiet("PATCH", url, {"metadata": references}, MERGE)
+        await asyncio.sleep(GRAPH_S)
+        first = t.apis(LEASES, "leases", circle[0])
+        show = ("metadata.finalizers",)
+        foreground = {"propagationPolicy": "Foreground"}
+        await t.call(f"delete one of {circle}", "DELETE", first, foreground, show=show)
+        for name in circle:
+            await t.until(f"{name} is gone", t.apis(LEASES, "leases", name), _is_gone)
 
 
 @story

@@ -1,16 +1,19 @@
 """What a server says of itself: groups, kinds, versions, health."""
 
+import re
 from typing import Any
 
+from tests.harness.documents import pod
 from tests.kube.stories.registry import story
-from tests.kube.story_client import StoryClient
+from tests.kube.story_client import TABLE, StoryClient
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-OURS = ("batch", "coordination.k8s.io", "kueue.x-k8s.io", "makeway.dev", "policy")
+OURS = ("batch", "coordination.k8s.io", "events.k8s.io", "kueue.x-k8s.io", "makeway.dev", "policy")
 KINDS = {
     "v1": ("events", "namespaces", "nodes", "pods"),
     "batch/v1": ("jobs",),
     "coordination.k8s.io/v1": ("leases",),
+    "events.k8s.io/v1": ("events",),
     "policy/v1": ("poddisruptionbudgets",),
     "scheduling.k8s.io/v1": ("priorityclasses",),
     "kueue.x-k8s.io/v1beta2": (
@@ -57,7 +60,7 @@ async def groups_in_one_answer(t: StoryClient) -> None:
                 found[name or "core"] = [
                     {"version": v["version"], "freshness": v["freshness"], **_resources(name, v)}
                     for v in group["versions"]
-                    if v["version"] != "v1beta1"
+                    if v["version"] not in ("v1beta1", "v1alpha2")
                 ]
         t.note(path, {"type": headers["content-type"], "kind": body["kind"], "groups": found})
 
@@ -96,6 +99,39 @@ async def health_and_version(t: StoryClient) -> None:
     code, _, body = await t.send("GET", "/version")
     t.note("/version", {"code": code, "keys": sorted(set(body) & _VERSION)})
     await t.call("with a slash at the end", "GET", "/version/", show=("nothing",))
+
+
+@story
+async def health_in_detail(t: StoryClient) -> None:
+    """Which checks there are, and what is remarked, is each server's own matter."""
+    for path in ("/healthz", "/livez", "/readyz"):
+        code, _, text = await t.send("GET", f"{path}?verbose")
+        *checks, last, end = text.split("\n")
+        forms = sorted({re.sub(r"^(\[.\])\S+ (\w+).*", r"\1NAME \2", line) for line in checks})
+        t.note(path, {"code": code, "forms": forms, "last": last, "end": end})
+        code, _, text = await t.send("GET", f"{path}/ping")
+        t.note(f"{path}/ping", {"code": code, "text": text})
+
+
+@story
+async def what_is_no_table(t: StoryClient) -> None:
+    url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": t.namespace}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    await t.call("a review", "POST", url, review, accept=TABLE)
+    either = f"{TABLE},application/json"
+    await t.call("or as it is", "POST", url, review, accept=either, show=("kind",))
+    await t.call("a group", "GET", "/apis/batch", accept=TABLE)
+    await t.call("kinds", "GET", "/apis/batch/v1", accept=TABLE)
+    await t.call("all groups", "GET", "/apis", accept=TABLE)
+    await t.quiet("POST", t.pods(), pod("p"))
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    await t.call("a binding", "POST", f"{t.pods('p')}/binding", binding, accept=TABLE)
+    await t.call("what is not there", "GET", t.pods("none"), accept=TABLE)
 
 
 _VERSION = {"major", "minor", "gitVersion", "platform", "compiler", "buildDate", "goVersion"}

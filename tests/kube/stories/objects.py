@@ -12,8 +12,9 @@ from tests.harness.documents import (
     pod,
 )
 from tests.kube.stories.registry import story
-from tests.kube.story_client import MERGE, THEN, StoryClient
+from tests.kube.story_client import MERGE, STRATEGIC, THEN, StoryClient
 
+EVENTS = "events.k8s.io/v1"
 META = ("metadata.uid", "metadata.resourceVersion", "metadata.generation")
 
 
@@ -294,6 +295,69 @@ async def events_are_kept(t: StoryClient) -> None:
     elsewhere = {**event, "involvedObject": {**about, "namespace": "default"}}
     elsewhere["metadata"] = {"name": "p.2"}
     await t.call("about another namespace", "POST", t.core("events"), elsewhere)
+
+
+@story
+async def events_of_two_groups_are_the_same_events(t: StoryClient) -> None:
+    made = await t.quiet("POST", t.pods(), pod("p"))
+    about = {
+        "kind": "Pod",
+        "namespace": t.namespace,
+        "name": "p",
+        "uid": made["metadata"]["uid"],
+        "apiVersion": "v1",
+    }
+    event = {
+        "apiVersion": EVENTS,
+        "kind": "Event",
+        "metadata": {"name": "p.new", "namespace": t.namespace},
+        "eventTime": "2020-01-01T00:00:00.000000Z",
+        "regarding": about,
+        "reason": "Queued",
+        "note": "waits for quota",
+        "type": "Normal",
+        "action": "Queue",
+        "reportingController": "example.com/makeway",
+        "reportingInstance": "makeway-0",
+    }
+    new, old = t.apis(EVENTS, "events"), t.core("events")
+    await t.call("create", "POST", new, event)
+    await t.call("as the core shows it", "GET", f"{old}/p.new")
+    series = {"series": {"count": 2, "lastObservedTime": "2020-01-01T00:00:01.000000Z"}}
+    await t.call("once more", "PATCH", f"{new}/p.new", series, STRATEGIC, show=("series", "note"))
+    await t.call("the core sees it", "GET", f"{old}/p.new", show=("series", "message"))
+    for field in ("eventTime", "reportingController", "reportingInstance", "action", "reason"):
+        less = {key: value for key, value in event.items() if key != field}
+        less["metadata"] = {"name": f"without-{field.lower()}"}
+        await t.call(f"without {field}", "POST", new, less)
+    odd = {**event, "type": "Odd", "metadata": {"name": "odd"}}
+    await t.call("an odd type", "POST", new, odd)
+    counted = {**event, "deprecatedCount": 3, "metadata": {"name": "counted"}}
+    await t.call("a count of old", "POST", new, counted)
+    plain = {
+        "metadata": {"name": "p.old"},
+        "involvedObject": about,
+        "reason": "Started",
+        "message": "runs",
+        "type": "Normal",
+        "source": {"component": "makeway"},
+        "firstTimestamp": THEN,
+        "lastTimestamp": THEN,
+        "count": 1,
+    }
+    await t.quiet("POST", old, plain)
+    await t.call("one of the core's", "GET", f"{new}/p.old")
+    names = ("kind", "apiVersion", "items.0.note", "items.1.note")
+    await t.call("list", "GET", new, show=names)
+    find = f"{new}?fieldSelector=regarding.name%3Dp%2Creason%3DQueued"
+    await t.call("find", "GET", find, show=("items.0.reason", "items.1"))
+    await t.call("by a word of the core", "GET", f"{new}?fieldSelector=involvedObject.name%3Dp")
+    async with t.watch(new) as watch:
+        await watch.collect("both", 2, ("apiVersion", "note"))
+    await t.call("another", "GET", f"{new}/none")
+    show = ("status", "details.name", "details.group", "details.kind")
+    await t.call("delete", "DELETE", f"{new}/p.old", show=show)
+    await t.call("it is gone", "GET", f"{old}/p.old")
 
 
 @story

@@ -1,6 +1,14 @@
 """The four kinds of patch."""
 
-from tests.harness.documents import CLUSTER_QUEUES, NODES, cluster_queue, job, node, pod
+from tests.harness.documents import (
+    CLUSTER_QUEUES,
+    NODES,
+    cluster_queue,
+    container,
+    job,
+    node,
+    pod,
+)
 from tests.kube.stories.registry import story
 from tests.kube.story_client import APPLY, JSON_PATCH, MERGE, STRATEGIC, StoryClient
 
@@ -187,3 +195,37 @@ async def items_of_lists_have_owners_too(t: StoryClient) -> None:
     del status["spec"]
     who = _by(f"{url}/status", "manager-0")
     await t.call("one lets go", "PATCH", who, status, APPLY, show=("status",))
+
+
+def _asking(cpu: object, gpu: object) -> dict[str, object]:
+    resources = {
+        "requests": {"cpu": cpu, "example.com/gpu": gpu},
+        "limits": {"example.com/gpu": gpu},
+    }
+    return pod("p", containers=[container(resources=resources)])
+
+
+@story
+async def a_quantity_is_compared_as_it_is_written(t: StoryClient) -> None:
+    """A server writes 1 as "1"; whoever says 1 beside its owner wants something else, it finds."""
+    url, show = t.pods("p"), ("spec.containers.0.resources", "metadata.generation")
+    await t.call("numbers", "PATCH", _by(url, "one"), _asking(1, 1), APPLY, show=show)
+    await t.call("the same again", "PATCH", _by(url, "one"), _asking(1, 1), APPLY, show=show)
+    await t.call("by a second manager", "PATCH", _by(url, "two"), _asking(1, 1), APPLY, show=show)
+    milli = _asking("1000m", "1")
+    await t.call("in thousandths", "PATCH", _by(url, "two"), milli, APPLY, show=show)
+    await t.call(
+        "as the server has it", "PATCH", _by(url, "two"), _asking("1", "1"), APPLY, show=show
+    )
+    queue = f"{CLUSTER_QUEUES}/as-written"
+    for step, who, quota in (
+        ("a queue", "one", 4),
+        ("a queue, as text", "two", "4"),
+        ("a queue, in thousandths", "two", "4000m"),
+        ("a queue, as it stands there", "two", 4),
+    ):
+        flavor = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": quota}]}
+        group = {"coveredResources": ["cpu"], "flavors": [flavor]}
+        wanted = cluster_queue("as-written", resourceGroups=[group])
+        show = ("spec.resourceGroups", "metadata.generation")
+        await t.call(step, "PATCH", _by(queue, who), wanted, APPLY, show=show)

@@ -145,6 +145,21 @@ async def metadata_alone(t: StoryClient) -> None:
     await t.call("the first that is known", "GET", t.pods(), accept=fallback, show=show)
 
 
+@story
+async def what_is_not_written_has_a_value_too(t: StoryClient) -> None:
+    bare = {"metadata": {"name": "not-written"}}
+    await t.quiet("POST", NODES, bare)
+    await t.quiet("POST", t.jobs(), job("train", suspend=True))
+    for step, url in (
+        ("open nodes", f"{NODES}?fieldSelector=spec.unschedulable%3Dfalse%2C"),
+        ("closed nodes", f"{NODES}?fieldSelector=spec.unschedulable%3Dtrue%2C"),
+    ):
+        await t.call(step, "GET", f"{url}metadata.name%3Dnot-written", show=NAMES)
+    for count in "0", "1":
+        url = f"{t.jobs()}?fieldSelector=status.successful%3D{count}"
+        await t.call(f"jobs with {count} successful pods", "GET", url, show=NAMES)
+
+
 _FRESH = re.compile(r"^\d\d?s$")  # an age; whether a second has passed is nobody's business
 
 

@@ -107,3 +107,26 @@ async def a_deletion_shows_the_last_state_and_a_new_revision(t: StoryClient) -> 
         await t.quiet("DELETE", url)
         await t.quiet("PATCH", url, {"metadata": {"finalizers": None}}, MERGE)
         await watch.collect("held, leaving, gone", 3, ("metadata",))
+
+
+@story
+async def a_watch_over_a_websocket(t: StoryClient) -> None:
+    """One message per event; the rest is as in any other watch."""
+    await t.quiet("POST", t.pods(), pod("a"))
+    listed = await t.quiet("GET", t.pods())
+    since = listed["metadata"]["resourceVersion"]
+    async with t.socket("from the beginning", t.pods()) as watch:
+        await watch.collect("what is there", 1, ("metadata.name",))
+        await t.quiet("POST", t.pods(), pod("b"))
+        await watch.collect("what comes", 1, ("metadata.name",))
+    async with t.socket("since", f"{t.pods()}?resourceVersion={since}") as watch:
+        await watch.collect("what came", 1, ("metadata.name",))
+    async with t.socket("too old", f"{CLUSTER_QUEUES}?resourceVersion=1") as watch:
+        await watch.collect("it is gone", 1)
+    async with t.socket("for a second", f"{t.pods()}?timeoutSeconds=1") as watch:
+        await watch.collect("both", 2, ("metadata.name",))
+        await watch.ends("its time is up")
+    async with t.socket("with a protocol", t.pods(), "base64.binary.k8s.io") as watch:
+        await watch.collect("both again", 2, ("metadata.name",))
+    await t.no_socket("an unknown field", f"{t.pods()}?fieldSelector=spec.nope%3D1")
+    await t.no_socket("not there", "/apis/batch/v1/nope")

@@ -22,6 +22,10 @@ def check_configuration(configuration: Configuration, found: Findings) -> None:
             hint = 'write for example "3m", or "0s" to wait for ever'
             here.at("recoveryTimeout").add(value, "is negative", hint)
         _check_requeuing(configuration, here.at("requeuingStrategy"))
+    distance = configuration.preemption_priority.max_distance
+    if distance is not None and distance < 0:
+        here = found.at("preemptionPriority", "maxDistance")
+        here.add(distance, "is negative", "write 0 or more, or leave it out")
     for gate in configuration.feature_gates:
         if gate not in GATES and gate not in GATES_OF_KUEUE:
             hint = f"write {one_of(tuple(sorted(GATES)))}"

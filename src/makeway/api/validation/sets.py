@@ -20,12 +20,15 @@ class SetError:
     error: FieldError
 
 
-def validate_set(views: Sequence[View]) -> tuple[SetError, ...]:
-    """Return what is wrong between the objects of a file or a store, in their order."""
+def validate_set(views: Sequence[View], *, distance_max: int | None = None) -> tuple[SetError, ...]:
+    """Return what is wrong between the objects of a file or a store, in their order.
+
+    `distance_max` is how far a preemption priority may lie above that of scheduling; None: any.
+    """
     errors = [
         *_cohort_cycles(views),
-        *_preemption_below_scheduling(views),
-        *_gangs_below_scheduling(views),
+        *_preemption_of_jobs(views, distance_max),
+        *_preemption_of_gangs(views, distance_max),
     ]
     return tuple(sorted(errors, key=lambda error: error.index))
 
@@ -50,11 +53,11 @@ def _cohort_cycles(views: Sequence[View]) -> Iterable[SetError]:
             yield SetError(index, error)
 
 
-def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
-    """Yield an error where a preemption priority is below the priority of scheduling.
+def _preemption_of_jobs(views: Sequence[View], distance_max: int | None) -> Iterable[SetError]:
+    """Yield an error where a preemption priority is below that of scheduling, or too far above.
 
-    That would allow two workloads to preempt each other for ever. Classes that are not in the set
-    say nothing.
+    The former would allow two workloads to preempt each other for ever. Classes that are not in
+    the set say nothing.
     """
     classes: dict[str, int] = dict(SYSTEM_PRIORITIES)
     queue_classes: dict[str, int] = {}
@@ -82,14 +85,21 @@ def _preemption_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
         highest = max(
             (p for p in (scheduling, queue_classes.get(queue_class)) if p is not None), default=None
         )
-        if highest is not None and preemption < highest:
-            path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
+        if highest is None:
+            continue
+        if preemption < highest:
             problem = f"({preemption}) is below the scheduling priority ({highest})"
             hint = f"name a class with a value of at least {highest}"
-            yield SetError(index, FieldError(path, name, problem, hint))
+        elif distance_max is not None and preemption - highest > distance_max:
+            problem = f"({preemption}) is too far above the scheduling priority ({highest})"
+            hint = f"name a class with a value of at most {highest + distance_max}"
+        else:
+            continue
+        path = f"metadata.annotations[{PREEMPTION_PRIORITY_CLASS}]"
+        yield SetError(index, FieldError(path, name, problem, hint))
 
 
-def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
+def _preemption_of_gangs(views: Sequence[View], distance_max: int | None) -> Iterable[SetError]:
     """The same for gangs, which name classes in fields or in the annotation."""
     classes = [view for view in views if isinstance(view, PriorityClass)]
     known = {cls.metadata.name for cls in classes} | set(SYSTEM_PRIORITIES) | {""}
@@ -105,6 +115,10 @@ def _gangs_below_scheduling(views: Sequence[View]) -> Iterable[SetError]:
                 continue
         if {name, view.spec.priority_class_name} <= known:
             resolved = resolve_priorities(
-                view.spec.priority_class_name, name, classes, preemption_path=path
+                view.spec.priority_class_name,
+                name,
+                classes,
+                preemption_path=path,
+                distance_max=distance_max,
             )
             yield from (SetError(index, error) for error in resolved.errors)

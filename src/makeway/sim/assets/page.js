@@ -2,7 +2,7 @@
 // Draws the report out of the data in this page. Everything here comes from the file itself.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs;
-const LABELS = ["A", "B"];
+const AXIS = Math.max(DATA.axisSeconds, 1e-9);  // one axis of time for all runs
 const PALETTE = ["#3b7dd8", "#e0803a", "#3fa66b", "#b457b0", "#c9a227", "#2aa5a5", "#d0566e",
   "#7a6ad8", "#8a9a3b", "#5c6b80", "#a8653c"];
 const OTHERS = "#9aa4b2";
@@ -95,8 +95,17 @@ function frame(run, top, format) {
   for (let i = 0; i <= ticks; i += 1) {
     const x = LEFT + (W - LEFT - RIGHT) * i / ticks;
     const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
-    const text = moment(run, run.report.endSeconds * i / ticks);
+    const text = moment(run, AXIS * i / ticks);
     node.append(svg("text", { x, y: H - 5, "text-anchor": anchor }, text));
+  }
+  const m = run.report.measured;
+  if (!m.isWhole) {
+    for (const [from, to] of [[0, m.fromSeconds], [m.toSeconds, AXIS]]) {
+      const x = xAt(from, AXIS), shade = svg("rect", { x, y: TOP, width: Math.max(0, xAt(to, AXIS) - x), height: H - TOP - BOTTOM,
+        fill: "currentColor", opacity: 0.07 });
+      shade.append(svg("title", {}, "not measured"));
+      node.append(shade);
+    }
   }
   return node;
 }
@@ -133,7 +142,7 @@ function withTip(node, run, n, describe) {
     const x = (event.clientX - box.left) / box.width * W;
     const i = Math.floor((x - LEFT) / (W - LEFT - RIGHT) * n);
     if (i < 0 || i >= n) { tip.hidden = true; return; }
-    showTip(event, `${moment(run, (i + 0.5) * run.report.endSeconds / n)}\n${describe(i)}`);
+    showTip(event, `${moment(run, (i + 0.5) * AXIS / n)}\n${describe(i)}`);
   });
   node.addEventListener("mouseleave", () => { tip.hidden = true; });
   return node;
@@ -183,8 +192,7 @@ function utilisation(run, panel) {
       busy: percent(busyByFlavor[key]), borrowed: percent(borrowedByFlavor[key]) };
   });
   for (const s of run.report.stockouts) {
-    const x = xAt(s.fromSeconds, run.report.endSeconds);
-    const to = xAt(Math.min(s.toSeconds, run.report.endSeconds), run.report.endSeconds);
+    const x = xAt(s.fromSeconds, AXIS), to = xAt(Math.min(s.toSeconds, run.report.endSeconds), AXIS);
     const band = svg("rect", { x, y: TOP, width: Math.max(1, to - x), height: H - TOP - BOTTOM, fill: "#c0352b", opacity: 0.1 });
     band.append(svg("title", {}, `stockout of ${s.flavor}`));
     node.append(band);
@@ -281,6 +289,7 @@ function distribution(run, panel) {
     node.append(svg("text", { x: x(s), y: H - 5, "text-anchor": "middle" }, `≤ ${span(s)}`));
   }
   const items = [];
+  const hidden = groups.filter((g) => g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN).length;
   for (const g of groups) {
     const colour = g.name === "all" ? "currentColor" : COLOUR.get(g.name);
     if (g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN) continue;
@@ -295,6 +304,7 @@ function distribution(run, panel) {
     node.append(line);
     items.push({ name: g.name, colour });
   }
+  if (hidden) items.push({ name: `${hidden} other queues are not drawn`, colour: OTHERS });
   panel.append(node, legend(items));
 }
 
@@ -341,7 +351,7 @@ class Timeline {
 
   whole() {
     this.t0 = 0;
-    this.t1 = Math.max(this.run.report.endSeconds, 1e-9);
+    this.t1 = AXIS;
     this.r0 = 0;
     this.r1 = Math.max(this.count, 1);
     this.draw();
@@ -365,7 +375,7 @@ class Timeline {
   zoom(x, y, factor, both) {
     const w = this.canvas.clientWidth, h = this.canvas.clientHeight;
     const t = this.t0 + (this.t1 - this.t0) * x / w, r = this.r0 + (this.r1 - this.r0) * y / h;
-    const end = this.run.report.endSeconds;
+    const end = AXIS;
     this.t0 = Math.max(0, t - (t - this.t0) * factor);
     this.t1 = Math.min(end, t + (this.t1 - t) * factor);
     if (both) {
@@ -378,7 +388,7 @@ class Timeline {
   pan(dx, dy) {
     const dt = dx / this.canvas.clientWidth * (this.t1 - this.t0);
     const dr = dy / this.canvas.clientHeight * (this.r1 - this.r0);
-    const end = this.run.report.endSeconds;
+    const end = AXIS;
     const t = Math.min(Math.max(-this.t0, dt), end - this.t1), r = Math.min(Math.max(-this.r0, dr), this.count - this.r1);
     this.t0 += t; this.t1 += t; this.r0 += r; this.r1 += r;
     this.draw();
@@ -475,11 +485,11 @@ function table(columns, rows) {
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
 }
 
-const WAIT_COLUMNS = ["jobs", "mean", "median", "p95", "p99", "longest", "slowdown", "never ran"];
+const WAIT_COLUMNS = ["jobs", "mean", "median", "p95", "p99", "longest", "turnaround", "slowdown", "never ran"];
 
 function waitRows(groups) {
   return Object.entries(groups).filter(([, w]) => w.jobs).map(([name, w]) => [name, w.jobs, span(w.mean), span(w.median),
-    span(w.p95), span(w.p99), span(w.longest), w.slowdownMean.toFixed(1), w.neverRan]);
+    span(w.p95), span(w.p99), span(w.longest), span(w.turnaroundMean), w.slowdownMean.toFixed(1), w.neverRan]);
 }
 
 function amounts(run, value) {
@@ -505,6 +515,7 @@ function header() {
   document.documentElement.style.setProperty("--n", RUNS.length);
   if (RUNS.length > 1) page.classList.add("two");
   page.append(element("h1", {}, DATA.title));
+  for (const sentence of DATA.verdict || []) page.append(element("p", { class: "verdict" }, sentence));
   const odd = first.trace.oddities.map((o) => `${o.isLeftOut ? "left out" : "noted"}: ${o.count} ${o.what}`).join("; ");
   page.append(element("p", { class: "sub" }, `${first.trace.simulated} of ${first.trace.rows} jobs of ${first.trace.source}, read as `
     + `${first.trace.layout}${odd ? `. ${odd}` : ""}. Seed ${first.seed}.`));
@@ -513,6 +524,11 @@ function header() {
     const r = run.report, all = r.waits.all, hours = 3600 * (r.mainResource === "cpu" ? 1000 : 1);
     const box = element("div");
     if (RUNS.length > 1) box.append(element("h3", {}, run.title));
+    for (const sentence of r.warnings) box.append(element("p", { class: "stopped" }, sentence));
+    if (!r.measured.isWhole) {
+      box.append(element("p", { class: "note" }, `Measured: ${moment(run, r.measured.fromSeconds)} to ${moment(run, r.measured.toSeconds)}, `
+        + `${number(r.measured.jobs)} jobs. What lies before and after is left out.`));
+    }
     if (!r.isComplete) box.append(element("p", { class: "stopped" }, `Stopped after ${span(r.endSeconds)}: partial results`));
     const tiles = element("div", { class: "tiles" });
     tiles.append(tile("jobs finished", number(r.jobs.finished)), tile("mean wait", span(all.mean)), tile("p95 wait", span(all.p95)),
@@ -529,11 +545,35 @@ function header() {
 function differences() {
   if (!DATA.figures) return;
   page.append(element("h2", {}, "What differs"));
-  const rows = DATA.figures.map((f) => {
-    const verdict = element("td", { class: f.verdict === "better" ? "better" : "worse" }, f.verdict);
-    return [f.what, f.firstText, f.secondText, f.change, verdict];
-  });
-  page.append(table(["", "A", "B", "change", ""], rows));
+  const others = RUNS.slice(1);
+  const rows = DATA.figures.map((f) => [f.what, f.texts[0], ...others.flatMap((_, i) => [f.texts[i + 1], f.changes[i],
+    element("td", { class: f.verdicts[i] === "better" ? "better" : "worse" }, f.verdicts[i])])]);
+  page.append(table(["", "A", ...others.flatMap((run) => [run.letter, "change", ""])], rows));
+  DATA.paired.forEach((p, i) => jobByJob(others[i].letter, p));
+}
+
+function jobByJob(letter, p) {
+  page.append(element("h2", {}, `Job by job: ${letter} against A`));
+  page.append(table(["jobs of", "jobs", "wait less", "longer", "mean in A", `in ${letter}`, "change"],
+    p.groups.map((g) => [g.group, g.jobs, g.shorter, g.longer, span(g.meanBefore), span(g.meanAfter), g.change])));
+  for (const [title, jobs] of [["Who lost most", p.losers], ["Who won most", p.winners]]) {
+    if (!jobs.length) continue;
+    page.append(element("h3", {}, title), table(["job", "queue", "priority", "A", letter, "reason given last"], jobs.map((j) =>
+      [j.job, j.queue, j.priority, span(j.waitBefore), span(j.waitAfter), element("td", { class: "text" }, j.reason)])));
+  }
+}
+
+function preemptions(run, panel) {
+  // Who preempted whom: a row for the queue that takes, a column for the one that gives.
+  const pairs = run.report.preemptionsByQueues;
+  const takers = [...new Set(pairs.map((p) => p.preemptor))], givers = [...new Set(pairs.map((p) => p.victim))];
+  const jobs = new Map(pairs.map((p) => [`${p.preemptor}\n${p.victim}`, p.jobs]));
+  const most = Math.max(1, ...pairs.map((p) => p.jobs));
+  const cell = (taker, giver) => {
+    const n = jobs.get(`${taker}\n${giver}`) || 0;
+    return element("td", { style: n ? `background:rgb(210 31 31 / ${(0.08 + 0.4 * n / most).toFixed(2)})` : "" }, n || "");
+  };
+  panel.append(table(["preempts ↓ from →", ...givers], takers.map((taker) => [taker, ...givers.map((giver) => cell(taker, giver))])));
 }
 
 function longest(run, panel) {
@@ -551,11 +591,48 @@ function circles(run, panel) {
   panel.append(table(["in", "since", "times", "preemptor", "displaces", "rule", "kept from preempting"], rows));
 }
 
+const COST_COLUMNS = ["paid", "useful", "lost", "idle", "unused"];
+
+function money(run, panel) {
+  const m = run.report.money;
+  const row = (name, perHour, cost) => [name, perHour, ...COST_COLUMNS.map((c) => cost[c].toFixed(2))];
+  panel.append(table(["flavor", "per hour", "paid", "useful", "lost", "no pods", "unused"], [
+    ...m.byFlavor.map((f) => row(`${f.flavor} ${f.resource}`, `${f.perHour}${f.isReserved ? " reserved" : ""}`, f)), row("all", "", m.total)]));
+  panel.append(table(["queue", "held"], Object.entries(m.byQueueHeld).map(([name, cost]) => [name, cost.toFixed(2)])));
+}
+
+function waitAgainstCost() {
+  // One point for each run: to the left is cheaper, below waits less.
+  const points = RUNS.map((run) => ({ run, cost: run.report.money.total.paid, wait: run.report.waits.all.p95 }));
+  const mostX = niceMax(Math.max(...points.map((p) => p.cost))), mostY = niceMax(Math.max(...points.map((p) => p.wait)));
+  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const x = (v) => LEFT + (W - LEFT - RIGHT) * v / mostX;
+  for (let i = 0; i <= 4; i += 1) {
+    const y = yAt(mostY * i / 4, mostY);
+    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
+    node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, span(mostY * i / 4)));
+    node.append(svg("text", { x: x(mostX * i / 4), y: H - 5, "text-anchor": i ? "end" : "start" }, number(mostX * i / 4)));
+  }
+  for (const p of points) {
+    const dot = svg("circle", { cx: x(p.cost), cy: yAt(p.wait, mostY), r: 5, fill: PALETTE[0] });
+    dot.append(svg("title", {}, `${p.run.title}: cost ${number(p.cost)}, p95 wait ${span(p.wait)}`));
+    node.append(dot, svg("text", { x: x(p.cost) - 9, y: yAt(p.wait, mostY) + 4, "text-anchor": "end" }, p.run.letter));
+  }
+  page.append(element("h2", {}, "Wait against cost"), element("p", { class: "note" }, "Across: what was paid. Up: p95 wait."), node);
+}
+
 header();
 differences();
+if (RUNS.every((run) => run.report.money)) {
+  panels("Money", "Paid: reserved quota all the time, other machines while jobs have them. Unused: reserved, and nobody had it.", money);
+  if (RUNS.length > 1) waitAgainstCost();
+}
 panels("Utilisation", "Line: quota held. Area: with pods running. Dashed: borrowed by somebody, and so lent. Shaded: stockouts.", utilisation);
 const mostWaiting = mostOf((run) => run.report.series.waiting);
 panels("Waiting jobs", "By queue.", (run, panel) => stacked(run, panel, run.report.series.waiting, mostWaiting, number));
+const mostWanted = mostOf((run) => inUnits(run.report.series.wanted));
+panels(`Waiting demand (${RUNS[0].report.mainResource})`, "What the waiting jobs ask for, by queue.",
+  (run, panel) => stacked(run, panel, inUnits(run.report.series.wanted), mostWanted, number));
 const mostUsed = mostOf((run) => inUnits(run.report.series.usedByQueue));
 panels(`Use by queue (${RUNS[0].report.mainResource})`, "Hatched: borrowed. Dashed: all the quota there is.",
   (run, panel) => useByQueue(run, panel, mostUsed));
@@ -567,8 +644,9 @@ panels("Waiting by priority", "", (run, panel) => panel.append(table(["priority"
   waitRows(run.report.waits.byPriority).reverse())));
 panels(`Waiting by size (${RUNS[0].report.mainResource})`, "", (run, panel) => panel.append(table(["size", ...WAIT_COLUMNS],
   waitRows(run.report.waits.bySize))));
-panels("Queues", "On average over time; share: what it had over what it owns, while somebody waited in it.", (run, panel) =>
+panels("Queues", "On average over time; share: what it had over what was due to it (its own, and by weight its part of what its cohort owns), while somebody waited in it.", (run, panel) =>
   panel.append(table(["queue", "owns", "used", "borrowed", "lent", "share", "preempts", "preempted", "evicted"], queueRows(run))));
+if (RUNS.some((run) => run.report.preemptionsByQueues.length)) panels("Who preempted whom", "Jobs, by queue.", preemptions);
 panels("What happened", "", (run, panel) => panel.append(table(["", "count"],
   [...Object.entries(run.report.evictions).map(([k, v]) => [`evicted: ${k}`, v]), ...Object.entries(run.report.counts)])));
 panels("Longest waits", "With the reason given last.", longest);

@@ -1,0 +1,186 @@
+"""What came of a sweep or a search, as tables, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from makeway.sim.intervals import Interval
+from makeway.sim.named_figures import figure_text
+from makeway.sim.report import Table
+from makeway.sim.search import Search, Trial
+from makeway.sim.spans import short_span
+from makeway.sim.sweep import Finished, SweepResult
+
+HELD_SHOWN = 3
+SCHEMA = "makeway.dev/simulation-sweep/v1"
+SHOWN = (
+    *("mean wait of all", "p95 wait of all", "longest wait of all", "slowdown of all"),
+    *("preemptions", "work lost", "cost"),
+)
+
+
+def columns_of(sweep: SweepResult, asked: str) -> list[str]:
+    """The figures that are shown: those asked for, or the usual ones and the use of quota."""
+    if asked:
+        return [sweep.figure_named(text.strip()) for text in asked.split(",")]
+    names = sweep.names()
+    held = [name for name in names if name.startswith("held of ")][:HELD_SHOWN]
+    return [*(name for name in SHOWN if name in names), *held]
+
+
+def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
+    rows = []
+    for point in sweep.points:
+        cells = [interval_text(name, sweep.interval(point, name)) for name in figures]
+        runs = sweep.runs_of(point)
+        partial = sum(not run.is_complete for run in runs)
+        rows.append((*point, *cells, f"{len(runs)}{f' ({partial} partial)' if partial else ''}"))
+    knobs = [axis.knob for axis in sweep.axes]
+    return Table(title_of(sweep), (*knobs, *figures, "runs"), tuple(rows))
+
+
+def title_of(sweep: SweepResult) -> str:
+    each = f", {len(sweep.seeds)} seeds each; ± is 95 % confidence" if len(sweep.seeds) > 1 else ""
+    return f"{sweep.question.trace.source} on {sweep.question.cluster.source}{each}"
+
+
+def interval_text(name: str, interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    if not interval.half:
+        return figure_text(name, interval.mean)
+    return f"{figure_text(name, interval.mean)} ± {figure_text(name, interval.half)}"
+
+
+def notes_of(sweep: SweepResult) -> list[str]:
+    notes = []
+    if not sweep.is_complete:
+        notes.append("STOPPED EARLY: runs are missing")
+    if sweep.is_the_same_for_all_seeds:
+        notes.append(
+            "all seeds gave the same: nothing here is random. --bootstrap 1d draws a new trace for"
+            " each seed"
+        )
+    runs = [*sweep.finished.values()]
+    if runs:
+        mean = sweep.cpu_s / len(runs)
+        old = sum(run.is_old for run in runs)
+        known = f", {old} of them known from before" if old else ""
+        notes.append(f"{len(runs)} runs{known}, {short_span(mean)} of CPU each")
+    return notes
+
+
+def run_lines(knobs: Sequence[str], runs: Iterable[Finished]) -> Iterator[str]:
+    """CSV: one line per run, with all figures."""
+    runs = [*runs]
+    names = [*dict.fromkeys(name for run in runs for name in run.figures)]
+    yield _line((*knobs, "seed", "complete", "cpu_s", *names))
+    for run in runs:
+        values = [turn.value for turn in run.task.turns]
+        figures = [run.figures.get(name, "") for name in names]
+        is_complete = str(run.is_complete).lower()
+        yield _line((*values, run.task.seed, is_complete, round(run.cpu_s, 3), *figures))
+
+
+def _line(cells: Sequence[object]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def sweep_data(sweep: SweepResult) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "trace": sweep.question.trace.source,
+        "configuration": sweep.question.cluster.source,
+        "isComplete": sweep.is_complete,
+        "knobs": [{"knob": axis.knob, "values": list(axis.values)} for axis in sweep.axes],
+        "seeds": list(sweep.seeds),
+        "points": [
+            {
+                "values": list(point),
+                "runs": len(sweep.runs_of(point)),
+                "figures": {
+                    name: _interval_data(sweep.interval(point, name)) for name in sweep.names()
+                },
+            }
+            for point in sweep.points
+        ],
+    }
+
+
+def _interval_data(interval: Interval | None) -> dict[str, float] | None:
+    if interval is None:
+        return None
+    return {
+        "mean": round(interval.mean, 6),
+        "low": round(interval.low, 6),
+        "high": round(interval.high, 6),
+    }
+
+
+def sweep_json(sweep: SweepResult) -> str:
+    return json.dumps(sweep_data(sweep), indent=2, ensure_ascii=False) + "\n"
+
+
+# --- searches ---
+
+
+def search_table(search: Search) -> Table:
+    rows = tuple(trial_cells(search, trial) for trial in search.trials.values())
+    return Table(f"looking for {search.goal}", (search.knob, search.figure, ""), rows)
+
+
+def trial_cells(search: Search, trial: Trial) -> tuple[str, str, str]:
+    word = "met" if trial.is_met else "missed"
+    return trial.value, interval_text(search.figure, trial.figure), word
+
+
+def answer(search: Search, place: int | None) -> list[str]:
+    """The answer in sentences, and how far it can be trusted."""
+    if place is None:
+        tried = [trial.value for trial in search.trials.values()]
+        return [f"{search.goal} is met nowhere between {_least(tried)} and {_most(tried)}"]
+    found = search.trials[place]
+    word = "least" if search.is_better_up else "most"
+    text = interval_text(search.figure, found.figure)
+    lines = [f"{found.value} is the {word} {search.knob} that meets {search.goal}: {text}"]
+    beside = search.trials.get(place - 1 if search.is_better_up else place + 1)
+    if beside is None:
+        lines.append("it is met wherever it was tried")
+    elif not beside.is_met:
+        text = interval_text(search.figure, beside.figure)
+        lines.append(f"{beside.value} misses it: {text}")
+    if not search.is_monotone:
+        lines.append("the goal was met, missed and met again on the way: look at the runs above")
+    return lines
+
+
+def _least(values: Sequence[str]) -> str:
+    return min(values, key=float)
+
+
+def _most(values: Sequence[str]) -> str:
+    return max(values, key=float)
+
+
+def search_json(search: Search, place: int | None) -> str:
+    data = {
+        "schema": "makeway.dev/simulation-search/v1",
+        "goal": str(search.goal),
+        "knob": search.knob,
+        "figure": search.figure,
+        "answer": None if place is None else search.trials[place].value,
+        "sentences": answer(search, place),
+        "isMonotone": search.is_monotone,
+        "runs": len(search.finished),
+        "trials": [
+            {"value": trial.value, "isMet": trial.is_met, **(_interval_data(trial.figure) or {})}
+            for trial in search.trials.values()
+        ],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

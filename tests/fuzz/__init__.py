@@ -1,0 +1,1 @@
+"""Whatever is read from outside, on texts that nobody meant: `make fuzz`."""
