@@ -183,10 +183,8 @@ def test_a_job_that_was_put_on_hold(up: Up) -> None:
 def test_a_check_that_says_no_is_quoted(up: Up) -> None:
     asyncio.run(reject(up.client(), "refused"))
 
-    rejected = "Rejected by admission check budget"
-    text = wait_until(lambda: said(up, "explain", "refused", rejected), timeout_s=15)
-
-    assert "no money left" in text
+    rejected = 'AdmissionCheck in Rejected state: "budget" (no money left)'
+    assert wait_until(lambda: said(up, "explain", "refused", rejected), timeout_s=15)
     assert wait_until(lambda: said(up, "status", "-o", "wide", "no money left"), timeout_s=15)
 
 

@@ -56,7 +56,14 @@ def test_a_job_tells_its_life(capsys: pytest.CaptureFixture[str]) -> None:
 
     out = capsys.readouterr().out
     story = out[out.index("the life of default/train-20") :]
-    for word in ("submitted", "no machines", "evicted", "FlavorFallback", "pods ready", "finished"):
+    for word in (
+        "submitted",
+        "no machines",
+        "evicted",
+        "falls back from flavor spot",
+        "pods ready",
+        "finished",
+    ):
         assert word in story
 
 

@@ -72,7 +72,7 @@ class Story:
     def say(self, verb: str, name: str, text: str = "") -> None:
         clock = f"{time.monotonic() - self._start:6.1f} s"
         print(f"{self._pen.paint(f'{clock:<{MARGIN}}', 'dim')}{self._pen.verb(verb)}{name}")
-        for line in wrap(text, WIDTH - MARGIN - 2):
+        for line in wrap(text, WIDTH - MARGIN - 2, break_on_hyphens=False):
             print(f"{INDENT}  {line}")
 
     def scene(self, text: str) -> None:
