@@ -27,10 +27,11 @@ from makeway.engine.decisions import (
     HeldForPreemptor,
     LostToOthers,
     NamespaceNotAdmitted,
+    PodsNotReady,
     VictimsTaken,
     WaitsForOwner,
 )
-from makeway.engine.entry import NOTHING, Entry
+from makeway.engine.entry import NOTHING, Entry, QueueOrder
 from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
@@ -72,9 +73,18 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
     tree.was_put_off = tree.is_confirming = False
     if not state.config.gates.hold_for_preemptor or not tree.preemptors or any(tree.leaving()):
         return True
+    if state.unready:
+        return True  # a preemptor whose place is free waits for the pods of others
     for entry in list(tree.preemptors.values()):
         state.claim(entry, None)
     return False
+
+
+def first_order(state: ClusterState, tree: Tree) -> tuple[QueueOrder, ...]:
+    """How important, and how long in line, the first of a tree's heads is."""
+    heads = (queue.pending.head() for queue in tree.queues if queue.inactive is None)
+    orders = [state.order_of(entry) for entry in heads if entry is not None]
+    return (min(orders),) if orders else ()
 
 
 class TreeCycle:
@@ -247,10 +257,31 @@ class TreeCycle:
             head.skip(refused)
             head.shares_fate = not self.settled
         elif (blocking := self._blocking(head)) is None or self._find_beside(head):
-            self._settle(head)
+            self._settle_or_block(head)
         else:
             head.skip(HeldForPreemptor(blocking.preemptor))
             head.shares_fate = blocking.applies_to_shape
+
+    def _settle_or_block(self, head: Head) -> None:
+        """Who would be admitted may have to wait until the pods of others are ready.
+
+        What it would get is kept for it as long as the cycle lasts: it comes before those behind.
+        """
+        unready = self._unready() if head.result is HeadResult.ADMITTED else None
+        if unready is None:
+            self._settle(head)
+        else:
+            self._charge(head.queue, head.nomination.usage)
+            head.skip(PodsNotReady(unready))
+
+    def _unready(self) -> WorkloadKey | None:
+        """Who holds up all others; one who is admitted in this cycle has no pods yet."""
+        policy = self.state.config.pods_ready
+        if policy is None or not policy.blocks_admission:
+            return None
+        waiting = {head.entry.workload.key for head in self.promised}
+        admitted = (key for key in self.settled if key not in waiting)
+        return min(self.state.unready, default=next(admitted, None))
 
     def _settle(self, head: Head) -> None:
         if head.result is not HeadResult.ADMITTED and head.queue.node.parent is not None:

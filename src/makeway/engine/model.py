@@ -409,6 +409,7 @@ class PodsReadyPolicy:
 
     timeout_s: float
     recovery_timeout_s: float | None = None  # None: a lost pod never evicts
+    blocks_admission: bool = False  # nobody is admitted before the pods of all others are ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
