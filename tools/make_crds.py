@@ -18,6 +18,7 @@ import yaml
 from makeway.api.codec import plan_of
 from makeway.api.defaults import _written_default
 from makeway.api.kinds import KINDS, RESOURCES, Resource
+from makeway.api.validation.workloads import POD_SETS_MAX
 from makeway.server.schemas import REFERENCE, components
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "makeway" / "deploy" / "crds"
@@ -104,7 +105,7 @@ def quota_rules(parent: str) -> dict[str, Schema]:
         "resourceGroups": {
             **at_most(16),
             **rules(
-                # The same of flavors is beyond what Kubernetes lets a rule cost.
+                # The same of flavors is beyond what Kubernetes lets a rule cost; a policy says it.
                 rule(
                     "self.all(g, g.coveredResources.all(r, "
                     "self.exists_one(h, r in h.coveredResources)))",
@@ -136,7 +137,14 @@ def quota_rules(parent: str) -> dict[str, Schema]:
         f"{_QUOTA}.nominalQuota": NOT_NEGATIVE,
         f"{_QUOTA}.borrowingLimit": NOT_NEGATIVE,
         f"{_QUOTA}.lendingLimit": NOT_NEGATIVE,
-        "fairSharing.weight": NOT_NEGATIVE,
+        "fairSharing.weight": rules(
+            *NOT_NEGATIVE["x-kubernetes-validations"],
+            rule(
+                "quantity(string(self)).compareTo(quantity('0')) <= 0 || "
+                "quantity(string(self)).compareTo(quantity('1n')) > 0",
+                "must be 0 or more than 1n",
+            ),
+        ),
     }
 
 
@@ -145,6 +153,17 @@ def under(prefix: str, found: Mapping[str, Schema]) -> dict[str, Schema]:
 
 
 _CLUSTER_QUEUE: dict[str, Schema] = {
+    "namespaceSelector.matchExpressions[]": rules(
+        rule(
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need values, the others have none",
+            ".values",
+        )
+    ),
+    "namespaceSelector.matchExpressions[].key": RESOURCE_NAME,
+    "namespaceSelector.matchExpressions[].operator": {
+        "enum": ["In", "NotIn", "Exists", "DoesNotExist"]
+    },
     _QUOTA: rules(
         rule(
             "!has(self.lendingLimit) || quantity(string(self.lendingLimit))"
@@ -301,7 +320,7 @@ _WORKLOAD: dict[str, Schema] = {
         )
     ),
     "spec.podSets": {
-        **at_most(8, 1),
+        **at_most(POD_SETS_MAX, 1),
         **rules(
             rule(
                 "self.filter(p, has(p.minCount)).size() <= 1",
@@ -334,7 +353,7 @@ _WORKLOAD: dict[str, Schema] = {
         rule("self.clusterQueue == oldSelf.clusterQueue", _SET_ONCE, ".clusterQueue"),
         rule(f"{_NAMES.format('self')} == {_NAMES.format('oldSelf')}", _SET_ONCE),
     ),
-    "status.admission.podSetAssignments": at_most(8),
+    "status.admission.podSetAssignments": at_most(POD_SETS_MAX),
     "status.admission.podSetAssignments[]": rules(
         rule(_same("count"), _SET_ONCE, ".count"),
         rule(_same_or("{}", "flavors"), _SET_ONCE, ".flavors"),
@@ -342,15 +361,16 @@ _WORKLOAD: dict[str, Schema] = {
     ),
     "status.admission.podSetAssignments[].flavors": {"maxProperties": 256},
     "status.admission.podSetAssignments[].resourceUsage": {"maxProperties": 256},
+    "status.admission.clusterQueue": NAME,
     "status.admission.podSetAssignments[].name": {**POD_SET_NAME, "default": "main"},
     "status.admissionChecks": at_most(64),
     "status.conditions": at_most(32),
     "status.conditions[].type": {"maxLength": 316},
-    "status.preemption.claim.podSetAssignments": at_most(8),
+    "status.preemption.claim.podSetAssignments": at_most(POD_SETS_MAX),
     "status.preemption.claim.podSetAssignments[].name": {**POD_SET_NAME, "default": "main"},
     "status.preemption.claim.heldBefore": at_most(256),
     "status.preemption.count": {"minimum": 1},
-    "status.reclaimablePods": at_most(8),
+    "status.reclaimablePods": at_most(POD_SETS_MAX),
     "status.reclaimablePods[].name": POD_SET_NAME,
 }
 
@@ -409,7 +429,7 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
     "LocalQueue": {"spec.clusterQueue": {**NAME, **FIXED}},
     "ResourceFlavor": under("spec", _FLAVOR),
     "Workload": _WORKLOAD,
-    "WorkloadPriorityClass": {"value": FIXED},
+    "WorkloadPriorityClass": {},
 }
 
 

@@ -16,10 +16,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import BUDGETS, FLAVORS, QUEUES, Resource
+from makeway.api.kinds import BUDGETS, FLAVORS, LIMIT_RANGES, QUEUES, RUNTIME_CLASSES, Resource
 from makeway.client.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.controller.admission import Admission
+from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
@@ -27,6 +28,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.retention import Retention
 from makeway.controller.series import Family
 from makeway.controller.visibility import Visibility
 from makeway.logs import Fields
@@ -43,7 +45,12 @@ SCHEDULER = "makeway"  # the schedulerName of pods that we place
 # A real server is busy with far fewer writes than ours; more at once only make watches lag.
 IN_FLIGHT_MAX = 24
 FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
-OPTIONAL = (*GANG_KINDS, BUDGETS)  # kinds that a server may lack, or keep from us
+OPTIONAL = (
+    *GANG_KINDS,
+    BUDGETS,
+    LIMIT_RANGES,
+    RUNTIME_CLASSES,
+)  # kinds that a server may lack, or keep from us
 LEADER = Family("makeway_leader", "1 if this replica leads, 0 if it stands by.")
 
 Clock = Callable[[], float]
@@ -168,16 +175,22 @@ class Term:
 def parts_for(
     picture: Picture, settings: Settings, absent: Collection[Resource]
 ) -> tuple[Admission, list[Part]]:
-    admission = Admission(picture, settings.configuration)
+    configuration = settings.configuration
+    if settings.lease is not None:
+        configuration = configuration.outside_of(settings.lease.namespace)
+    admission = Admission(picture, configuration)
     parts: list[Part] = [
         admission,
-        Jobs(picture),
-        Pods(picture),
+        Jobs(picture, configuration),
+        Pods(picture, configuration),
+        ClassValues(picture),
         *(_placing(picture, settings, absent) if settings.scheduler else ()),
         QueueStatus(picture, admission.engine),
         InUse(picture, admission.engine, FLAVORS),
         InUse(picture, admission.engine, QUEUES),
     ]
+    if configuration.retention is not None:
+        parts.append(Retention(picture, configuration.retention))
     return admission, parts
 
 

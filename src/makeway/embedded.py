@@ -22,6 +22,7 @@ from makeway.client.transport import Call, InProcessTransport
 from makeway.clocks import Clock, Noted, SteadyClock
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
+from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.jobs import Jobs
@@ -29,6 +30,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
 from makeway.logs import Fields
@@ -362,8 +364,9 @@ class Plane:
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
-            Jobs(picture),
-            Pods(picture),
+            Jobs(picture, configuration),
+            Pods(picture, configuration),
+            ClassValues(picture),
             JobPods(picture),
             self.placing,
             self.pods,
@@ -373,6 +376,8 @@ class Plane:
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
         ]
+        if configuration.retention is not None:
+            self.parts.append(Retention(picture, configuration.retention))
 
 
 class Insight(Visibility):

@@ -80,8 +80,8 @@ waitForPodsReady:
             ["featureGates.PartialAdmision: is not a known gate; write"
              " FlavorFungibilityImplicitPreferenceDefault, FlavorFungibilityPreserveScanProgress,"
              " HoldForPreemptor, OwnersFirst, PartialAdmission, PreemptionBackoff,"
-             " RecomputeAssignmentUponPreemptionTargetsOverlap"
-             " or SchedulingEquivalenceHashing"],
+             " RecomputeAssignmentUponPreemptionTargetsOverlap, SchedulingEquivalenceHashing"
+             " or WorkloadPriorityClassDefaulting"],
         ),
         (
             "fairSharing:\n"

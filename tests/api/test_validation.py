@@ -326,14 +326,38 @@ def test_a_workload_that_breaks_a_rule(written: str, instead: str, expected: str
     assert complaints(WORKLOAD.replace(written, instead, 1)) == [expected]
 
 
-def test_a_workload_has_between_one_and_eight_pod_sets() -> None:
+def test_a_workload_has_between_one_and_eighteen_pod_sets() -> None:
     pod_set = "{name: p%d, template: {spec: {containers: [{name: c}]}}}"
     head = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w},"
     head += " spec: {podSets: [%s]}}"
-    nine = ", ".join(pod_set % number for number in range(9))
+    many = ", ".join(pod_set % number for number in range(19))
 
     assert complaints(head % "") == ["spec.podSets: has 0 pod sets; list at least 1"]
-    assert complaints(head % nine) == ["spec.podSets: has 9 pod sets, more than 8; keep at most 8"]
+    expected = "spec.podSets: has 19 pod sets, more than 18; keep at most 18"
+    assert complaints(head % many) == [expected]
+
+
+def test_nobody_asks_for_pods_by_the_number() -> None:
+    head = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w}, spec: "
+    head += "{podSets: [{template: {spec: {containers: [{name: c, resources: {limits: {pods: 1}}}]"
+    place = "spec.podSets[0].template.spec"
+
+    assert complaints(head + ", resources: {requests: {pods: 1}}}}}]}}") == [
+        f"{place}.containers[0].resources.limits.pods: is not to be requested;"
+        " remove it; pods are counted anyway",
+        f"{place}.resources.requests.pods: is not to be requested;"
+        " remove it; pods are counted anyway",
+    ]
+
+
+def test_a_weight_is_none_or_large_enough_to_count() -> None:
+    text = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: c},"
+    text += " spec: {fairSharing: {weight: %s}}}"
+
+    assert complaints(text % "0") == complaints(text % "2n") == []
+    assert complaints(text % "1n") == [
+        'spec.fairSharing.weight: "1n" is too small to be told from 0; write 0, or more than 1n'
+    ]
 
 
 # Flavors, Jobs and what else there is
@@ -513,17 +537,12 @@ def test_a_reserved_workload_keeps_its_shape_queue_and_admission() -> None:
             "value: 1", "value: 2", "value",
         ),
         (
-            "{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass,"
-            " metadata: {name: c}, value: 1}",
-            "value: 1", "value: 2", "value",
-        ),
-        (
             "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue,"
             " metadata: {name: c}, spec: {clusterQueue: one}}",
             "one", "two", "spec.clusterQueue",
         ),
     ],
-    ids=["AdmissionCheck", "PriorityClass", "WorkloadPriorityClass", "LocalQueue"],
+    ids=["AdmissionCheck", "PriorityClass", "LocalQueue"],
 )  # fmt: skip
 def test_some_fields_never_change(text: str, written: str, instead: str, path: str) -> None:
     (complaint,) = changed(text, written, instead)

@@ -165,3 +165,82 @@ def test_hidden_files_of_a_folder_are_left_alone(
     (folder / ".secret.yaml").write_text("not: ours\n")
 
     assert check(capsys, ".") == (0, "1 object, 0 errors, 0 warnings\n", "")
+
+
+OTHERS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: spot}
+"""
+
+
+def test_kinds_that_other_programs_read_are_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "all.yaml").write_text(OTHERS)
+
+    assert check(capsys, "all.yaml") == (
+        0,
+        "3 objects, 0 errors, 0 warnings; passed over: 2 (ConfigMap, Deployment)\n",
+        "",
+    )
+    code, out, _ = check(capsys, "--strict", "all.yaml")
+    assert code == 1
+    assert 'kind: "Deployment" is not a kind that Makeway knows' in out
+    code, out, _ = check(capsys, "-o", "json", "all.yaml")
+    assert (code, json.loads(out)["passedOver"]) == (0, ["Deployment", "ConfigMap"])
+
+
+def test_a_kind_of_ours_that_is_misspelt_is_not_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "typo.yaml").write_text(OTHERS.replace("ResourceFlavor", "ResourceFlavour"))
+
+    code, out, _ = check(capsys, "typo.yaml")
+
+    assert code == 1
+    assert "did you mean ResourceFlavor?" in out
+
+
+CRON_JOB = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    metadata: {labels: {kueue.x-k8s.io/queue-name: team}}
+    spec:
+      parallelism: -1
+      template:
+        spec:
+          restartPolicy: Never
+          resourceClaims: [{name: gpu, resourceClaimTemplateName: one}]
+          containers: [{name: main, image: busybox}]
+"""
+
+
+def test_the_jobs_of_a_cron_job_are_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "cron.yaml").write_text(CRON_JOB)
+    code, out, _ = check(capsys, "cron.yaml")
+    assert code == 1
+    place = "error: cron.yaml:10: CronJob/nightly: spec.jobTemplate.spec.parallelism: "
+    assert out.splitlines()[0].startswith(place)
+
+    (folder / "cron.yaml").write_text(CRON_JOB.replace("-1", "1"))
+    code, out, _ = check(capsys, "--strict", "cron.yaml")
+
+    assert code == 0
+    place = "spec.jobTemplate.spec.template.spec.resourceClaims: "
+    assert out.startswith(f"warning: cron.yaml:14: CronJob/nightly: {place}")
+    assert "claims of devices" in out

@@ -99,6 +99,7 @@ def config_of(recorded: Mapping[str, Any], own_gates: Mapping[str, bool]) -> Con
         fair_sharing=recorded["fairSharing"],
         share_rules=rules or Config().share_rules,
         after_pods_ready_timeout=RequeueTime.EVICTION if by_eviction else RequeueTime.CREATION,
+        skips_hopeless=False,  # the recorded cycles tell of every head
         gates=Gates(**gates),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.api.configuration import Configuration, PreemptionPriority
+from makeway.api.configuration import Configuration, PreemptionPriority, WaitForPodsReady
 from makeway.api.kinds import (
     CHECKS,
     LOCAL_QUEUES,
@@ -441,3 +441,19 @@ def test_who_was_given_up_stays_so_though_its_class_changes_meanwhile() -> None:
     plane.settle(plane.now + 5)
 
     assert not plane.get(WORKLOADS, Key("lab", "train"))["spec"]["active"]
+
+
+def test_the_next_is_admitted_when_the_pods_of_the_last_are_ready_where_that_is_asked_for() -> None:
+    waiting = WaitForPodsReady(timeout=300.0, block_admission=True)
+    plane = QueuePlane(configuration=Configuration(wait_for_pods_ready=waiting))
+    plane.submit("first", 1)
+    plane.submit("second", 1, queue="b")
+    plane.run(EXPLAINED_AFTER_S + 1)
+    assert plane.admitted() == {"first"}
+    assert plane.condition_of("second", "QuotaReserved") == ("False", "WaitingForPodsReady")
+    assert "lab/first are not ready" in plane.message("second", "QuotaReserved")
+
+    plane.add_condition("first", "PodsReady", "True", "Started")
+    plane.settle()
+
+    assert plane.admitted() == {"first", "second"}

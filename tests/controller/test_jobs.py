@@ -142,7 +142,7 @@ def test_a_job_of_a_missing_class_waits_for_the_class() -> None:
     plane = JobPlane()
     plane.submit(labels={"kueue.x-k8s.io/priority-class": "urgent"})
     assert plane.all(WORKLOADS) == []
-    assert plane.reasons_said() == ["PriorityClassNotFound"]
+    assert plane.reasons_said() == ["WorkloadPriorityClassNotFound"]
 
     plane.create(WORKLOAD_CLASSES, workload_class("urgent", 100))
     plane.settle()

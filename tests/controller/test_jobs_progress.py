@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from makeway.api.kinds import JOBS, WORKLOADS
@@ -89,7 +91,7 @@ def test_pods_that_nobody_replaces_give_their_quota_back(succeeded: int, reclaim
 def test_indexes_that_failed_for_good_give_their_quota_back(
     succeeded: int, failed: str, reclaimable: int
 ) -> None:
-    indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    indexed: Any = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
     plane = JobPlane(parallelism=4, completions=4, **indexed)
     plane.submit()
     plane.admit()

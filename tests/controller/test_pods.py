@@ -60,7 +60,7 @@ def test_pods_of_a_job_wait_in_no_queue_of_their_own() -> None:
 def test_a_class_that_is_not_there_yet_keeps_a_pod_waiting() -> None:
     plane = PodPlane()
     plane.submit("solo", labels={"kueue.x-k8s.io/priority-class": "urgent"})
-    assert plane.reasons_said() == ["PriorityClassNotFound"]
+    assert plane.reasons_said() == ["WorkloadPriorityClassNotFound"]
 
     plane.create(WORKLOAD_CLASSES, workload_class("urgent", 100))
     plane.settle()

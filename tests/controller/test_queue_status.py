@@ -3,7 +3,7 @@
 from typing import Any
 
 from makeway.api.configuration import Configuration, FairSharingConfiguration
-from makeway.api.kinds import COHORTS, QUEUES
+from makeway.api.kinds import COHORTS, LOCAL_QUEUES, QUEUES
 from makeway.controller.queue_status import EVERY_S, QueueStatus
 from makeway.plane.writes import Key
 from tests.harness.queues import QueuePlane
@@ -38,6 +38,19 @@ def test_a_queue_that_lacks_something_names_it() -> None:
     groups = [{"coveredResources": ["cpu"], "flavors": [flavor]}]
     told = conditions(plane, resourceGroups=groups, admissionChecksStrategy=None)
     assert "a missing ResourceFlavor (gone)" in told["Active"]
+
+
+def test_a_queue_and_its_door_say_what_is_reserved_and_what_is_used() -> None:
+    plane = QueuePlane(QueueStatus)
+    plane.submit("train", 3)
+    plane.settle()
+    plane.settle(plane.now + EVERY_S)
+
+    for kind, key in ((QUEUES, A), (LOCAL_QUEUES, Key("lab", "a"))):
+        status = plane.get(kind, key)["status"]
+        for name in ("flavorsReservation", "flavorsUsage"):
+            [usage] = status[name]
+            assert (usage["name"], usage["resources"][0]["total"]) == ("any", "3")
 
 
 def test_shares_stand_in_the_status_of_queues_and_cohorts_where_they_count() -> None:

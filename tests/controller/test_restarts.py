@@ -93,7 +93,9 @@ def test_what_is_over_is_taken_out_of_the_object() -> None:
     plane = QueuePlane()
     plane.submit("train", 1)
     write(plane, WorkloadStatus(claim=Claim(PLACE, HELD_BEFORE), preemptions=Preemptions(1, 990.0)))
+    assert len(plane.status("train")["preemption"]["claim"]["heldBefore"]) == 2  # flavors
     write(plane, WorkloadStatus(claim=Claim(PLACE), preemptions=Preemptions(1, 990.0)))
+    assert "heldBefore" not in plane.status("train")["preemption"]["claim"]
     assert read(plane).claim == Claim(PLACE)
 
     write(plane, WorkloadStatus(preemptions=Preemptions(1, 990.0)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -31,16 +30,6 @@ def up(tmp_path: Path) -> Iterator[FakedUp]:
         up.stop()
 
 
-def asked(up: FakedUp, question: Any) -> Any:
-    async def ask(client: Client) -> Any:
-        try:
-            return await question(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(ask(up.client()))
-
-
 async def set_up(client: Client) -> None:
     await client.create(FLAVORS, flavor("default"))
     await client.create(QUEUES, queue("q", "4"))
@@ -48,12 +37,11 @@ async def set_up(client: Client) -> None:
 
 
 def found(up: FakedUp, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = asked(up, lambda client: client.get(JOBS, name, "default"))
-    return document
+    return up.ask(lambda client: client.get(JOBS, name, "default"))
 
 
 def submit(up: FakedUp, name: str, script: str, **spec: Any) -> None:
-    asked(up, lambda client: client.create(JOBS, job(name, script, queue="q", **spec)))
+    up.create(JOBS, job(name, script, queue="q", **spec))
 
 
 def is_done(up: FakedUp, name: str) -> bool:
@@ -66,7 +54,7 @@ def has_noticed(up: FakedUp) -> bool:
 
 def test_days_forward_and_back_and_killed_in_between(up: FakedUp, tmp_path: Path) -> None:
     """The long job may run for an hour; a job that fails is tried again ten seconds later."""
-    asked(up, set_up)
+    up.ask(set_up)
     go, failed = tmp_path / "go", tmp_path / "failed"
     submit(up, "long", f"until [ -e {go} ]; do sleep 0.05; done", activeDeadlineSeconds=3600)
     wait_until(lambda: found(up, "long")["status"].get("ready"))
@@ -91,7 +79,7 @@ def test_days_forward_and_back_and_killed_in_between(up: FakedUp, tmp_path: Path
 
     with urllib.request.urlopen(f"{up.address}/readyz", context=up.tls()) as answer:
         assert answer.read() == b"ok"
-    pods = asked(up, lambda client: client.list(PODS)).items
+    pods = up.listed(PODS)
     stamps = [(one["metadata"]["name"], stamp) for one in pods for stamp in stamps_of(one)]
     assert len(stamps) > 20
     for name, stamp in stamps:
@@ -114,7 +102,7 @@ def stamps_of(document: Any) -> Iterator[str]:
 def test_a_restart_takes_the_new_time_over_and_knows_how_long_its_pods_ran(
     up: FakedUp, tmp_path: Path
 ) -> None:
-    asked(up, set_up)
+    up.ask(set_up)
     go = tmp_path / "go"
     submit(up, "long", f"until [ -e {go} ]; do sleep 0.05; done")
     wait_until(lambda: found(up, "long")["status"].get("ready"))
@@ -124,7 +112,7 @@ def test_a_restart_takes_the_new_time_over_and_knows_how_long_its_pods_ran(
     go.touch()
     wait_until(lambda: is_done(up, "long"))
 
-    pod = asked(up, lambda client: client.list(PODS)).items[0]
+    (pod,) = up.listed(PODS)
     ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     began_at, ended_at = parse_time(ended["startedAt"]), parse_time(ended["finishedAt"])
     assert 0 <= ended_at - began_at < 60

@@ -696,6 +696,14 @@ def check_state(state: ClusterState) -> None:
         waiting = {e.workload.key for e in state.entries.values() if _waits_in(e, name)}
         assert len(lined_up) == len(waiting) == len(queue.pending), f"{name}: {lined_up}"
         assert {entry.workload.key for entry in lined_up} == waiting
+    policy = state.config.pods_ready
+    unready = {
+        key
+        for key, entry in state.entries.items()
+        if entry.status.assignment is not None and not entry.status.pods_ready
+    }
+    blocks = policy is not None and policy.blocks_admission
+    assert set(state.unready) == (unready if blocks else set())
     if not state.trees_are_stale:  # else the trees are built anew before the next cycle
         forest = forest_of(state)
         for tree in state.trees:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, JOBS, PODS, WORKLOADS
 from makeway.api.labels import QUEUE_NAME
 from makeway.client.client import Document
+from makeway.controller.class_values import ClassValues
 from makeway.controller.conditions import with_condition
 from makeway.controller.jobs import Jobs
 from makeway.plane.writes import Key
@@ -78,8 +80,11 @@ class OneWorkload(Plane):
 class JobPlane(OneWorkload):
     """A Job named train, and hands for whoever runs Jobs."""
 
-    def __init__(self, **spec: Any) -> None:
-        super().__init__(lambda picture: [Jobs(picture)])
+    def __init__(self, configuration: Configuration = Configuration(), **spec: Any) -> None:  # noqa: B008
+        super().__init__(
+            lambda picture: [Jobs(picture, configuration), ClassValues(picture)],
+            configuration=configuration,
+        )
         self.create(FLAVORS, flavor("spot", {"pool": "spot"}, tolerates="spot"))
         self.job_to_be = job(**spec)
 

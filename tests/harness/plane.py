@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import NAMESPACES, PODS, Resource
 from makeway.api.times import format_time
 from makeway.client.client import ApiError, Document, Unavailable
@@ -61,8 +62,14 @@ class _Ascending(Random):
 class Plane:
     """Everything lives in the namespace `lab` unless the story says otherwise."""
 
-    def __init__(self, parts: PartsMaker, *, now: float = 1_000.0) -> None:
-        self.now = now
+    def __init__(
+        self,
+        parts: PartsMaker,
+        *,
+        now: float = 1_000.0,
+        configuration: Configuration = Configuration(),  # noqa: B008
+    ) -> None:
+        self.now, self.configuration = now, configuration
         self.said: list[Say] = []
         self.sent: list[ObjectWrite] = []
         self.next_at: float | None = None
@@ -90,6 +97,7 @@ class Plane:
             clock=lambda: self.now,
             chance=_Ascending(1),
             flush=_keep_in_memory,
+            configuration=self.configuration,
         )
         await app.start()
         return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, PODS
 from makeway.api.labels import ADMISSION_GATE, GROUP_NAME, GROUP_TOTAL, MANAGED, QUEUE_NAME
 from makeway.client.client import Document
@@ -15,8 +16,10 @@ from tests.harness.jobs import OneWorkload, flavor
 class PodPlane(OneWorkload):
     """Has hands for whoever creates pods and for whoever runs them."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda picture: [Pods(picture)])
+    def __init__(self, configuration: Configuration = Configuration()) -> None:  # noqa: B008
+        super().__init__(
+            lambda picture: [Pods(picture, configuration)], configuration=configuration
+        )
         self.create(FLAVORS, flavor("spot", {"pool": "spot"}, tolerates="spot"))
 
     # Users

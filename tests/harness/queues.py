@@ -35,8 +35,8 @@ class QueuePlane(Plane):
         configuration: Configuration = Configuration(),  # noqa: B008
         **spec: Any,
     ) -> None:
-        self._others, self.configuration = others, configuration
-        super().__init__(self._admission_and_others)
+        self._others = others
+        super().__init__(self._admission_and_others, configuration=configuration)
         self.create(FLAVORS, {"metadata": {"name": "any"}, "spec": {}})
         for name in "ab":
             self.create(QUEUES, queue(name, **spec))

@@ -162,6 +162,147 @@ def test_a_pod_without_a_job_is_gated_and_stays_so(cluster: Cluster) -> None:
     cluster.patch("Pod", "alone", {"metadata": {"labels": {"mine": "yes"}}})  # all else is free
     of_a_job = cluster.create(_pod("member", ownerReferences=_owner("Job")), dry_run=True)
     assert "schedulingGates" not in of_a_job["spec"]
+    of_a_set = cluster.create(_pod("member", ownerReferences=_owner("ReplicaSet")), dry_run=True)
+    assert "schedulingGates" in of_a_set["spec"]
+
+
+def _queueing(kind: str, name: str, namespace: str = "", **more: Any) -> Document:
+    where = {"namespace": namespace} if namespace else {}
+    version = "kueue.x-k8s.io/v1beta2"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}, **more}
+
+
+def _labels(cluster: Cluster, document: Document) -> Document:
+    return cluster.create(document, dry_run=True)["metadata"].get("labels") or {}
+
+
+def test_queue_and_class_named_default_are_for_who_names_none(cluster: Cluster) -> None:
+    queue_name, class_name = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    cluster.create(team)
+    cluster.create(_queueing("LocalQueue", "default", "team", spec={"clusterQueue": "q"}))
+    cluster.create(_queueing("WorkloadPriorityClass", "default", value=50))
+    free = job("free", queue="")
+    free["metadata"]["namespace"] = "team"
+    alone = _pod("alone", namespace="team", labels={})
+    part = _pod("part", namespace="team", labels={}, ownerReferences=_owner("ReplicaSet"))
+
+    for document in (free, alone):
+        cluster.until("it is heard of", lambda: class_name in _labels(cluster, document))  # noqa: B023
+
+    made = cluster.create(free, dry_run=True)
+    assert made["metadata"]["labels"][queue_name] == "default"
+    assert made["spec"]["suspend"] is True
+    pod = cluster.create(alone, dry_run=True)
+    names = {queue_name: "default", class_name: "default", "kueue.x-k8s.io/managed": "true"}
+    assert pod["metadata"]["labels"] == names
+    assert "schedulingGates" in pod["spec"]
+    assert _labels(cluster, part) == {}
+    assert queue_name not in _labels(cluster, job("elsewhere", queue=""))  # another namespace
+    assert _labels(cluster, job("named"))[class_name] == "default"  # queued there by its name
+
+
+def _queue(*groups: Document, **spec: Any) -> Document:
+    return _queueing("ClusterQueue", "strict", spec={"resourceGroups": list(groups), **spec})
+
+
+def _group(resource: str, *flavors: str) -> Document:
+    quota = [{"name": resource, "nominalQuota": 1}]
+    listed = [{"name": flavor, "resources": quota} for flavor in flavors]
+    return {"coveredResources": [resource], "flavors": listed}
+
+
+def _pod_sets(count: int = 1, **resources: Any) -> Document:
+    pods = {"containers": [{"name": "c", "resources": resources}]}
+    sets = [{"name": f"s{n}", "count": 1, "template": {"spec": pods}} for n in range(count)]
+    return _queueing("Workload", "strict", "default", spec={"podSets": sets})
+
+
+def _selecting(**expression: Any) -> Document:
+    return _queue(namespaceSelector={"matchExpressions": [expression]})
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (_queue(_group("cpu", "a"), _group("memory", "a")), "in one group only"),
+        (_queue(_group("cpu", "a", "a")), "Duplicate value"),
+        (_selecting(key="team", operator="In"), "need values"),
+        (_selecting(key="team", operator="Exists", values=["a"]), "need values"),
+        (_selecting(key="no key", operator="Exists"), "should match"),
+        (_queue(fairSharing={"weight": "1n"}), "more than 1n"),
+        (_pod_sets(requests={"cpu": -1}), "must not be negative"),
+        (_pod_sets(limits={"memory": "-1Gi"}), "must not be negative"),
+        (_pod_sets(requests={"pods": 1}), "nor name pods"),
+        (_pod_sets(19), "must have at most 18 items"),
+    ],
+    ids=[
+        *("flavor-in-two-groups", "flavor-twice", "in-without-values", "exists-with-values"),
+        *("bad-key", "tiny-weight", "negative-request", "negative-limit", "pods", "19-pod-sets"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_the_server(
+    cluster: Cluster, document: Document, words: str
+) -> None:
+    with pytest.raises(ApiError, match=words):
+        cluster.create(document, dry_run=True)
+
+
+def test_and_what_is_right_is_taken(cluster: Cluster) -> None:
+    cluster.create(_queue(_group("cpu", "a", "b"), _group("memory", "c")), dry_run=True)
+    cluster.create(_selecting(key="team", operator="In", values=["a"]), dry_run=True)
+    cluster.create(_queue(fairSharing={"weight": "0"}), dry_run=True)
+    cluster.create(_pod_sets(18, requests={"cpu": "500m"}), dry_run=True)
+
+
+ALL = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {queued: "yes"}}
+"""
+
+
+def test_where_all_jobs_are_managed_none_starts_without_a_queue(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(ALL)
+    labels = {"queued": "yes"}
+    metadata = {"name": "strict", "labels": labels}
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    inside, outside = job("inside", queue=""), job("outside")  # though the latter names a queue
+    inside["metadata"]["namespace"] = "strict"
+    part = _pod("part", namespace="strict", labels={}, ownerReferences=_owner("ReplicaSet"))
+    try:
+        cluster.makeway("install", "--apply", "--config", str(tmp_path / "config.yaml"))
+        cluster.until("it is in force", lambda: _is_suspended(cluster, inside))
+        cluster.until("elsewhere not", lambda: not _is_suspended(cluster, outside))
+
+        cluster.create(inside)
+        cluster.until("nobody else starts it", lambda: not _may_start(cluster, "inside"))
+        alone = cluster.create(_pod("alone", namespace="strict", labels={}), dry_run=True)
+        assert "schedulingGates" in alone["spec"]
+        assert "schedulingGates" not in cluster.create(part, dry_run=True)["spec"]
+    finally:
+        cluster.makeway("install", "--apply")
+        cluster.until("the usual holds again", lambda: _is_suspended(cluster, outside))
+
+
+def _may_start(cluster: Cluster, name: str) -> bool:
+    """Tries it, and stops it again if it may: the new policy takes a moment to be heard of."""
+    start, stop = ({"spec": {"suspend": is_suspended}} for is_suspended in (False, True))
+    try:
+        cluster.do(lambda c: c.patch(JOBS, name, "strict", patch=start))
+    except ApiError as error:
+        if "started by its queue" not in str(error):
+            raise
+        return False
+    cluster.do(lambda c: c.patch(JOBS, name, "strict", patch=stop))
+    return True
+
+
+def _is_suspended(cluster: Cluster, document: Document) -> bool:
+    return bool(cluster.create(document, dry_run=True)["spec"].get("suspend"))
 
 
 def held_workload(cluster: Cluster, name: str) -> None:

@@ -116,6 +116,18 @@ def test_what_a_container_leaves_ends_with_it_though_others_go_on(machine: Machi
     machine.over()
 
 
+def test_its_cgroup_goes_with_a_pod_though_nobody_looks(machine: Machine) -> None:
+    machine.host.start(order(shell("until [ -e go ]; do sleep 0.02; done")))
+    wait_for(lambda: isinstance(machine.container().now, Running))
+    (group,) = machine.host._groups[UID]
+    assert os.path.isdir(group)
+
+    (machine.folder / "pods" / UID / "scratch" / "go").touch()
+
+    wait_for(lambda: not os.path.isdir(group))
+    machine.over()
+
+
 def test_who_forks_faster_than_it_is_killed_ends_too(machine: Machine) -> None:
     """Each moment it is another process, in a session of its own."""
     comet = 'cat > c.sh; chmod +x c.sh; setsid sh -c "exec sh c.sh" & echo up; sleep 60'

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from makeway.api.configuration import Configuration
 from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
 from makeway.api.quantity import QuantityError, canonical
 from tests.harness.documents import job, pod
@@ -124,3 +125,15 @@ def queued(name: str, **spec: Any) -> Document:
     document = pod(name, **spec)
     document["metadata"]["labels"] = {QUEUE_NAME: "main"}
     return document
+
+
+def test_where_all_jobs_are_managed_nobody_starts_one_by_hand(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        created = await server.json("POST", JOBS, job())
+        assert created["spec"]["suspend"] is True
+
+        start = {"spec": {"suspend": False}}
+        answer = await server.json("PATCH", f"{JOBS}/train", start, content_type=MERGE, code=403)
+        assert "released by its queue only" in answer["message"]
+
+    play(tmp_path, story, configuration=Configuration(manage_jobs_without_queue_name=True))

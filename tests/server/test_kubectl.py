@@ -70,6 +70,8 @@ EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
         {"spec": {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 2}}}]}},
     ),
     ("policy/v1", "PodDisruptionBudget", {"spec": {"minAvailable": 1}}),
+    ("v1", "LimitRange", {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "64"}}]}}),
+    ("node.k8s.io/v1", "RuntimeClass", {"handler": "kata", "overhead": {"podFixed": {"cpu": 1}}}),
     ("coordination.k8s.io/v1", "Lease", {"spec": {"holderIdentity": "me"}}),
 ]
 

@@ -304,7 +304,7 @@ DECISIONS: list[tuple[Decision, Text]] = [
             "evicted",
             JOB,
             (
-                "Evicted from ClusterQueue cq: it falls back from flavor spot [FlavorFallback]",
+                "Evicted from ClusterQueue cq: it falls back from flavor spot",
                 "Flavor spot has failed: pods were not ready within the rule's timeout"
                 " [TimeoutForPodsReadyExceeded]",
                 "Every flavor that it could use is exhausted; it may try all of them again",

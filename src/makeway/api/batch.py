@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta
-from makeway.api.schema import Amount, Int32, Time, Whole
+from makeway.api.schema import Amount, Int32, Quantity, Time, Whole, unsupported
 
 TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 TolerationOperator = Literal["Equal", "Exists"]
@@ -144,6 +144,8 @@ class PodSpec:
     priority: Int32 | None = None  # None: not resolved from the class yet
     priority_class_name: str = ""
     preemption_policy: PreemptionPolicy | None = None  # None: as its class says
+    runtime_class_name: str = ""
+    resource_claims: object = unsupported("claims of devices")
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None
@@ -385,6 +387,47 @@ class PodDisruptionBudget:
     metadata: ObjectMeta = UNNAMED
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRangeItem:
+    type: str  # Container, Pod or PersistentVolumeClaim
+    max: Mapping[str, Amount] = field(default_factory=dict)
+    min: Mapping[str, Amount] = field(default_factory=dict)
+    default: Mapping[str, Amount] = field(default_factory=dict)  # limits of who names none
+    default_request: Mapping[str, Amount] = field(default_factory=dict)
+    max_limit_request_ratio: Mapping[str, Quantity] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRangeSpec:
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRange:
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "LimitRange"
+
+    metadata: ObjectMeta = UNNAMED
+    spec: LimitRangeSpec = LimitRangeSpec()
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    pod_fixed: Mapping[str, Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeClass:
+    API_VERSION: ClassVar[str] = "node.k8s.io/v1"
+    KIND: ClassVar[str] = "RuntimeClass"
+
+    metadata: ObjectMeta = UNNAMED
+    overhead: Overhead = Overhead()
+    scheduling: object = unsupported("nodes by runtime class")
     document: Whole = field(default=None, repr=False, compare=False)
 
 

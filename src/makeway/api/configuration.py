@@ -1,15 +1,20 @@
 """The file given with `--config`: Kueue's configuration, plus `requeueStrategy` (ours)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from makeway.api.gates import GATES
-from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta
+from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta, SelectorRequirement
 from makeway.api.schema import Duration, Int32, Quantity, unsupported
 
 RequeueTimestamp = Literal["UseEvictionTimestamp", "UseCreationTimestamp"]
 FairPreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"  # label that every namespace has
+# Where nothing is queued unless the configuration says otherwise: a cluster has to start without
+# its queues.
+SYSTEM_NAMESPACES = ("kube-system", "kueue-system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,17 @@ class ResourcesConfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRetention:
+    after_finished: Duration | None = None  # None: for ever
+    after_deactivated_by_kueue: Duration | None = None  # None: for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRetentionPolicies:
+    workloads: WorkloadRetention | None = None  # None: all are kept for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     API_VERSION: ClassVar[str] = "config.kueue.x-k8s.io/v1beta2"
     KIND: ClassVar[str] = "Configuration"
@@ -80,7 +96,7 @@ class Configuration:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     resources: ResourcesConfiguration = ResourcesConfiguration()
     manage_jobs_without_queue_name: bool = False
-    managed_jobs_namespace_selector: LabelSelector | None = None
+    managed_jobs_namespace_selector: LabelSelector | None = None  # None: all but the system's
     namespace: object = unsupported("where the controller runs is not configured here")
     webhook: object = unsupported("webhooks")
     leader_election: object = unsupported("see the controller's own options")
@@ -95,12 +111,33 @@ class Configuration:
     queue_visibility: object = unsupported("positions in the status of a queue")
     multi_kueue: object = unsupported("multi-cluster dispatch")
     admission_fair_sharing: object = unsupported("admission fair sharing")
-    object_retention_policies: object = unsupported("deletion of finished objects")
+    object_retention_policies: ObjectRetentionPolicies = ObjectRetentionPolicies()
     visibility_server: object = unsupported("a visibility server of its own")
 
     def gate(self, name: str) -> bool:
         """Tell whether a gate is on; `name` must be one that Makeway knows."""
         return self.feature_gates.get(name, GATES[name])
+
+    @property
+    def managed_namespaces(self) -> LabelSelector:
+        """Where queues have to do with Jobs and pods at all, whether these name a queue or not."""
+        return self.managed_jobs_namespace_selector or _all_but(SYSTEM_NAMESPACES)
+
+    def outside_of(self, own: str) -> "Configuration":
+        """The same for a controller in a namespace of its own, where nothing is queued either.
+
+        The namespace `default` is everybody's.
+        """
+        if self.managed_jobs_namespace_selector is not None or own == "default":
+            return self
+        names = tuple(dict.fromkeys((*SYSTEM_NAMESPACES, own)))
+        return replace(self, managed_jobs_namespace_selector=_all_but(names))
+
+    @property
+    def retention(self) -> WorkloadRetention | None:
+        """How long Workloads are kept that are over; None: for ever."""
+        kept = self.object_retention_policies.workloads
+        return None if kept == WorkloadRetention() else kept
 
     @property
     def pods_ready(self) -> WaitForPodsReady | None:
@@ -131,3 +168,8 @@ class Configuration:
         if waiting is not None and waiting.requeuing_strategy.timestamp == "Creation":
             return "UseCreationTimestamp"
         return "UseEvictionTimestamp"
+
+
+def _all_but(names: tuple[str, ...]) -> LabelSelector:
+    others = SelectorRequirement(key=NAMESPACE_NAME, operator="NotIn", values=names)
+    return LabelSelector(match_expressions=(others,))

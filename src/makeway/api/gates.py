@@ -12,6 +12,7 @@ GATES: Mapping[str, bool] = {
     "FlavorFungibilityPreserveScanProgress": True,
     "FlavorFungibilityImplicitPreferenceDefault": False,
     "RecomputeAssignmentUponPreemptionTargetsOverlap": True,
+    "WorkloadPriorityClassDefaulting": True,
 }
 
 _OF_KUEUE = """
@@ -46,7 +47,7 @@ TASReplaceNodeDueToNotReadyOverFixedTime TASReplaceNodeOnNodeTaints TASReplaceNo
 TASRespectNodeAffinityPreferred TASValidateWorkloadSliceSize TLSOptions TopologyAwareScheduling
 UnadmittedWorkloadsExplicitStatus UnadmittedWorkloadsObservability ValidateRayAndSparkJobUpdates
 VectorizedResourceRequests VisibilityOnDemand WorkloadIdentifierAnnotations
-WorkloadPriorityClassDefaulting WorkloadRequestUseMergePatch WorkloadValidateResourcesAreNonNegative
+WorkloadRequestUseMergePatch WorkloadValidateResourcesAreNonNegative
 WorkloadValidationForPodSetMetadata
 """
 # Gates of Kueue's (up to 0.20) whose ability Makeway has without a gate, or lacks.

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from makeway.api.batch import Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from makeway.api.batch import (
+    Job,
+    LimitRange,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+)
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
@@ -46,6 +55,7 @@ View = (
     | Gang
     | GangWorkload
     | Job
+    | LimitRange
     | LocalQueue
     | Namespace
     | Node
@@ -54,6 +64,7 @@ View = (
     | PodGroup
     | PriorityClass
     | ResourceFlavor
+    | RuntimeClass
     | UnsupportedKind
     | Workload
     | WorkloadPriorityClass
@@ -191,12 +202,27 @@ PRIORITY_CLASSES = _known(
 POD_GROUPS = _known(PodGroup, "podgroups")
 GANG_WORKLOADS = _known(GangWorkload, "workloads")
 BUDGETS = _known(PodDisruptionBudget, "poddisruptionbudgets", "pdb")
+LIMIT_RANGES = _known(LimitRange, "limitranges", "limits", has_status=False)
+RUNTIME_CLASSES = _known(RuntimeClass, "runtimeclasses", is_namespaced=False, has_status=False)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", has_status=False)
 
 # All that the embedded server serves. In the order of discovery: of kinds with the same name,
 # kubectl takes the first one.
 RESOURCES: tuple[Resource, ...] = (
-    *(EVENTS, NAMESPACES, NODES, PODS, JOBS, CHECKS, QUEUES, COHORTS, LOCAL_QUEUES, FLAVORS),
+    *(
+        EVENTS,
+        LIMIT_RANGES,
+        NAMESPACES,
+        NODES,
+        PODS,
+        RUNTIME_CLASSES,
+        JOBS,
+        CHECKS,
+        QUEUES,
+        COHORTS,
+        LOCAL_QUEUES,
+        FLAVORS,
+    ),
     *(WORKLOADS, WORKLOAD_CLASSES),
     _not_acted_on("topologies", "Topology"),
     _not_acted_on("multikueueconfigs", "MultiKueueConfig"),

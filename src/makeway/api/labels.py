@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job or pod
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
+DEFAULT = "default"  # the LocalQueue and the WorkloadPriorityClass of who names none
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
 # Annotation of an indexed Job: started with fewer pods, it has as many completions.

@@ -35,6 +35,28 @@ def controller_of(document: Mapping[str, Any]) -> OwnerReference | None:
     return None
 
 
+def is_part_of_a_job(metadata: Mapping[str, Any]) -> bool:
+    """Whether a Job answers for an object, which then doesn't wait in a queue for itself.
+
+    The metadata may be as a user wrote it.
+    """
+    return any(
+        owner.get("kind") == "Job" and str(owner.get("apiVersion")).startswith("batch/")
+        for owner in _controllers(metadata)
+    )
+
+
+def has_controller(metadata: Mapping[str, Any]) -> bool:
+    """Whether anything answers for an object whose metadata a user wrote."""
+    return bool(_controllers(metadata))
+
+
+def _controllers(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    owners = metadata.get("ownerReferences")
+    found = owners if isinstance(owners, list) else []
+    return [owner for owner in found if isinstance(owner, dict) and owner.get("controller")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
     name: str = ""  # empty only together with generate_name, before the object is created

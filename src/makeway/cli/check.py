@@ -6,13 +6,16 @@ line, the field, what was written there, and what would be right. All files are
 checked as one set, so a cycle of cohorts over two files is found as well.
 
 Fields that Makeway accepts but does not act on are warnings: they do no harm,
-but they do nothing either.
+but they do nothing either. Kinds that other programs read (a Deployment, a
+ConfigMap) are passed over, and counted at the end; --strict refuses them. The
+Jobs of a CronJob are checked like Jobs.
 
 examples:
   makeway check queues.yaml
   makeway check examples/
   kustomize build . | makeway check -
   makeway check --data-dir /mnt/backups/monday
+  makeway check --strict queues.yaml
   makeway check -o json queues.yaml | jq '.errors[].path'
 
 exit codes:
@@ -24,19 +27,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.errors import ABSENT, FieldError, Unsupported, in_words
-from makeway.api.intake import take_in
-from makeway.api.kinds import View
+from makeway.api.intake import Intake, take_in
+from makeway.api.kinds import KINDS, UNSUPPORTED_KINDS, View
 from makeway.api.manifests import Manifest, Position, read_manifests
 from makeway.api.schema import Document
 from makeway.api.validation import validate_set
+from makeway.api.versions import CONFIGURATION_GROUP, QUEUEING_GROUP, split_api_version
 from makeway.cli.command import UsageError
 from makeway.cli.tables import add_output, counted, print_document, print_safely
 from makeway.sim.settings import Simulation, read_settings
 
+CRON_JOB = ("batch", "CronJob")
+OUR_GROUPS = (QUEUEING_GROUP, CONFIGURATION_GROUP, "makeway.dev")  # a kind of ours may be misspelt
+_TEMPLATE = "spec.jobTemplate."
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
 
@@ -76,9 +83,10 @@ class Report:
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     readable: list[tuple[Manifest, View]] = field(default_factory=list)  # what could be read
+    passed_over: list[str] = field(default_factory=list)  # kinds that others read
 
 
-def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
+def check_texts(texts: Iterable[tuple[str, str]], *, is_strict: bool = True) -> Report:
     """Check texts, given with the names of their files, by themselves and with each other."""
     report = Report()
     for source, text in texts:
@@ -90,7 +98,10 @@ def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
             if manifest.document.get("kind") == Simulation.KIND:
                 report.errors += findings(manifest, read_settings(manifest.document)[1])
                 continue
-            intake = take_in(manifest.document)
+            if not is_strict and is_of_others(manifest.document):
+                report.passed_over.append(str(manifest.document["kind"]))
+                continue
+            intake = _take_in(manifest.document)
             report.errors += findings(manifest, intake.errors)
             report.warnings += findings(manifest, intake.unsupported)
             if intake.readable is not None:
@@ -98,6 +109,33 @@ def check_texts(texts: Iterable[tuple[str, str]]) -> Report:
     for between in validate_set([view for _, view in report.readable]):
         report.errors += findings(report.readable[between.index][0], (between.error,))
     return report
+
+
+def is_of_others(document: Document) -> bool:
+    """Whether it is of a kind that Makeway doesn't know and has no reason to."""
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+        return False
+    group, _ = split_api_version(api_version)
+    is_known = (group, kind) in KINDS or (group, kind) in (*UNSUPPORTED_KINDS, CRON_JOB)
+    return not is_known and group not in OUR_GROUPS
+
+
+def _take_in(document: Document) -> Intake:
+    """Of a CronJob, its Jobs are checked: they are what is queued."""
+    api_version, spec = document.get("apiVersion"), document.get("spec")
+    is_cron_job = (api_version, document.get("kind")) == ("batch/v1", CRON_JOB[1])
+    template = spec.get("jobTemplate") if isinstance(spec, dict) else None
+    if not is_cron_job or not isinstance(template, dict):
+        return take_in(document)
+    metadata = {**(template.get("metadata") or {}), "name": "job"}
+    found = take_in({"apiVersion": api_version, "kind": "Job", **template, "metadata": metadata})
+    return replace(
+        found,
+        errors=tuple(replace(e, path=f"{_TEMPLATE}{e.path}") for e in found.errors),
+        unsupported=tuple(replace(u, path=f"{_TEMPLATE}{u.path}") for u in found.unsupported),
+        readable=None,
+    )
 
 
 def findings(manifest: Manifest, found: Iterable[FieldError | Unsupported]) -> Iterator[Finding]:
@@ -176,6 +214,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="examine a data folder of `makeway up` instead: database, identity, files of pods",
     )
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse kinds that Makeway doesn't know"
+    )
     add_output(parser, ("text", "json"))
 
 
@@ -212,7 +253,7 @@ def checked(
 ) -> Report:
     """Check the files that were named, let `advise` go on, and print what was found."""
     unread: list[str] = []
-    report = check_texts(read_texts(arguments.files, unread))
+    report = check_texts(read_texts(arguments.files, unread), is_strict=arguments.strict)
     if advise is not None:
         advise(report)
     if arguments.output == "json":
@@ -229,6 +270,7 @@ def _print_json(report: Report) -> None:
         "objects": report.objects,
         "errors": [finding.as_json() for finding in report.errors],
         "warnings": [finding.as_json() for finding in report.warnings],
+        "passedOver": report.passed_over,
     }
     print_document("json", rows)
 
@@ -239,4 +281,6 @@ def _print_text(report: Report) -> None:
             print_safely(f"{word}: {finding}")
     errors, warnings = len(report.errors), len(report.warnings)
     counts = ((report.objects, "object"), (errors, "error"), (warnings, "warning"))
-    print(", ".join(counted(*count) for count in counts))
+    others = ", ".join(sorted(set(report.passed_over)))
+    passed_over = f"; passed over: {len(report.passed_over)} ({others})" if others else ""
+    print(", ".join(counted(*count) for count in counts) + passed_over)

@@ -37,6 +37,7 @@ from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
 from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster, read_kubeconfig
 
 if TYPE_CHECKING:
+    from makeway.api.configuration import Configuration
     from makeway.cluster import Settings
 
 LEASE_NAME = "makeway-controller"
@@ -100,8 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
     from makeway.logs import set_up
 
     set_up(arguments.log_level, arguments.log_format)
+    configuration = _configuration(arguments)
     access = find_access(arguments)
-    settings = read_settings(arguments, access)
+    settings = read_settings(arguments, access, configuration)
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         asyncio.run(_control(access, settings, windows))
@@ -110,14 +112,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_settings(arguments: argparse.Namespace, access: Access) -> Settings:
+def _configuration(arguments: argparse.Namespace) -> Configuration:
     from makeway.api.configuration import Configuration
+
+    if arguments.config is None:
+        return Configuration()
+    found = read_configuration(arguments.config.parent, arguments.config)
+    assert isinstance(found, Configuration), found
+    return found
+
+
+def read_settings(
+    arguments: argparse.Namespace, access: Access, configuration: Configuration
+) -> Settings:
     from makeway.cluster import Settings
     from makeway.plane.writes import Key
 
-    configuration = Configuration()
-    if arguments.config is not None:
-        configuration = read_configuration(arguments.config.parent, arguments.config)
     lease = Key(arguments.lease_namespace or access.namespace, arguments.lease_name)
     return Settings(
         configuration=configuration,

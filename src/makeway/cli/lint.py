@@ -55,7 +55,8 @@ RULES_OF_UNIQUE: tuple[Rule, ...] = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_arguments(parser)
-    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings, too")
+    help = "exit with 1 for warnings, too, and refuse kinds that Makeway doesn't know"
+    parser.add_argument("--strict", action="store_true", help=help)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -209,6 +209,8 @@ def _read(path: Path) -> list[tuple[dict[str, Any], Any]]:
     report = check_texts((_unwrapped(str(path), text),))
     if report.errors:
         raise UsageError("\n".join(map(str, report.errors)))
+    for finding in report.warnings:  # what does nothing should not look as if it did
+        print(f"warning: {finding}", file=sys.stderr, flush=True)
     return [(dict(manifest.document), view) for manifest, view in report.readable]
 
 
@@ -231,6 +233,7 @@ def _unwrapped(source: str, text: str) -> tuple[str, str]:
 
 def detach(folder: Path, arguments: argparse.Namespace) -> int:
     """Start another makeway up, and come back when it is ready."""
+    read_configuration(folder, arguments.config)  # its warnings are for whoever starts it
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [sys.executable, "-m", "makeway.cli.main", "up", "--data-dir", str(folder)]
     command += ["--port", str(arguments.port), "--log-level", arguments.log_level]

@@ -18,10 +18,12 @@ from makeway.api.kinds import (
     CHECKS,
     COHORTS,
     FLAVORS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     PRIORITY_CLASSES,
     QUEUES,
+    RUNTIME_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
     Resource,
@@ -40,6 +42,7 @@ from makeway.controller.hearing import (
     meaning_of,
     sign_of,
 )
+from makeway.controller.pod_rules import PodRulesIn
 from makeway.controller.statuses import FINISHED, RESERVED, StatusUpdate, updates_of
 from makeway.controller.telling import Record, Teller
 from makeway.engine import events as ev
@@ -96,7 +99,11 @@ class Observer(Protocol):
 
 
 class Admission:
-    resources: tuple[Resource, ...] = (*_REMOVED, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS)
+    resources: tuple[Resource, ...] = (
+        *_REMOVED,
+        *(LIMIT_RANGES, RUNTIME_CLASSES),
+        *(PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS),
+    )
 
     def __init__(self, picture: Picture, configuration: Configuration) -> None:
         self.engine = Engine(config_of(configuration))
@@ -105,6 +112,7 @@ class Admission:
         self._distance_max = configuration.preemption_priority.max_distance
         self._picture = picture
         self._queue_events = {kind: picture.index(kind, _queue_event) for kind in _REMOVED}
+        self._pod_rules = PodRulesIn(picture)
         self._teller = Teller(picture, self.engine.view)
         self._records = self._teller.records
         self._are_pods_trusted = False
@@ -119,13 +127,17 @@ class Admission:
             self._hear_workload(change.key, change.new)
         elif change.resource in _REMOVED:
             self._hear_queue_object(change)
+        elif change.resource in PodRulesIn.resources:
+            for at in self._pod_rules.concerned(change):
+                if (concerned := WorkloadKey(str(at))) in self._records:
+                    self._read_again(concerned)
         else:
             name, records = change.key.name, self._records.items()
             for workload in [k for k, record in records if record.sign.preemption_class == name]:
-                self._rank_again(workload)
+                self._read_again(workload)
 
-    def _rank_again(self, key: WorkloadKey) -> None:
-        """A class that it is annotated with has changed."""
+    def _read_again(self, key: WorkloadKey) -> None:
+        """Something that it is counted by has changed: a class, or rules for its pods."""
         found = self._picture.find(WORKLOADS, Key.parse(key))
         if found is not None and found.view is not None:
             self._hear_spec(self._records[key], self._workload_in(found.view))
@@ -255,7 +267,8 @@ class Admission:
                     self._apply(event)
 
     def _workload_in(self, view: queueing.Workload) -> Workload:
-        return workload_of(view, self._resources, self._preemption_priority(view))
+        rules = self._pod_rules.of(view.metadata.namespace)
+        return workload_of(view, self._resources, self._preemption_priority(view), rules)
 
     def _preemption_priority(self, view: queueing.Workload) -> int | None:
         """The number of the class that an annotation names, if it may be used."""

@@ -23,7 +23,7 @@ class Missing(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name} doesn't exist"
+        return f'{self.kind} "{self.name}" not found'
 
 
 class Classes:

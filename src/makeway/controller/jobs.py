@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from makeway.api.batch import Job
+from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
-from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
-from makeway.api.labels import IN_USE, JOB_UID, QUEUE_NAME
+from makeway.api.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
+from makeway.api.labels import IN_USE, JOB_UID
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
@@ -61,6 +62,7 @@ from makeway.controller.job_workload import (
     wanted_of,
 )
 from makeway.controller.workload_keeper import (
+    DEFAULTS,
     REFERENCED_KINDS,
     WorkloadKeeper,
     admitted_by,
@@ -83,16 +85,17 @@ class Pair(NamedTuple):
     workload: Workload
     document: Document  # the Workload's
     wanted: Wanted
+    is_queued: bool  # the queues still decide about it
     has_pods: bool
     unsupported: tuple[Unsupported, ...]
 
 
 class Jobs(WorkloadKeeper):
-    resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, *REFERENCED_KINDS)
+    resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, NAMESPACES, *REFERENCED_KINDS)
     contested = (JOBS, WORKLOADS)
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(picture)
+    def __init__(self, picture: Picture, configuration: Configuration = DEFAULTS) -> None:
+        super().__init__(picture, configuration)
         # By namespace and uid of the Job: one made anew under an old name has nothing of the old
         # one. What belongs to a Job stays there when the Job is gone.
         self._jobs = picture.index(JOBS, lambda job: (Key(job.key.namespace, job.uid), None))
@@ -106,6 +109,10 @@ class Jobs(WorkloadKeeper):
             self.mark(*self._pods.touched(change))
         elif change.resource == JOBS:
             self.mark(*self._jobs.groups(change))
+        elif change.resource == NAMESPACES:
+            keys = self.namespace_changed(change, JOBS)
+            found = [self._jobs.entry(self._picture.find(JOBS, key)) for key in keys]
+            self.mark(*(entry[0] for entry in found if entry is not None))
         else:
             self.mark(*self._workloads.groups(change))
 
@@ -122,7 +129,8 @@ class Jobs(WorkloadKeeper):
         if found is None or found.document["metadata"].get("deletionTimestamp"):
             return Plan([w for workload in ours for w in self._let_go(key, workload.document)])
         document = found.document
-        if not ours and QUEUE_NAME not in (document["metadata"].get("labels") or {}):
+        is_queued = self.is_queued(document)
+        if not ours and not is_queued:
             return NOTHING
         about = _about(document)
         for read in (found.read, *(workload.read for workload in ours)):
@@ -138,10 +146,11 @@ class Jobs(WorkloadKeeper):
         if wanted.defects:
             writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
         if kept is None:
-            return Plan([*writes, *self._first_sight(key, about, job, wanted)])
+            begin = self._first_sight(key, about, job, wanted) if is_queued else ()
+            return Plan([*writes, *begin])
         lacks = (*found.read.unsupported, *kept.read.unsupported)
         has_pods = self._pods.has(key)
-        pair = Pair(key, job, about, kept.view, kept.document, wanted, has_pods, lacks)
+        pair = Pair(key, job, about, kept.view, kept.document, wanted, is_queued, has_pods, lacks)
         plan = self._step(pair, now)
         return Plan([*writes, *plan.writes], plan.next_at)
 
@@ -157,7 +166,7 @@ class Jobs(WorkloadKeeper):
             return Plan(_finish(pair, draft, *ending))
         if workload.metadata.deletion_timestamp is not None:
             return Plan(_leave(pair))
-        if not pair.wanted.queue and not holds_quota(workload):
+        if not pair.is_queued and not holds_quota(workload):
             return Plan([deletion(WORKLOADS, pair.document)])
         draft.note_unsupported(pair.unsupported)
         writes: list[Write] = []
@@ -191,13 +200,13 @@ class Jobs(WorkloadKeeper):
 
         In this order: were it admitted before it is held back, it would run as it is written.
         """
-        if not wanted.queue or ending_of(job) is not None:
+        if ending_of(job) is not None:
             return ()
         if not job.spec.suspend:
             return _hold_back(job, about, wanted.queue)
         priority = self.priority_for(key, job.metadata.labels, job.spec.template.spec)
         if isinstance(priority, Missing):
-            return self.note(key, about, "PriorityClassNotFound", str(priority))
+            return self.note_missing(key, about, priority)
         return [creation(new_workload(job, wanted, priority), about)]
 
     def _start(self, pair: Pair, draft: Draft) -> Sequence[Write]:
@@ -224,6 +233,8 @@ class Jobs(WorkloadKeeper):
         if job.spec.suspend and is_injected:
             return sayings
         priority = self.priority_for(pair.key, job.metadata.labels, job.spec.template.spec)
+        if isinstance(priority, Missing):
+            sayings = [*sayings, *self.note_missing(pair.key, pair.about, priority)]
         spec = spec_changes(workload, wanted.queue, wanted.limit_s, priority)
         if not (holds_quota(workload) or is_injected or has_shape_of(workload, job, wanted)):
             spec["podSets"] = pod_sets_of(job, wanted)
@@ -263,7 +274,7 @@ class Jobs(WorkloadKeeper):
         if controller is None:
             return False
         owner = self._find(Key(document["metadata"]["namespace"], controller.uid))
-        return owner is not None and QUEUE_NAME in (owner.document["metadata"].get("labels") or {})
+        return owner is not None and self.is_queued(owner.document)
 
 
 def _job_of_pod(pod: Object) -> tuple[Key, None] | None:
@@ -335,7 +346,8 @@ def _leave(pair: Pair) -> Sequence[Write]:
 
 
 def _hold_back(job: Job, about: Document, queue: str) -> Sequence[Write]:
-    return _suspend(job, about, "Suspended", messages.HELD_BACK.format(queue))
+    message = messages.HELD_BACK.format(queue) if queue else messages.HELD_BACK_WITHOUT_QUEUE
+    return _suspend(job, about, "Suspended", message)
 
 
 def _suspend(job: Job, about: Document, reason: str, message: str) -> Sequence[Write]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from makeway.api.batch import PodSpec, pod_requests
 from makeway.api.codec import encode
-from makeway.api.kinds import JOBS, PODS
+from makeway.api.kinds import PODS
 from makeway.api.labels import (
     ADMISSION_GATE,
     GROUP_FAST,
@@ -26,7 +26,7 @@ from makeway.api.labels import (
     RETRIABLE,
     ROLE_HASH,
 )
-from makeway.api.meta import controller_of
+from makeway.api.meta import controller_of, is_part_of_a_job
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, true_types
 from makeway.controller.job_workload import number_in
@@ -163,11 +163,10 @@ def is_queued(document: Document) -> bool:
     """Whether a queue has to do with a pod for itself, not through its Job."""
     metadata = document["metadata"]
     labels = metadata.get("labels") or {}
-    owner = controller_of(document)
-    if owner is not None and (owner.api_version, owner.kind) == (JOBS.api_version, JOBS.kind):
+    if is_part_of_a_job(metadata):
         return False
     is_managed = labels.get(MANAGED) == "true" or MANAGED in (metadata.get("finalizers") or ())
-    return is_managed or (owner is None and bool(labels.get(QUEUE_NAME)))
+    return is_managed or bool(labels.get(QUEUE_NAME))
 
 
 def unit_of_pod(pod: Object) -> Key | None:

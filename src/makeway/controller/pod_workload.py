@@ -18,6 +18,7 @@ from makeway.api.labels import (
     QUEUE_NAME,
 )
 from makeway.api.queueing import PodSetAssignment, Workload
+from makeway.api.validation.workloads import POD_SETS_MAX
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Priority
 from makeway.controller.job_workload import (
@@ -28,7 +29,6 @@ from makeway.controller.job_workload import (
 )
 from makeway.controller.pod_members import Member, role_of
 
-POD_SETS_MAX = 8
 COPIED = (PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, GROUP_FAST)  # annotations of the first pod
 
 

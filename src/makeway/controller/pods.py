@@ -25,7 +25,8 @@ from collections.abc import Iterable, Sequence
 
 from makeway.api.batch import Pod
 from makeway.api.codec import encode
-from makeway.api.kinds import PODS, WORKLOADS, Resource
+from makeway.api.configuration import Configuration
+from makeway.api.kinds import NAMESPACES, PODS, WORKLOADS, Resource
 from makeway.api.labels import ADMISSION_GATE, IN_USE, MANAGED, POD_SET
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PodSet
@@ -67,6 +68,7 @@ from makeway.controller.pod_workload import (
     queue_of,
 )
 from makeway.controller.workload_keeper import (
+    DEFAULTS,
     REFERENCED_KINDS,
     WorkloadKeeper,
     admitted_by,
@@ -81,11 +83,11 @@ from makeway.translate import messages
 
 
 class Pods(WorkloadKeeper):
-    resources: tuple[Resource, ...] = (PODS, WORKLOADS, *REFERENCED_KINDS)
+    resources: tuple[Resource, ...] = (PODS, WORKLOADS, NAMESPACES, *REFERENCED_KINDS)
     contested = (WORKLOADS,)
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(picture)
+    def __init__(self, picture: Picture, configuration: Configuration = DEFAULTS) -> None:
+        super().__init__(picture, configuration)
         self._pods = picture.index(PODS, member_of)  # by unit
         self._workloads = picture.index(WORKLOADS, unit_of_workload)
         # Other Workloads that have the name of a group, and the unit that waits for each to go.
@@ -96,6 +98,10 @@ class Pods(WorkloadKeeper):
             self.reference_changed()
         elif change.resource == PODS:
             self.mark(*self._pods.touched(change))
+        elif change.resource == NAMESPACES:
+            keys = self.namespace_changed(change, PODS)
+            found = [self._pods.entry(self._picture.find(PODS, key)) for key in keys]
+            self.mark(*(entry[0] for entry in found if entry is not None))
         else:
             self.mark(*self._workloads.groups(change))
             if change.key in self._name_takers:
@@ -166,7 +172,12 @@ class Pods(WorkloadKeeper):
 
     def _pass_over(self, key: Key, members: Iterable[Member]) -> Sequence[Write]:
         """Pods that name a queue and were not held back when they were created."""
-        loose = [m for m in members if not m.is_ours and not m.is_over and not m.has_node]
+        loose = [
+            member
+            for member in members
+            if not (member.is_ours or member.is_over or member.has_node)
+            and self.is_queued(self._document(member))
+        ]
         return self._note(key, loose[:1], "NotQueued", messages.NO_GATE)
 
     def _first_sight(
@@ -205,7 +216,7 @@ class Pods(WorkloadKeeper):
         pod = self._pod(lead)
         priority = self.priority_for(key, pod.metadata.labels, pod.spec)
         if isinstance(priority, Missing):
-            return self._note(key, [lead], "PriorityClassNotFound", str(priority))
+            return self.note_missing(key, _about(lead), priority)
         document = new_workload(pod, group, self._pod_sets(composition, ()), priority)
         return [creation(document, _about(lead))]
 

@@ -7,12 +7,20 @@ flavors. Where one of these is missing it waits, and is looked at again when one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from makeway.api.batch import PodSpec
-from makeway.api.kinds import FLAVORS, PRIORITY_CLASSES, WORKLOAD_CLASSES, WORKLOADS
-from makeway.api.labels import IN_USE
+from makeway.api.configuration import Configuration
+from makeway.api.kinds import (
+    FLAVORS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    WORKLOAD_CLASSES,
+    WORKLOADS,
+    Resource,
+)
+from makeway.api.labels import IN_USE, QUEUE_NAME
 from makeway.api.queueing import ResourceFlavor, Workload
 from makeway.client.client import ApiError, Document
 from makeway.controller.job_priorities import Classes, Missing, Priority
@@ -20,19 +28,24 @@ from makeway.controller.job_status import Draft
 from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
 from makeway.controller.workload_writes import without_finalizer
 from makeway.plane.parts import Reconciler
-from makeway.plane.picture import Picture
+from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Create, Key, ObjectWrite, Say, Write, key_of
 from makeway.translate import messages
 
+DEFAULTS = Configuration()
 REFERENCED_KINDS = (FLAVORS, WORKLOAD_CLASSES, PRIORITY_CLASSES)  # a named object may be missing
 
 
 class WorkloadKeeper(Reconciler):
     """Its keys are those who ask for a Workload."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, configuration: Configuration) -> None:
         super().__init__()
-        self._picture = picture
+        self._picture, self._configuration = picture, configuration
+        managed = configuration.managed_namespaces
+        self._managed = picture.index(
+            NAMESPACES, lambda found: (found.key.name, managed.matches(_labels_of(found)))
+        )
         self._classes = Classes(picture)
         self._lacking: dict[Key, None] = {}  # keys that name a class or flavor that isn't there
         # What was last remarked about each key, by reason, lest it is repeated.
@@ -41,6 +54,22 @@ class WorkloadKeeper(Reconciler):
     @abstractmethod
     def event_target(self, key: Key) -> Document | None:
         """The object that has the events; None: there is none any more."""
+
+    def is_queued(self, document: Document) -> bool:
+        """Whether a queue decides about an object: it names one, or has to; and its namespace is
+        one of those where anything is queued.
+        """
+        metadata = document["metadata"]
+        names_queue = QUEUE_NAME in (metadata.get("labels") or {})
+        if not names_queue and not self._configuration.manage_jobs_without_queue_name:
+            return False
+        return any(self._managed.values(metadata["namespace"]))
+
+    def namespace_changed(self, change: Change, kind: Resource) -> Iterable[Key]:
+        """The objects of a kind about which queues may decide from now on, or no longer."""
+        if not any(True for _ in self._managed.touched(change)):
+            return ()
+        return [key for key in self._picture.keys(kind) if key.namespace == change.key.name]
 
     def reference_changed(self) -> None:
         """An object of one of the kinds in `REFERENCED_KINDS` has changed."""
@@ -72,6 +101,10 @@ class WorkloadKeeper(Reconciler):
             self._lacking[key] = None
         return priority
 
+    def note_missing(self, key: Key, about: Document, missing: Missing) -> Sequence[Say]:
+        """Say under Kueue's name that a priority class is not there."""
+        return self.note(key, about, f"{missing.kind}NotFound", str(missing))
+
     def additions_for(self, key: Key, workload: Workload) -> Additions | Missing | Clash:
         """What the admission of a Workload adds to its pods, or what is in the way of that."""
         flavors: list[ResourceFlavor] = []
@@ -91,6 +124,10 @@ class WorkloadKeeper(Reconciler):
             return self.note(key, about, "FlavorNotFound", messages.CANNOT_START.format(obstacle))
         draft.finish("FailedToStart", obstacle.message)
         return self.note(key, about, "FailedToStart", obstacle.message)
+
+
+def _labels_of(found: Object) -> Mapping[str, str]:
+    return found.document["metadata"].get("labels") or {}
 
 
 def creation(document: Document, about: Document) -> Create:

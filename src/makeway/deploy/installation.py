@@ -9,16 +9,20 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from makeway.api.codec import decode_as
+from makeway.api.configuration import Configuration
 from makeway.api.manifests import read_manifests
 from makeway.client.client import Document
 from makeway.deploy.policies import (
     MUTATING_SINCE,
     VALIDATING_SINCE,
     KubeVersion,
+    checking_policies,
     mutating_policies,
+    scope_of,
     validating_policies,
 )
-from makeway.deploy.rights import CLUSTER_RULES, PLACING_RULES, USER_RULES, lease_rules
+from makeway.deploy.rights import PLACING_RULES, USER_RULES, cluster_rules, lease_rules
 
 NAME = "makeway-controller"  # of nearly everything that belongs to the controller
 LEASE = NAME
@@ -69,11 +73,20 @@ def crds() -> list[Document]:
 
 def policies(site: Site) -> list[Document]:
     found: list[Document] = []
+    scope = scope_of(_settings(site), site.namespace)
     if site.kube >= MUTATING_SINCE:
-        found += mutating_policies()
+        found += mutating_policies(scope)
     if site.kube >= VALIDATING_SINCE:
-        found += validating_policies(site.account)
+        found += [*validating_policies(site.account, scope), *checking_policies()]
     return list(map(_labelled, found))
+
+
+def _settings(site: Site) -> Configuration:
+    for manifest in read_manifests(site.configuration).manifests:
+        found = decode_as(Configuration, manifest.document).object
+        if found is not None:
+            return found
+    return Configuration()
 
 
 def controller(site: Site) -> list[Document]:
@@ -113,7 +126,7 @@ def _account(site: Site) -> list[Document]:
     def to(kind: str) -> Document:
         return {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": NAME}, "subjects": subjects}
 
-    rules = [*CLUSTER_RULES, *(PLACING_RULES if site.is_placing else ())]
+    rules = [*cluster_rules(_settings(site)), *(PLACING_RULES if site.is_placing else ())]
     return [
         _object("v1", "ServiceAccount", NAME, where),
         _object(version, "ClusterRole", NAME, rules=rules),

@@ -6,6 +6,7 @@ a right is never used.
 
 from __future__ import annotations
 
+from makeway.api.configuration import Configuration
 from makeway.api.kinds import (
     BUDGETS,
     CHECKS,
@@ -15,6 +16,7 @@ from makeway.api.kinds import (
     GANGS,
     JOBS,
     LEASES,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
@@ -22,6 +24,7 @@ from makeway.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RUNTIME_CLASSES,
     WORKLOAD_CLASSES,
     WORKLOADS,
     Resource,
@@ -51,7 +54,8 @@ CLUSTER_RULES: tuple[Document, ...] = (
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
     _rule(("update",), JOBS, parts=("finalizers",)),
-    _rule(_READ, NAMESPACES, PODS),
+    _rule(_READ, LIMIT_RANGES, NAMESPACES, PODS),
+    _rule(_READ, RUNTIME_CLASSES),
     # Pods that are queued without a Job are released by us, and deleted when they are evicted.
     _rule(("delete", "patch"), PODS),
     _rule(("patch",), PODS, parts=("status",)),
@@ -70,6 +74,16 @@ PLACING_RULES: tuple[Document, ...] = (
     _rule(_READ, GANGS),
     _rule(("patch",), GANGS, parts=("status",)),
 )
+
+
+# Where the configuration says how long what a queue has given up is kept: its Job goes.
+RETENTION_RULES: tuple[Document, ...] = (_rule(("delete",), JOBS),)
+
+
+def cluster_rules(configuration: Configuration) -> list[Document]:
+    kept = configuration.retention
+    deletes_jobs = kept is not None and kept.after_deactivated_by_kueue is not None
+    return [*CLUSTER_RULES, *(RETENTION_RULES if deletes_jobs else ())]
 
 
 # What users of a namespace may do, by the role of Kubernetes' own that it becomes part of.

@@ -74,6 +74,11 @@ class Consequences:
                 self._park(head)
                 self._free_places_behind(head)
 
+    def pass_over(self, entry: Entry, queue: QueueState) -> None:
+        """The head is without hope, as it was when it was last told so."""
+        queue.pending.park_shape(entry)
+        self.needs_cycle = True  # those behind it come up
+
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""
         if entry.place is None:
@@ -223,7 +228,7 @@ class Consequences:
         scan = Scan(
             tuple(head.nomination.tried),
             head.queue.generation,
-            self.state.cycle,
+            head.queue.tree.cycle,
             entry.shape,
             head.queue.spec.groups,
         )

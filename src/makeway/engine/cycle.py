@@ -27,14 +27,16 @@ from makeway.engine.decisions import (
     HeldForPreemptor,
     LostToOthers,
     NamespaceNotAdmitted,
+    PodsNotReady,
     VictimsTaken,
     WaitsForOwner,
 )
-from makeway.engine.entry import NOTHING, Entry
+from makeway.engine.entry import NOTHING, Entry, QueueOrder
 from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
+from makeway.engine.hopeless import is_without_hope, leaves_no_trace, line_is_without_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
@@ -65,15 +67,24 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
     """
     if tree.was_put_off and not tree.is_confirming:
         tree.was_put_off, tree.is_confirming = False, True
-        tree.scans_valid_from = state.cycle + 1
+        tree.scans_valid_from = tree.cycle + 1
         state.wake_tree(tree.queues[0])
         return False
     tree.was_put_off = tree.is_confirming = False
     if not state.config.gates.hold_for_preemptor or not tree.preemptors or any(tree.leaving()):
         return True
+    if state.unready:
+        return True  # a preemptor whose place is free waits for the pods of others
     for entry in list(tree.preemptors.values()):
         state.claim(entry, None)
     return False
+
+
+def first_order(state: ClusterState, tree: Tree) -> tuple[QueueOrder, ...]:
+    """How important, and how long in line, the first of a tree's heads is."""
+    heads = (queue.pending.head() for queue in tree.queues if queue.inactive is None)
+    orders = [state.order_of(entry) for entry in heads if entry is not None]
+    return (min(orders),) if orders else ()
 
 
 class TreeCycle:
@@ -93,20 +104,29 @@ class TreeCycle:
         # to pay with victims of its own; in Kueue it is (in the recorded data).
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.not_nominated: list[WorkloadKey] = []
+        self.passed_over: set[int] = set()  # heads without hope for whom nobody searches; serials
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
 
     def run(self) -> None:
         """Heads, nominate, order, decide; then count what was decided."""
-        first = [pair for pair in self.heads() if self.is_admissible(*pair)]
+        self.tree.cycle += 1
+        first = self.heads_worth_a_cycle()
         with self.present.trial():
-            heads = [self.nominate(entry, queue) for entry, queue in first]
-            for head in self.in_order(heads):
+            heads = {
+                entry.serial: self.nominate(entry, queue)
+                for entry, queue in first
+                if entry.serial not in self.passed_over
+            }
+            for head in self.in_order(list(heads.values())):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
         refusals = self.refusals()
-        for head in heads:
-            self.consequences.carry_out(head, self.taken)
+        for entry, queue in first:
+            if entry.serial in heads:
+                self.consequences.carry_out(heads[entry.serial], self.taken)
+            else:
+                self.consequences.pass_over(entry, queue)
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
@@ -148,6 +168,32 @@ class TreeCycle:
         for queue in self.tree.queues:
             if queue.inactive is None and (entry := queue.pending.head()) is not None:
                 yield entry, queue
+
+    def heads_worth_a_cycle(self) -> list[tuple[Entry, QueueState]]:
+        """The heads, of whom one at least may have a chance; it is noted who has none.
+
+        Where nobody has, all are parked as if by a cycle, and those behind them come up.
+        """
+        for _, queue in self.heads():
+            if lets_others_pass(queue) and line_is_without_hope(
+                self.state, queue, self.present.usage
+            ):
+                queue.pending.park_all()
+        while True:
+            heads = [pair for pair in self.heads() if self.is_admissible(*pair)]
+            hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
+            if not heads or len(hopeless) < len(heads) or self.not_nominated:
+                break
+            for entry, queue in hopeless:
+                queue.pending.park_shape(entry)
+            self.tree.cycle += 1
+        self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
+        return heads
+
+    def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
+        return lets_others_pass(queue) and is_without_hope(
+            self.state, entry, queue, self.present.usage
+        )
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
         """Turn away who can't be admitted whatever the quota."""
@@ -211,10 +257,31 @@ class TreeCycle:
             head.skip(refused)
             head.shares_fate = not self.settled
         elif (blocking := self._blocking(head)) is None or self._find_beside(head):
-            self._settle(head)
+            self._settle_or_block(head)
         else:
             head.skip(HeldForPreemptor(blocking.preemptor))
             head.shares_fate = blocking.applies_to_shape
+
+    def _settle_or_block(self, head: Head) -> None:
+        """Who would be admitted may have to wait until the pods of others are ready.
+
+        What it would get is kept for it as long as the cycle lasts: it comes before those behind.
+        """
+        unready = self._unready() if head.result is HeadResult.ADMITTED else None
+        if unready is None:
+            self._settle(head)
+        else:
+            self._charge(head.queue, head.nomination.usage)
+            head.skip(PodsNotReady(unready))
+
+    def _unready(self) -> WorkloadKey | None:
+        """Who holds up all others; one who is admitted in this cycle has no pods yet."""
+        policy = self.state.config.pods_ready
+        if policy is None or not policy.blocks_admission:
+            return None
+        waiting = {head.entry.workload.key for head in self.promised}
+        admitted = (key for key in self.settled if key not in waiting)
+        return min(self.state.unready, default=next(admitted, None))
 
     def _settle(self, head: Head) -> None:
         if head.result is not HeadResult.ADMITTED and head.queue.node.parent is not None:

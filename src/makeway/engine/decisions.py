@@ -106,6 +106,12 @@ class HeldForPreemptor(NamedTuple):
     preemptor: WorkloadKey
 
 
+class PodsNotReady(NamedTuple):
+    """Nobody is admitted before the pods of this one, which holds quota, are ready."""
+
+    workload: WorkloadKey
+
+
 class WaitsForOwner(NamedTuple):
     """It would begin to borrow what another waits for who borrows less far, or not at all."""
 
@@ -140,6 +146,7 @@ Reason = (
     | VictimsTaken
     | WaitingForVictims
     | HeldForPreemptor
+    | PodsNotReady
     | WaitsForOwner
     | PreemptionPaused
     | NamespaceNotAdmitted

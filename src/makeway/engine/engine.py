@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from makeway.engine.cycle import TreeCycle, owners_of_heads
+from makeway.engine.cycle import TreeCycle, first_order, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, explain, waiting_line
@@ -37,6 +37,9 @@ class Engine:
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []
         busy = [owners for tree in trees.values() if (owners := owners_of_heads(state, tree))]
+        policy = state.config.pods_ready
+        if policy is not None and policy.blocks_admission:
+            busy.sort(key=lambda owners: first_order(state, owners.tree))  # one of all is admitted
         if busy:
             state.cycle += 1
         for owners in busy:

@@ -22,6 +22,7 @@ from makeway.engine.decisions import (
     MismatchKind,
     NamespaceNotAdmitted,
     NotCovered,
+    PodsNotReady,
     Reason,
     Shortfall,
     VictimRule,
@@ -353,6 +354,8 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         blocking = find_blocking(state, head, queue.tree.snapshot)
         if blocking is not None:
             obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
+    if found.nomination.mode is Mode.FIT and state.unready:
+        obstacles = (*obstacles, PodsNotReady(min(state.unready)))
     if queue.spec.strategy is Strategy.STRICT_FIFO and before:
         obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
     is_owner = not obstacles and _is_owner(state, head)

@@ -29,6 +29,7 @@ def handle(state: ClusterState, event: ev.Event) -> None:
 
 def on_config(state: ClusterState, event: ev.ConfigChanged) -> None:
     state.config = event.config
+    state.count_unready()
     for entry in state.entries.values():
         state.reshape(entry)
         state.attention[entry.workload.key] = entry

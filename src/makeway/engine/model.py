@@ -409,6 +409,7 @@ class PodsReadyPolicy:
 
     timeout_s: float
     recovery_timeout_s: float | None = None  # None: a lost pod never evicts
+    blocks_admission: bool = False  # nobody is admitted before the pods of all others are ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,4 +438,5 @@ class Config:
     # At the longest such pause nobody is woken when it is over, but by the next change of its tree:
     # a simulation need not play a circle for ever.
     pauses_until_change: bool = False
+    skips_hopeless: bool = True  # heads for which a glance tells that a search would find nothing
     gates: Gates = Gates()

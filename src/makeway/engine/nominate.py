@@ -219,7 +219,7 @@ class Nominator:
             return None
         if scan.generation == self.queue.generation:
             return scan
-        is_fresh = scan.cycle >= self.state.cycle - 1
+        is_fresh = scan.cycle >= self.queue.tree.cycle - 1
         return scan if is_fresh and self.state.config.gates.keep_scan_progress else None
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
@@ -256,7 +256,7 @@ class Nominator:
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
         """The victims that make room for these amounts; none while it pauses between two issues."""
-        if is_hopeless(self.entry, self.queue):
+        if is_hopeless(self.entry.workload.priority, self.queue):
             return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:

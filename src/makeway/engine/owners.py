@@ -429,22 +429,25 @@ def wake_refused(state: ClusterState, owners: Owners) -> None:
 
 def demand_of(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
     """Per resource group every choice of flavors with what it would take; () if one has none."""
-    pod_sets = [_smallest(state, ps) for ps in state.pod_sets_of(entry)]
+    pod_sets = smallest_pod_sets(state, entry)
     wanted = {
         resource for ps in pod_sets for resource, amount in ps.requests if amount and ps.count
     }
     if not wanted <= queue.group_of.keys():
         return ()
-    history = entry.status.history
-    exhausted = exhausted_for(history, queue) if history else ()
     choices = []
     for group in queue.spec.groups:
-        of_group = tuple(_choices(state, group, pod_sets, exhausted))
+        of_group = tuple(choices_of(state, entry, queue, group, pod_sets))
         if not of_group:
             return ()
         if of_group[0]:
             choices.append(of_group)
     return tuple(choices)
+
+
+def smallest_pod_sets(state: ClusterState, entry: Entry) -> list[PodSet]:
+    """Its pod sets, with as few pods as it would do with."""
+    return [_smallest(state, pod_set) for pod_set in state.pod_sets_of(entry)]
 
 
 def _smallest(state: ClusterState, pod_set: PodSet) -> PodSet:
@@ -453,12 +456,16 @@ def _smallest(state: ClusterState, pod_set: PodSet) -> PodSet:
     return replace(pod_set, count=min(pod_set.count, pod_set.min_count))
 
 
-def _choices(
+def choices_of(
     state: ClusterState,
+    entry: Entry,
+    queue: QueueState,
     group: ResourceGroup,
     pod_sets: Iterable[PodSet],
-    exhausted: Collection[str],
 ) -> Iterator[dict[FlavorResource, int]]:
+    """What its pod sets would take of a group with each choice of flavors, up to a limit."""
+    history = entry.status.history
+    exhausted = exhausted_for(history, queue) if history else ()
     asking = [(ps, needs) for ps in pod_sets if (needs := _needs(ps, group))]
     flavors = [
         [

@@ -10,18 +10,27 @@ member by now, or none, is dropped when it comes to the top.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import itemgetter
 
-from makeway.engine.decisions import HeldForPreemptor, Reason
+from makeway.engine.decisions import (
+    ExceedsCapacity,
+    FlavorMismatch,
+    HeldForPreemptor,
+    NotCovered,
+    Reason,
+    Shortfall,
+)
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
+
+ABOUT_QUOTA = (NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall)
 
 
 class ShapeClass:
     """Waiting workloads of one shape, best first."""
 
-    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size")
+    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size", "told")
 
     def __init__(self, shape: Shape, serial: int) -> None:
         self.shape = shape
@@ -30,6 +39,7 @@ class ShapeClass:
         self.size = 0  # without those
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
+        self.told: Entry | None = None  # that head, if all it was told is that quota is short
 
     def best(self) -> tuple[QueueOrder, Entry]:
         members = self.members
@@ -52,6 +62,7 @@ class PendingQueue:
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
+        self.told_version = 0  # grows whenever somebody is told why it waits
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -186,11 +197,34 @@ class PendingQueue:
     def note_reasons(self, entry: Entry, reasons: tuple[Reason, ...]) -> None:
         """What keeps the head of a class waiting keeps all of it waiting."""
         if entry.place is not None and entry.shape.is_shared:
-            self._classes[entry.shape].reasons = reasons
+            shape_class = self._classes[entry.shape]
+            shape_class.reasons = reasons
+            is_short = all(isinstance(reason, ABOUT_QUOTA) for reason in reasons)
+            told = entry if is_short and entry.search.scan is None else None
+            if shape_class.told is not told:
+                shape_class.told = told
+                self.told_version += 1
+
+    def all_short(self) -> list[Entry] | None:
+        """The first of each shape, if all of them were told that quota is short, and alone."""
+        firsts = [shape_class.best()[1] for shape_class in self._classes.values()]
+        return firsts if all(map(self.is_short, firsts)) else None
+
+    def is_short(self, entry: Entry) -> bool:
+        """Whether all it was told when it was last tried is that quota is short."""
+        return entry.place is not None and self._classes[entry.shape].told is entry
 
     def reasons_for(self, entry: Entry) -> tuple[Reason, ...]:
         shape_class = self._classes.get(entry.shape)
         return () if shape_class is None else shape_class.reasons
+
+    def park_all(self) -> None:
+        """Park whoever is in line, shape by shape."""
+        for shape_class in self._classes.values():
+            shape_class.epoch_parked = self._epoch
+        self._parked += self._active
+        heapify(self._parked)
+        self._active = []
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)

@@ -92,6 +92,8 @@ class ClusterState:
         self.unsettled: dict[int, Tree] = {}  # trees in which the next cycle has work, by id
         self.attention: dict[WorkloadKey, Entry] = {}  # entries whose clocks to look at
         self.preempting: dict[WorkloadKey, Entry] = {}  # who has preempted since it last ran long
+        # Who holds quota and has no pods ready; kept only where that blocks the others.
+        self.unready: dict[WorkloadKey, Entry] = {}
         self.clocks = Clocks()
         self.now = 0.0  # of the last cycle
         self.has_run = False  # there was a cycle
@@ -114,6 +116,7 @@ class ClusterState:
         self._index_preemptions(entry)
         self.reshape(entry)
         self._put_in(entry)
+        self._index_unready(entry)
         if holds:
             self.attention[workload.key] = entry
         self._note_change(workload.key, None, entry.status)
@@ -125,6 +128,7 @@ class ClusterState:
         self.attention.pop(key, None)
         self.preempting.pop(key, None)
         self._take_out(entry)
+        self._index_unready(entry, is_gone=True)
         self._note_change(key, entry.status, None)
 
     def move(self, entry: Entry, status: WorkloadStatus, workload: Workload | None = None) -> None:
@@ -160,6 +164,7 @@ class ClusterState:
             self._put_in(entry)
         if self.preempting or entry.status.preemptions is not None:
             self._index_preemptions(entry)
+        self._index_unready(entry)
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
@@ -198,6 +203,24 @@ class ClusterState:
             self.preempting[entry.workload.key] = entry
         else:
             self.preempting.pop(entry.workload.key, None)
+
+    def count_unready(self) -> None:
+        """The configuration is another: find out anew who blocks the others."""
+        self.unready.clear()
+        for entry in self.entries.values():
+            self._index_unready(entry)
+
+    def _index_unready(self, entry: Entry, *, is_gone: bool = False) -> None:
+        """When the last of them is ready or gone, everybody gets another chance."""
+        policy = self.config.pods_ready
+        if policy is None or not policy.blocks_admission:
+            return
+        key, status = entry.workload.key, entry.status
+        if status.assignment is not None and not status.pods_ready and not is_gone:
+            self.unready[key] = entry
+        elif self.unready.pop(key, None) is not None and not self.unready:
+            for tree in self.trees:
+                self.touch(tree)
 
     def _note_change(
         self, key: WorkloadKey, before: WorkloadStatus | None, after: WorkloadStatus | None

@@ -83,6 +83,7 @@ class QueueState:
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
         self.claims_known: tuple[object, Any] | None = None  # of owners.py: as of when, and what
+        self.line_known: tuple[object, Any] | None = None  # of hopeless.py, likewise
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort
@@ -99,6 +100,7 @@ class QueueState:
         self.generation += 1
         # What those of a shape ask for, and as of which edit of flavors.
         self.demands: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
+        self.decisive: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
 
     def _new_node(self) -> Node:
         return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
@@ -193,6 +195,7 @@ class Tree:
         )
         self.was_put_off = False  # somebody was, by others of its cycle, since all were last woken
         self.is_confirming = False  # all are tried once more, before the tree is at rest
+        self.cycle = 0  # how many there were here, also of those that were spared
         self.scans_valid_from = 0  # cycle; where earlier searches stopped is forgotten
         self.needs_cycle = True  # another cycle may decide something without waiting for an event
         self.lowest_priority_known: float | None = None  # None: holders have changed since

@@ -109,9 +109,9 @@ class Eligible:
             position = self.next_in(queue, position + 1)
 
 
-def is_hopeless(preemptor: Entry, queue: QueueState) -> bool:
+def is_hopeless(priority: int, queue: QueueState) -> bool:
     """A cheap look before any search: is everybody in the tree too important?"""
-    preemption, priority = queue.spec.preemption, preemptor.workload.priority
+    preemption = queue.spec.preemption
     spared = first_priority_spared(preemption.within_queue, priority)
     if queue.node.parent is not None:
         spared = max(spared, first_priority_spared(preemption.reclaim, priority))
@@ -201,6 +201,8 @@ def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ..
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
     policy = need.queue.spec.preemption
     own = _own_source(need)
+    if not own and not policy.borrow_while_reclaiming and not _has_advantage(need, snapshot):
+        return ()  # whoever else made way, it would borrow, and may preempt nobody for that
     others = _other_sources(need, tree, snapshot)
     for may_borrow in _passes(need, others, snapshot):
         if not may_borrow and not own and _borrows_anyhow(need, snapshot):
@@ -219,6 +221,17 @@ def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ..
         if victims:
             return victims
     return ()
+
+
+def _has_advantage(need: Need, snapshot: Snapshot) -> bool:
+    """Does some subtree above its queue, but not the whole tree, have room for all of it?"""
+    node, remaining = need.queue.node, need.amounts
+    while node.parent is not None:
+        fits, remaining = fits_in_subtree(node, remaining, snapshot.usage)
+        if fits:
+            return True
+        node = node.parent
+    return False
 
 
 def _borrows_anyhow(need: Need, snapshot: Snapshot) -> bool:

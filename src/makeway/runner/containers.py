@@ -274,6 +274,14 @@ class Container:
             except OSError:
                 return  # no descriptors; those of its session, and below us, are ended all the same
 
+    def remove_cgroup(self) -> None:
+        """When nobody is left in it; whoever gave the order may not be there to do that."""
+        if self.program["cgroup"]:
+            try:
+                os.rmdir(self.program["cgroup"])
+            except OSError:
+                return  # somebody is about to end, or it is gone
+
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0

@@ -101,6 +101,8 @@ class Supervisor:
                 self._save()
                 self._wait(due)
         self._end_strays()
+        for container in self._all:
+            container.remove_cgroup()
         while not self._save():
             time.sleep(SAVE_AGAIN_S)
 

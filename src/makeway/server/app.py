@@ -83,7 +83,7 @@ class App:
             clock,
             chance or random.SystemRandom(),
             self.worker,
-            None if configuration is None else configuration.preemption_priority.max_distance,
+            configuration or Configuration(),
         )
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here

@@ -11,12 +11,13 @@ from typing import Any
 from makeway.api.defaults import with_defaults
 from makeway.api.errors import FieldError
 from makeway.api.kinds import JOBS, PODS, Resource
-from makeway.api.labels import ADMISSION_GATE, MANAGED, QUEUE_NAME
+from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.quantity import QuantityError, canonical
-from makeway.server import errors
+from makeway.server import errors, limit_ranges
+from makeway.server.surroundings import Surroundings
 
 Document = dict[str, Any]
-Lookup = Callable[[], list[Document]]
 
 BACKOFF_UNLIMITED = 2**31 - 1  # each index has its own limit; the job has none
 LABEL_MAX = 63
@@ -28,22 +29,22 @@ _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "fail
 
 
 def complete(
-    resource: Resource, document: Document, priority_classes: Lookup, *, is_new: bool
+    resource: Resource, document: Document, around: Surroundings, *, is_new: bool
 ) -> Document:
     """Return the document with everything filled in; what is malformed is refused later."""
     fill = _FILL.get(resource.stored.full_name)
     if fill is not None:
-        fill(document, is_new, priority_classes)
+        fill(document, is_new, around)
     return dict(with_defaults(document))
 
 
-def _fill_job(job: Document, is_new: bool, _: Lookup) -> None:
+def _fill_job(job: Document, is_new: bool, around: Surroundings) -> None:
     spec = job.get("spec")
     if not isinstance(spec, dict):
         return
     template = spec.get("template")
     if is_new and isinstance(template, dict):
-        _fill_new_job(job, spec, template)
+        _fill_new_job(job, spec, template, around)
     if spec.get("backoffLimitPerIndex") is not None and spec.get("backoffLimit") is None:
         spec["backoffLimit"] = BACKOFF_UNLIMITED
     replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
@@ -59,10 +60,13 @@ def _fill_job(job: Document, is_new: bool, _: Lookup) -> None:
         job["metadata"]["labels"] = dict(labels)
 
 
-def _fill_new_job(job: Document, spec: Document, template: Document) -> None:
+def _fill_new_job(job: Document, spec: Document, template: Document, around: Surroundings) -> None:
     metadata = job["metadata"]
     job.setdefault("status", {})
-    if is_queued(metadata):
+    if not is_part_of_a_job(metadata):
+        _name_default_queue(metadata, around)
+    if is_queued(JOBS, metadata, around):
+        _name_default_class(metadata, around)
         spec["suspend"] = True  # until it is admitted
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -88,20 +92,24 @@ def _fill_new_job(job: Document, spec: Document, template: Document) -> None:
     spec["selector"] = {"matchLabels": {_UID_LABEL: metadata["uid"]}}
 
 
-def _fill_pod(pod: Document, is_new: bool, priority_classes: Lookup) -> None:
+def _fill_pod(pod: Document, is_new: bool, around: Surroundings) -> None:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
     if is_new:
-        _fill_new_pod(pod, spec, priority_classes)
+        _fill_new_pod(pod, spec, around)
     _fill_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-def _fill_new_pod(pod: Document, spec: Document, priority_classes: Lookup) -> None:
-    if is_queued(pod["metadata"]):
+def _fill_new_pod(pod: Document, spec: Document, around: Surroundings) -> None:
+    if not has_controller(pod["metadata"]):
+        _name_default_queue(pod["metadata"], around)
+    if is_queued(PODS, pod["metadata"], around):
+        _name_default_class(pod["metadata"], around)
         _hold_back(pod["metadata"], spec)
+    limit_ranges.fill_pod(pod, spec, around)
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [
@@ -114,7 +122,7 @@ def _fill_new_pod(pod: Document, spec: Document, priority_classes: Lookup) -> No
             }
         ]
     name, asked, value = spec.get("priorityClassName", ""), spec.get("priority"), 0
-    chosen = _priority_class(name, priority_classes)
+    chosen = _priority_class(name, around)
     if chosen is not None:
         value = chosen["value"]
         spec["priorityClassName"] = chosen["metadata"]["name"]
@@ -139,7 +147,7 @@ def _hold_back(metadata: Document, spec: Document) -> None:
         hint = f"leave it out, or the label {QUEUE_NAME}"
         wrong = FieldError("spec.nodeName", spec["nodeName"], problem, hint)
         raise errors.invalid(PODS, metadata["name"], [wrong])
-    metadata["labels"][MANAGED] = "true"
+    metadata.setdefault("labels", {})[MANAGED] = "true"
     metadata["finalizers"] = _with(MANAGED, metadata.get("finalizers"))
     spec["schedulingGates"] = _with({"name": ADMISSION_GATE}, spec.get("schedulingGates"))
 
@@ -151,9 +159,9 @@ def _with(item: Any, items: Any) -> Any:
     return items if not isinstance(items, list) or item in items else [*items, item]
 
 
-def _priority_class(name: str, priority_classes: Lookup) -> Document | None:
+def _priority_class(name: str, around: Surroundings) -> Document | None:
     """The class of that name; without a name, the one that is the default."""
-    for found in priority_classes():
+    for found in around.priority_classes():
         if found["metadata"]["name"] == name or (not name and found.get("globalDefault")):
             return found
     return None
@@ -236,13 +244,13 @@ def _write_quantities(amounts: Document) -> None:
             continue
 
 
-def _fill_node(node: Document, _is_new: bool, _: Lookup) -> None:
+def _fill_node(node: Document, _is_new: bool, _: Surroundings) -> None:
     status = node.get("status")
     if isinstance(status, dict) and isinstance(status.get("capacity"), dict):
         status.setdefault("allocatable", dict(status["capacity"]))
 
 
-def _fill_namespace(namespace: Document, is_new: bool, _: Lookup) -> None:
+def _fill_namespace(namespace: Document, is_new: bool, _: Surroundings) -> None:
     metadata = namespace["metadata"]
     labels = metadata.setdefault("labels", {})
     if isinstance(labels, dict):
@@ -252,43 +260,70 @@ def _fill_namespace(namespace: Document, is_new: bool, _: Lookup) -> None:
         namespace["status"] = {"phase": "Active"}
 
 
-def _fill_event(event: Document, _is_new: bool, _: Lookup) -> None:
+def _fill_limit_range(limits: Document, _is_new: bool, _: Surroundings) -> None:
+    limit_ranges.fill_limit_range(limits)
+
+
+def _fill_event(event: Document, _is_new: bool, _: Surroundings) -> None:
     event.setdefault("reportingComponent", "")
     event.setdefault("reportingInstance", "")
 
 
-def _fill_budget(budget: Document, is_new: bool, _: Lookup) -> None:
+def _fill_budget(budget: Document, is_new: bool, _: Surroundings) -> None:
     if is_new:
         counts = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
         budget["status"] = dict.fromkeys(counts, 0)
 
 
-def is_queued(metadata: Mapping[str, Any]) -> bool:
-    """Whether a job or pod waits in a queue for itself, not as part of something that does."""
-    labels = metadata.get("labels")
-    owners = metadata.get("ownerReferences")
-    is_part = isinstance(owners, list) and any(
-        isinstance(owner, dict) and owner.get("controller") for owner in owners
-    )
-    return isinstance(labels, dict) and bool(labels.get(QUEUE_NAME)) and not is_part
+def _name_default_queue(metadata: Document, around: Surroundings) -> None:
+    """Who names no queue stands in the one named `default`, where a namespace has such."""
+    if around.has_default_queue(metadata["namespace"]):
+        _name_if_none(metadata, QUEUE_NAME)
+
+
+def _name_default_class(metadata: Document, around: Surroundings) -> None:
+    if around.has_default_class():
+        _name_if_none(metadata, PRIORITY_CLASS)
+
+
+def _name_if_none(metadata: Document, label: str) -> None:
+    labels = metadata.get("labels") or {}
+    if isinstance(labels, dict) and not labels.get(label):
+        metadata["labels"] = {**labels, label: DEFAULT}
+
+
+def is_queued(resource: Resource, metadata: Mapping[str, Any], around: Surroundings) -> bool:
+    """Whether a job or pod waits in a queue for itself, not as part of a job that does.
+
+    A pod that belongs to something else waits if it names a queue, and never because all have to:
+    whatever serves a cluster consists of such pods.
+    """
+    labels, namespace = metadata.get("labels"), metadata["namespace"]
+    if is_part_of_a_job(metadata):
+        return False
+    if isinstance(labels, dict) and labels.get(QUEUE_NAME):
+        return around.manages(namespace)
+    may_be_free = resource is PODS and has_controller(metadata)
+    return not may_be_free and around.holds_all_back(namespace)
 
 
 def _objects(items: Any) -> Iterable[Document]:
     return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else ()
 
 
-def _fill_gang_workload(workload: Document, is_new: bool, priority_classes: Lookup) -> None:
+def _fill_gang_workload(workload: Document, is_new: bool, around: Surroundings) -> None:
     """The class that holds for whoever names none is written down, as for pods."""
     spec = workload.get("spec")
     if is_new and isinstance(spec, dict) and not spec.get("priorityClassName"):
-        default = _priority_class("", priority_classes)
+        default = _priority_class("", around)
         if default is not None:
             spec["priorityClassName"] = default["metadata"]["name"]
 
 
-_FILL: Mapping[str, Callable[[Document, bool, Lookup], None]] = {
+_FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "events": _fill_event,
     "jobs.batch": _fill_job,
+    "limitranges": _fill_limit_range,
     "namespaces": _fill_namespace,
     "nodes": _fill_node,
     "poddisruptionbudgets.policy": _fill_budget,

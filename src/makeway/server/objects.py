@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
+from makeway.api.batch import Pod
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
@@ -15,13 +16,13 @@ from makeway.api.kinds import NAMESPACES, NEW_EVENTS, PODS, UNSUPPORTED_KINDS, R
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import defaulting, errors, events, rules
-from makeway.server.defaulting import Lookup
+from makeway.server import defaulting, errors, events, limit_ranges, rules
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
 from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
+from makeway.server.surroundings import Surroundings
 from makeway.store import Key
 
 Document = dict[str, Any]
@@ -136,7 +137,7 @@ def checked(
     converted: versions.Converted,
     old: Document | None,
     options: Options,
-    priority_classes: Lookup,
+    around: Surroundings,
 ) -> Checked:
     """Complete, decode and check what was converted; ApiError if anything is wrong with it."""
     resource = target.resource
@@ -145,7 +146,7 @@ def checked(
         return _checked_status(target, wanted, old, options)
     unknown = [_as_written(path, converted) for path in fit(wanted, target)]
     warnings = unknown_fields(target, unknown, options)
-    complete = defaulting.complete(resource, wanted, priority_classes, is_new=old is None)
+    complete = defaulting.complete(resource, wanted, around, is_new=old is None)
     found: Sequence[FieldError] = _check_metadata(resource, complete["metadata"])
     view = None
     if not found and (resource.view is not None or _is_unsupported(resource)):
@@ -157,7 +158,9 @@ def checked(
     if found:
         raise errors.invalid(resource, target.name, found)
     if old is None:
-        rules.check_new(resource, complete, priority_classes)
+        rules.check_new(resource, complete, around)
+        if isinstance(view, Pod):
+            limit_ranges.check_pod(target.name, target.namespace, view.spec, around)
     return Checked(complete, view, warnings)
 
 

@@ -20,38 +20,39 @@ from makeway.api.kinds import (
 from makeway.api.labels import ADMISSION_GATE
 from makeway.api.priorities import SYSTEM_PRIORITIES
 from makeway.server import errors, events
-from makeway.server.defaulting import Lookup, is_queued
+from makeway.server.defaulting import is_queued
+from makeway.server.surroundings import Surroundings
 
 Document = dict[str, Any]
 
 
-def check_new(resource: Resource, new: Document, priority_classes: Lookup) -> None:
+def check_new(resource: Resource, new: Document, around: Surroundings) -> None:
     """Refuse what only a new object can get wrong."""
     if resource is PRIORITY_CLASSES:
-        _check_one_default(new, priority_classes)
+        _check_one_default(new, around)
     elif resource.stored is EVENTS:
         _check_event(new)
     elif resource is GANG_WORKLOADS:
-        _check_classes(resource, new, priority_classes)
+        _check_classes(resource, new, around)
     if resource is NEW_EVENTS and (found := events.problems_of_new(new)):
         raise errors.invalid(EVENTS, new["metadata"]["name"], found)
 
 
-def _check_one_default(document: Document, priority_classes: Lookup) -> None:
+def _check_one_default(document: Document, around: Surroundings) -> None:
     if not document.get("globalDefault"):
         return
-    for other in priority_classes():
+    for other in around.priority_classes():
         if other.get("globalDefault"):
             name = other["metadata"]["name"]
             why = f"PriorityClass {name} is already marked as default. Only one default can exist"
             raise errors.forbidden(PRIORITY_CLASSES, document["metadata"]["name"], why)
 
 
-def _check_classes(resource: Resource, new: Document, priority_classes: Lookup) -> None:
+def _check_classes(resource: Resource, new: Document, around: Surroundings) -> None:
     """A workload of gangs, like a pod, names only classes that there are."""
     spec = new.get("spec") or {}
     named = [spec.get("priorityClassName"), spec.get("preemptionPriorityClassName")]
-    known = {cls["metadata"]["name"] for cls in priority_classes()} | set(SYSTEM_PRIORITIES)
+    known = {cls["metadata"]["name"] for cls in around.priority_classes()} | set(SYSTEM_PRIORITIES)
     for name in named:
         if name and name not in known:
             why = f"no PriorityClass with name {name} was found"
@@ -94,12 +95,14 @@ def check_change(resource: Resource, old: Mapping[str, Any], new: Mapping[str, A
         raise errors.invalid(resource, old["metadata"]["name"], found)
 
 
-def check_release(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def check_release(
+    resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any], around: Surroundings
+) -> None:
     """A job or pod that waits in a queue is started by the queue, not by hand."""
     if resource is PODS and _is_gated(old) and not _is_gated(new):
         why = "a queued pod is released by its queue only"
         raise errors.forbidden(PODS, old["metadata"]["name"], why)
-    if resource is not JOBS or not is_queued(new["metadata"]):
+    if resource is not JOBS or not is_queued(JOBS, new["metadata"], around):
         return
     if old["spec"].get("suspend") and not (new.get("spec") or {}).get("suspend"):
         why = "a queued job is released by its queue only"

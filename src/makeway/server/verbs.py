@@ -19,6 +19,7 @@ from typing import Any
 
 from makeway.api import versions
 from makeway.api.codec import decode_hub
+from makeway.api.configuration import Configuration
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
@@ -32,6 +33,7 @@ from makeway.server.messages import decode
 from makeway.server.objects import Checked, Document, Outcome, Target
 from makeway.server.options import Binding, DeleteOptions, Options
 from makeway.server.schemas import shape_of
+from makeway.server.surroundings import Surroundings
 from makeway.server.worker import Worker
 from makeway.store import Conflict, Key, Record, Store, WriteFailed
 
@@ -73,11 +75,12 @@ class Verbs:
         clock: Callable[[], float],
         chance: random.Random,
         worker: Worker,
-        distance_max: int | None = None,
+        configuration: Configuration,
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
+        self._around = Surroundings(store, worker, configuration)
         self._chance, self._worker = chance, worker
-        self._distance_max = distance_max
+        self._distance_max = configuration.preemption_priority.max_distance
 
     async def _carry_out(
         self, target: Target, options: Options, work_out: Callable[[], Wish | Outcome]
@@ -268,7 +271,7 @@ class Verbs:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
             if not options.is_trusted:
-                rules.check_release(resource, old, new)
+                rules.check_release(resource, old, new, self._around)
         return new, done.warnings
 
     def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:
@@ -488,7 +491,7 @@ class Verbs:
     def _checked(
         self, target: Target, wanted: versions.Converted, old: Document | None, options: Options
     ) -> Checked:
-        new = objects.checked(target, wanted, old, options, self._priority_classes)
+        new = objects.checked(target, wanted, old, options, self._around)
         if target.subresource != "status":
             self._check_among_others(target, new)
         return new
@@ -517,8 +520,3 @@ class Verbs:
         found = [error.error for error in wrong if error.index == last]
         if found:
             raise errors.invalid(target.resource, target.name, found)
-
-    def _priority_classes(self) -> list[Document]:
-        kind = "priorityclasses.scheduling.k8s.io"
-        found = self._worker.ask(lambda: self.store.scan(kind))
-        return [decode(record.body) for record in found]

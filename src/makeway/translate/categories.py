@@ -22,6 +22,7 @@ class Category(Enum):
     PAUSE = "PreemptionPaused", False
     OWNER = "WaitingForOwner", False
     STOPPED = "Suspended", False
+    READINESS = "WaitingForPodsReady", False
     QUOTA = "WaitingForQuota", False
     CAPACITY = "ExceedsMaxQuota", True
     EXHAUSTED = "NoMatchingFlavor", False
@@ -42,6 +43,8 @@ def category_of(obstacle: exp.Obstacle) -> Category:
             return Category.PREEMPTION
         case dec.Shortfall() | dec.LostToOthers() | dec.VictimsTaken() | dec.HeldForPreemptor():
             return Category.QUOTA
+        case dec.PodsNotReady():
+            return Category.READINESS
         case dec.PreemptionPaused():
             return Category.PAUSE
         case dec.WaitsForOwner():

@@ -6,7 +6,7 @@ reads it, with the path of the field. Where `{}` stands, `format` puts a name or
 
 from __future__ import annotations
 
-from makeway.api.labels import ADMISSION_GATE
+from makeway.api.labels import ADMISSION_GATE, QUEUE_NAME
 from makeway.engine.model import Inactive
 
 # Workloads
@@ -28,12 +28,18 @@ BACKOFF_FINISHED = "The workload backoff was finished"
 QUEUE_RESTARTED = "The ClusterQueue was restarted after being stopped"
 LOCAL_QUEUE_RESTARTED = "The LocalQueue was restarted after being stopped"
 
+KEPT_LONG_ENOUGH = "It has finished, and was kept for as long as the configuration says"
+GIVEN_UP_LONG_ENOUGH = (
+    "Its queue has given it up, and it was kept for as long as the configuration says"
+)
+
 # Jobs and pods in queues
 CREATED_WORKLOAD = "Created Workload: {}"
 FINISHED_WORKLOAD = "Workload '{}' is declared finished"
 ADMITTED_BY = "Admitted by ClusterQueue {}"
 NOT_ADMITTED_BY = "LocalQueue {} has not admitted it"
 HELD_BACK = "Held back until LocalQueue {} admits it"
+HELD_BACK_WITHOUT_QUEUE = f"Held back until the label {QUEUE_NAME} names a LocalQueue for it"
 STAYS_IN = "It stays in LocalQueue {} while it holds its quota"
 CANNOT_START = "Can't start: {}"
 WORKLOAD_FINISHED = "Its Workload was declared finished; it holds no quota"

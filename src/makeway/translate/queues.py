@@ -158,7 +158,9 @@ def config_of(view: Configuration) -> model.Config:
             waiting.timeout if waiting.recovery_timeout is None else waiting.recovery_timeout
         )
         pods_ready = model.PodsReadyPolicy(
-            timeout_s=waiting.timeout, recovery_timeout_s=recovery_s or None
+            timeout_s=waiting.timeout,
+            recovery_timeout_s=recovery_s or None,
+            blocks_admission=waiting.block_admission,
         )
         backoff = model.Backoff(
             base_s=waiting.requeuing_strategy.backoff_base_seconds,

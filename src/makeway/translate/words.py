@@ -371,6 +371,9 @@ def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
             return Line(f"Pending the preemption of {len(victims)} workload(s): ", *named(victims))
         case dec.HeldForPreemptor(preemptor):
             return Line("The place is held for ", workload(preemptor), ", for whom others make way")
+        case dec.PodsNotReady(unready):
+            text = "waiting for all admitted workloads to be in PodsReady condition: those of "
+            return Line(text, workload(unready), " are not ready")
         case dec.WaitsForOwner(cell, owner, queue):
             what = f"borrowing {cell.resource} of flavor {cell.flavor} would take what "
             whose = (workload(owner), " waits for in ClusterQueue ", Ref("ClusterQueue", queue))

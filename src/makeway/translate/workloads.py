@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import ceil
 
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.meta import Condition, find_condition, is_true
+from makeway.api.pod_rules import NO_RULES, PodRules
 from makeway.engine import model
 from makeway.engine.matching import Constraints, Term, Toleration
 from makeway.placement.model import NAME_FIELD
@@ -18,6 +19,8 @@ NO_TRANSFORMATIONS = ResourcesConfiguration()
 PREEMPTOR = "Preemptor"  # condition: others make way for this workload
 # Condition: pods of a group are gone, and whoever created them has to replace them.
 LACKS_PODS = "WaitingForReplacementPods"
+# Whoever admitted it would hand out devices that no quota counts.
+CLAIMS = "DRA resource claims not supported"
 TO_DEACTIVATE = "DeactivationTarget"  # condition: whoever looks after it has given it up
 DUE_TO = "DeactivatedDueTo"  # in the reason of an eviction, with the cause behind it
 PODS_GONE = "pods of its group are gone and have to be created again"  # a defect until they are
@@ -31,8 +34,10 @@ def workload_of(
     view: queueing.Workload,
     resources: ResourcesConfiguration = NO_TRANSFORMATIONS,
     preemption_priority: int | None = None,
+    rules: PodRules = NO_RULES,
 ) -> model.Workload:
     meta, spec = view.metadata, view.spec
+    pods = [rules.completed(pod_set.template.spec) for pod_set in spec.pod_sets]
     return model.Workload(
         key=key_of(view),
         uid=meta.uid,
@@ -41,10 +46,13 @@ def workload_of(
         priority=spec.priority or 0,
         preemption_priority=preemption_priority,
         created_at=meta.creation_timestamp or 0.0,
-        pod_sets=tuple(pod_set_of(pod_set, resources) for pod_set in spec.pod_sets),
+        pod_sets=tuple(
+            pod_set_of(pod_set, pod, resources)
+            for pod_set, pod in zip(spec.pod_sets, pods, strict=True)
+        ),
         active=spec.active,
         to_deactivate=to_deactivate(view),
-        defect=defect_of(view),
+        defect=PODS_GONE if lacks_pods(view) else defect_of(pods, rules),
         stands_aside=lacks_pods(view),
     )
 
@@ -54,8 +62,10 @@ def to_deactivate(view: queueing.Workload) -> model.Cause | None:
     return cause_in(target.reason) if target is not None and target.status == "True" else None
 
 
-def pod_set_of(view: queueing.PodSet, resources: ResourcesConfiguration) -> model.PodSet:
-    spec = view.template.spec
+def pod_set_of(
+    view: queueing.PodSet, spec: batch.PodSpec, resources: ResourcesConfiguration
+) -> model.PodSet:
+    """`spec` is that of its pods as they will be made."""
     requests = counted(batch.pod_requests(spec), resources)
     return model.PodSet(
         name=model.PodSetName(view.name),
@@ -99,25 +109,29 @@ def lacks_pods(view: queueing.Workload) -> bool:
     return is_true(conditions, LACKS_PODS) and not is_true(conditions, "QuotaReserved")
 
 
-def defect_of(view: queueing.Workload) -> str | None:
-    """A container that asks for more than its own limit can never start; nor can missing pods."""
-    if lacks_pods(view):
-        return PODS_GONE
-    for index, pod_set in enumerate(view.spec.pod_sets):
-        spec = pod_set.template.spec
-        for field, containers in (
-            ("containers", spec.containers),
-            ("initContainers", spec.init_containers),
-        ):
-            for position, container in enumerate(containers):
-                limits = container.resources.limits
-                for resource, amount in sorted(container.resources.requests.items()):
-                    if resource in limits and amount > limits[resource]:
-                        return (
-                            f"spec.podSets[{index}].template.spec.{field}[{position}]: "
-                            f"request for {resource} exceeds its limit"
-                        )
+def defect_of(pods: Iterable[batch.PodSpec], rules: PodRules) -> str | None:
+    """Pods that ask for more than their own limits, or than their namespace lets them, are never
+    made. None: these can be.
+    """
+    for index, spec in enumerate(pods):
+        place = f"spec.podSets[{index}].template.spec"
+        if spec.resource_claims:
+            return f"{place}.resourceClaims: {CLAIMS}"
+        for where, problem in rules.violations(spec) if rules is not NO_RULES else ():
+            return f"resources didn't satisfy LimitRange constraints: {place}{where}: {problem}"
+        for where, resources in _requirements(spec):
+            for resource, amount in sorted(resources.requests.items()):
+                if amount > resources.limits.get(resource, amount):
+                    return f"{place}{where}: request for {resource} exceeds its limit"
     return None
+
+
+def _requirements(spec: batch.PodSpec) -> Iterator[tuple[str, batch.ResourceRequirements]]:
+    """Of each container, and of the pod as a whole."""
+    for place, index, container in batch.all_containers(spec):
+        yield f".{place}[{index}]", container.resources
+    if spec.resources is not None:
+        yield ".resources", spec.resources
 
 
 def constraints_of(spec: batch.PodSpec) -> Constraints:

@@ -10,7 +10,7 @@ from makeway.api.errors import ABSENT
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
-from makeway.api.queueing import AdmissionCheck, LocalQueue, PodSet, Workload, WorkloadPriorityClass
+from makeway.api.queueing import AdmissionCheck, LocalQueue, PodSet, Workload
 from makeway.api.validation.findings import Findings
 
 # Attributes that stay as they are.
@@ -22,7 +22,6 @@ _FIXED: Mapping[type, tuple[str, ...]] = {
     LocalQueue: ("spec.cluster_queue",),
     PodGroup: ("spec.priority_class_name",),
     PriorityClass: ("value", "preemption_policy"),
-    WorkloadPriorityClass: ("value",),
 }
 
 

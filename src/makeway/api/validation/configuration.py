@@ -1,6 +1,6 @@
 """Rules for the configuration."""
 
-from makeway.api.configuration import Configuration
+from makeway.api.configuration import Configuration, WorkloadRetention
 from makeway.api.errors import ABSENT, one_of
 from makeway.api.gates import GATES, GATES_OF_KUEUE
 from makeway.api.quantity import format_quantity
@@ -44,6 +44,7 @@ def check_configuration(configuration: Configuration, found: Findings) -> None:
             check_key(resource, place)
             if factor < 0:
                 place.add(format_quantity(factor), "is negative", "write 0 or more")
+    _check_retention(configuration, found.at("objectRetentionPolicies", "workloads"))
     check_selector(
         configuration.managed_jobs_namespace_selector, found.at("managedJobsNamespaceSelector")
     )
@@ -70,6 +71,17 @@ def _check_requeuing(configuration: Configuration, found: Findings) -> None:
     ):
         if value is not None and value < 0:
             found.at(name).add(value, "is negative", "write 0 or more")
+
+
+def _check_retention(configuration: Configuration, found: Findings) -> None:
+    kept = configuration.object_retention_policies.workloads or WorkloadRetention()
+    for name, value in (
+        ("afterFinished", kept.after_finished),
+        ("afterDeactivatedByKueue", kept.after_deactivated_by_kueue),
+    ):
+        if value is not None and value < 0:
+            hint = 'write for example "24h", or "0s" to keep nothing'
+            found.at(name).add(format_duration(value), "is negative", hint)
 
 
 def _check_fair_strategies(configuration: Configuration, found: Findings) -> None:

@@ -68,13 +68,14 @@ def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = 
         _check_requirements(container.resources, here.at("resources"))
         if not in_workload:
             _check_extended(container.resources, here.at("resources"))
-        if in_workload and "pods" in container.resources.requests:
-            hint = "remove it; pods are counted anyway"
-            here.at("resources", "requests", "pods").add(ABSENT, "is not to be requested", hint)
+        if in_workload:
+            _check_no_pods(container.resources, here.at("resources"))
     check_unique(names, "container")
     _check_volumes((spec.document or {}).get("volumes"), found.at("volumes"))
     if spec.resources is not None:
         _check_requirements(spec.resources, found.at("resources"))
+        if in_workload:
+            _check_no_pods(spec.resources, found.at("resources"))
     for resource, amount in spec.overhead.items():
         check_not_negative(resource, amount, found.at("overhead", resource))
     check_labels(spec.node_selector, found.at("nodeSelector"))
@@ -114,6 +115,13 @@ def _check_requirements(requirements: batch.ResourceRequirements, found: Finding
                 f"is more than its limit ({written})",
                 f"write at most {written}, or raise the limit",
             )
+
+
+def _check_no_pods(requirements: batch.ResourceRequirements, found: Findings) -> None:
+    for place, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
+        if "pods" in amounts:
+            hint = "remove it; pods are counted anyway"
+            found.at(place, "pods").add(ABSENT, "is not to be requested", hint)
 
 
 def _check_extended(requirements: batch.ResourceRequirements, found: Findings) -> None:

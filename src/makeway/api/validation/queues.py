@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from makeway.api import queueing
 from makeway.api.errors import ABSENT, one_of
@@ -16,6 +17,7 @@ GROUP_ITEMS_MAX = 64
 QUEUE_ITEMS_MAX = 256
 FLAVOR_ITEMS_MAX = 8  # labels, taints and tolerations of a flavor
 CHECKS_MAX = 64
+WEIGHT_TOO_SMALL = Fraction(1, 10**9)
 
 
 def check_resource_flavor(flavor: queueing.ResourceFlavor, found: Findings) -> None:
@@ -154,6 +156,9 @@ def _check_quota(quota: queueing.ResourceQuota, rule: QuotaRule, found: Findings
 def _check_weight(sharing: queueing.FairSharing | None, found: Findings) -> None:
     if sharing is not None and sharing.weight < 0:
         found.at("weight").add(format_quantity(sharing.weight), "is negative", "write 0 or more")
+    elif sharing is not None and 0 < sharing.weight <= WEIGHT_TOO_SMALL:
+        value, hint = format_quantity(sharing.weight), "write 0, or more than 1n"
+        found.at("weight").add(value, "is too small to be told from 0", hint)
 
 
 def _check_fungibility(

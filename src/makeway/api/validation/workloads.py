@@ -7,7 +7,7 @@ from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_name, check_short_name
 from makeway.api.validation.pods import check_pod_spec, check_tolerations
 
-POD_SETS_MAX = 8
+POD_SETS_MAX = 18  # as many as Kueue takes
 
 
 def check_workload(workload: Workload, found: Findings) -> None:

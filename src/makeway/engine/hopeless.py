@@ -1,0 +1,151 @@
+"""Heads that need no search, since it can be seen at a glance that it would find nothing.
+
+When a workload ends, everybody in the tree gets another chance. Where there is contention, most
+are as far from it as before: what is free is too little for them, and nobody may be preempted. A
+search that told so once would tell so again. The glance looks at no holder of quota, only at sums:
+
+- *It does not fit.* In every choice of flavors some cell has too little left.
+- *Nobody makes way.* In its own queue, and where policy lets it take from others, everybody is too
+  important; or every subtree that it would be nearer to than those who borrow there is too small
+  for it, and it may not preempt in order to borrow.
+
+The glance errs on one side only: if it says hopeless, the search would have parked the whole
+shape, too. Where others of the cycle would notice a head without hope (something is reserved for
+it, or under fair sharing it takes part in the tournament), the head is searched for unless all
+heads of the cycle are without hope: then they are parked together, and the next in line come up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from makeway.engine.entry import Demand, Entry
+from makeway.engine.model import Amounts, FlavorResource, Policy
+from makeway.engine.owners import CHOICES_MAX, choices_of, smallest_pod_sets
+from makeway.engine.quota import Node, Usage, available, borrow_level
+from makeway.engine.state import ClusterState
+from makeway.engine.tree import QueueState
+from makeway.engine.victims import first_priority_spared, is_hopeless
+
+
+def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage: Usage) -> bool:
+    """Would a search only tell what was told before: it does not fit, and nobody makes way?"""
+    if not state.config.skips_hopeless or not queue.pending.is_short(entry):
+        return False
+    if entry.status.claim is not None:
+        return False
+    priority = entry.workload.priority
+    may_preempt = not is_hopeless(priority, queue)
+    if may_preempt and not _preempts_only_as_owner(state, priority, queue):
+        return False
+    return any(
+        not any(_may_be_had(choice, queue.node, usage, may_preempt) for choice in choices)
+        for choices in _decisive_groups(state, entry, queue)
+    )
+
+
+class Line(NamedTuple):
+    """What those in a line ask for, taken together as if they were one."""
+
+    least: Amounts  # that anybody asks for, of each cell
+    priority: int  # the highest
+
+
+def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -> bool:
+    """Is everybody in line without hope? Said only where one look at all of them tells."""
+    if not state.config.skips_hopeless or not leaves_no_trace(state, queue):
+        return False
+    if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
+        return False  # some may have to be turned away
+    line = _known_line(state, queue)
+    if line is None:
+        return False
+    may_preempt = not is_hopeless(line.priority, queue)
+    if may_preempt and not _preempts_only_as_owner(state, line.priority, queue):
+        return False
+    for cell, amount in line.least.items():  # any() takes twice as long
+        if _cell_may_be_had(queue.node, cell, amount, usage, may_preempt):
+            return False
+    return True
+
+
+def _known_line(state: ClusterState, queue: QueueState) -> Line | None:
+    key = (queue.pending.version, queue.pending.told_version, state.flavors_edited)
+    if queue.line_known is None or queue.line_known[0] != key:
+        queue.line_known = (key, _line_of(state, queue))
+    line: Line | None = queue.line_known[1]
+    return line
+
+
+def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
+    firsts = queue.pending.all_short()
+    if not firsts:
+        return None
+    least: dict[FlavorResource, int] = {}
+    for entry in firsts:
+        groups = _decisive_groups(state, entry, queue)
+        if not groups or entry.status.claim is not None:
+            return None
+        for choice in groups[0]:
+            for cell, amount in choice.items():
+                least[cell] = min(amount, least.get(cell, amount))
+    return Line(least, max(entry.workload.priority for entry in firsts))
+
+
+def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
+    """The choices in each group of resources that ends a search if it has nothing to offer.
+
+    If another group lets choose, too, a search that fails may stop in the middle there, and the
+    next one goes on from that place.
+    """
+    known = queue.decisive.get(entry.shape)
+    if known is None or known[0] != state.flavors_edited:
+        groups = tuple(_find_decisive(state, entry, queue))
+        known = queue.decisive[entry.shape] = (state.flavors_edited, groups)
+    return known[1]
+
+
+def _find_decisive(
+    state: ClusterState, entry: Entry, queue: QueueState
+) -> Iterator[tuple[Amounts, ...]]:
+    pod_sets = smallest_pod_sets(state, entry)
+    with_choice = [group for group in queue.spec.groups if len(group.flavors) > 1]
+    for group in queue.spec.groups:
+        others = len(pod_sets) if group in with_choice else 1
+        if len(with_choice) - (group in with_choice) + others > 1:
+            continue
+        choices = tuple(choices_of(state, entry, queue, group, pod_sets))
+        if len(choices) < CHOICES_MAX and any(choices):
+            yield choices
+
+
+def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
+    """Whether a head without hope makes no difference to the other heads of its cycle."""
+    reclaims = queue.spec.preemption.reclaim is Policy.ANY and queue.node.parent is not None
+    return reclaims and not state.config.fair_sharing
+
+
+def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueState) -> bool:
+    """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
+    policy = queue.spec.preemption
+    if policy.borrow_while_reclaiming or state.config.fair_sharing:
+        return False
+    spared = first_priority_spared(policy.within_queue, priority)
+    return queue.lowest_priority() >= spared
+
+
+def _may_be_had(choice: Amounts, node: Node, usage: Usage, may_preempt: bool) -> bool:
+    """Does each cell of it fit, or might it once others have made way?"""
+    for cell, amount in choice.items():  # all() takes twice as long
+        if not _cell_may_be_had(node, cell, amount, usage, may_preempt):
+            return False
+    return True
+
+
+def _cell_may_be_had(
+    node: Node, cell: FlavorResource, amount: int, usage: Usage, may_preempt: bool
+) -> bool:
+    return amount <= available(node, cell, usage) or (
+        may_preempt and borrow_level(node, cell, amount, usage)[1]
+    )

@@ -1,0 +1,138 @@
+"""Heads without hope: nobody searches for them again, and nobody is decided upon otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from makeway.engine.decisions import Decision, Preempt, Wait
+from makeway.engine.engine import Engine
+from makeway.engine.nominate import Found, Nominator
+from makeway.engine.state import ClusterState
+from tests.engine.test_properties import life
+from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, preempt, queue
+
+
+@contextmanager
+def searches() -> Iterator[list[str]]:
+    """Whom a search is made for, in order."""
+    made: list[str] = []
+    nominate = Nominator.nominate
+
+    def note(nominator: Nominator, *args: Any, **options: Any) -> Found:
+        made.append(nominator.entry.workload.key.split("/")[1])
+        return nominate(nominator, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Nominator, "nominate", note)
+        yield made
+
+
+def crowded() -> Scenario:
+    """Two queues of 4 in a cohort, both full; in each a large one waits, and has been told why."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY, "within": LOWER}
+    lab = Scenario(queue("a", gpu=4, **policy), queue("b", gpu=4, **policy))
+    for name in ("a1", "a2", "b1", "b2"):
+        lab.running(name, on=name[0], gpu=2)
+    lab.pending("a-large", on="a", gpu=4)
+    lab.pending("b-large", on="b", gpu=4)
+    assert lab.cycles() == []
+    return lab
+
+
+def test_who_is_as_far_from_it_as_before_is_not_searched_for_again() -> None:
+    lab = crowded()
+    lab.pending("b-small", on="b", gpu=2)
+    assert lab.cycles() == []
+
+    lab.finish("b1")
+    with searches() as made:
+        assert lab.cycles() == [admit("b-small")]
+    assert made == ["b-small"]
+    lab.finish("a1")  # 2 are free now, and both large ones ask for 4
+    with searches() as made:
+        assert lab.cycles() == []
+    assert made == []
+    lab.finish("a2")
+    with searches() as made:
+        assert lab.cycles() == [admit("a-large")]
+    assert made == ["a-large", "b-large"]
+
+
+def test_what_was_told_stays_told() -> None:
+    lab = crowded()
+    told = lab.why("a-large")
+    assert told
+    lab.finish("b1")
+    lab.cycles()
+    assert lab.why("a-large") == told
+
+
+def test_a_less_important_holder_in_its_queue_is_hope() -> None:
+    lab = crowded()
+    lab.finish("a1")
+    lab.pending("a-low", on="a", gpu=2, priority=-1)
+    assert lab.cycles() == [admit("a-low")]
+    lab.finish("a2")
+    assert lab.cycles() == [preempt("a-large", victims=["a-low"])]
+
+
+def test_where_something_is_kept_for_it_a_head_without_hope_is_nominated_beside_others() -> None:
+    """b may not reclaim. So what its head waits for is not lent in the same cycle."""
+    lab = Scenario(
+        queue("a", gpu=4, cohort="all", reclaim=NEVER),
+        queue("b", gpu=4, cohort="all", reclaim=NEVER),
+    )
+    lab.running("b1", on="b", gpu=2)
+    lab.running("b2", on="b", gpu=2)
+    lab.running("a1", on="a", gpu=3)
+    lab.pending("b-large", on="b", gpu=4)
+    assert lab.cycles() == []
+
+    lab.finish("b1")
+    lab.pending("a-large", on="a", gpu=2)  # would borrow 1 of what b owns
+    with searches() as made:
+        lab.cycle()
+    assert made == ["a-large", "b-large"]
+
+
+def by_tree(state: ClusterState, decisions: list[Decision]) -> list[Decision]:
+    """Trees do not concern each other, nor does it matter which is first."""
+    trees = {q.spec.name: number for number, tree in enumerate(state.trees) for q in tree.queues}
+    return sorted(decisions, key=lambda decision: trees.get(decision.queue, -1))
+
+
+def decided(engine: Engine, now: float) -> list[Decision]:
+    """Whatever is decided until nothing is left to do, but for reasons that are told again."""
+    made: list[Decision] = []
+    for _ in range(300):
+        cycle = engine.run_cycle(now)
+        made += [d for d in cycle.decisions if not isinstance(d, Wait) and not _is_old(d)]
+        if cycle.next_at != now:
+            return by_tree(engine.state, made)
+    raise AssertionError("no rest after 300 cycles")
+
+
+def _is_old(decision: Decision) -> bool:
+    return isinstance(decision, Preempt) and not any(v.is_new for v in decision.victims)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**9))
+def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
+    play = life(Random(seed))
+    config = play.world.config
+    glancing, searching = Engine(config), Engine(replace(config, skips_hopeless=False))
+    for step in play.steps:
+        if isinstance(step, float):
+            assert decided(glancing, step) == decided(searching, step), f"{seed} at {step}"
+        else:
+            glancing.apply(step)
+            searching.apply(step)
