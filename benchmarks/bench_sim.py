@@ -56,7 +56,9 @@ class Row(NamedTuple):
 
 
 def cluster_of(
-    resource_name: str, quotas: dict[str, dict[str, int]], reclaim: str = "Any"
+    resource_name: str,
+    quotas: dict[str, dict[str, int]],
+    reclaim: str = "Any",  # and what else is written after that
 ) -> SimulatedCluster:
     flavors = dict.fromkeys(flavor for quota in quotas.values() for flavor in quota)
     documents = [FLAVOR.format(name=flavor) for flavor in flavors]

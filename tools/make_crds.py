@@ -214,6 +214,29 @@ _CLUSTER_QUEUE: dict[str, Schema] = {
             ".maxPriorityThreshold",
         )
     ),
+    "preemption.triggerAfterWorkloadWaitingSeconds": {"minimum": 0},
+    "preemption.minRuntimeSeconds": {"minimum": 0},
+    "preemption.budget.evictionsPerHour": {"minimum": 1, "maximum": 1000},
+    "preemption.workloadSorting": {
+        **at_most(4),
+        "x-kubernetes-list-type": "set",
+        **rules(
+            rule(
+                "!self.exists(w, w == 'ByLowestPriority') || self[0] == 'ByLowestPriority'",
+                "ByLowestPriority can't come after another order",
+            ),
+            rule(
+                "!('ByLowestRuntime' in self && 'ByLongestRuntime' in self)",
+                "there may be one order by run time",
+            ),
+        ),
+    },
+    "aging.everySeconds": {"minimum": 1},
+    "aging.priority": {"minimum": 1},
+    "aging.maximum": {"minimum": 1},
+    "aging": rules(
+        rule("self.maximum >= self.priority", "must be at least a single step", ".maximum")
+    ),
     "admissionChecksStrategy.admissionChecks": at_most(64, 1),
     "admissionChecksStrategy.admissionChecks[].name": NAME,
     "admissionChecksStrategy.admissionChecks[].onFlavors": {
@@ -221,6 +244,21 @@ _CLUSTER_QUEUE: dict[str, Schema] = {
         "x-kubernetes-list-type": "set",
     },
     "admissionChecksStrategy.admissionChecks[].onFlavors[]": {"maxLength": 253},
+}
+
+_MILESTONES: dict[str, Schema] = {
+    "preemption.disruptionCostMilestones": {
+        **at_most(16),
+        **rules(
+            rule(
+                "self.map(m, m.seconds).isSorted() && "
+                "self.all(m, self.exists_one(n, n.seconds == m.seconds))",
+                "must be in the order of their times, which must differ",
+            )
+        ),
+    },
+    "preemption.disruptionCostMilestones[].seconds": {"minimum": 0},
+    "preemption.disruptionCostMilestones[].cost": {"minimum": 0},
 }
 
 _FLAVOR = {
@@ -348,6 +386,7 @@ _WORKLOAD: dict[str, Schema] = {
         )
     ),
     "spec.maximumExecutionTimeSeconds": {"minimum": 1},
+    **under("spec", _MILESTONES),
     # By what it means: clients spell quantities anew, and drop maps that are empty.
     "status.admission": rules(
         rule("self.clusterQueue == oldSelf.clusterQueue", _SET_ONCE, ".clusterQueue"),
@@ -426,7 +465,11 @@ RULES: Mapping[str, Mapping[str, Schema]] = {
         # Pods name it by a label.
         "metadata": {"properties": {"name": {"type": "string", "maxLength": 63}}},
     },
-    "LocalQueue": {"spec.clusterQueue": {**NAME, **FIXED}},
+    "LocalQueue": {
+        "spec.clusterQueue": {**NAME, **FIXED},
+        "spec.fairSharing.weight": NOT_NEGATIVE,
+        **under("spec", _MILESTONES),
+    },
     "ResourceFlavor": under("spec", _FLAVOR),
     "Workload": _WORKLOAD,
     "WorkloadPriorityClass": {},

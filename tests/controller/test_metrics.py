@@ -14,6 +14,7 @@ from makeway.engine.model import (
     Config,
     EvictionReason,
     Gates,
+    HistoryPolicy,
     PodsReadyPolicy,
     Queue,
     QueueName,
@@ -554,6 +555,7 @@ kueue_local_queue_admitted_active_workloads gauge name namespace
 kueue_local_queue_status gauge name namespace active
 kueue_local_queue_resource_reservation gauge name namespace flavor resource
 kueue_local_queue_resource_usage gauge name namespace flavor resource
+kueue_local_queue_admission_fair_sharing_usage gauge name namespace
 """
 KUEUE_BUILD_INFO = "git_version git_commit build_date go_version compiler platform"
 
@@ -599,11 +601,11 @@ def a_whole_day() -> ObservedScenario:
     """Something of everything."""
     lab = ObservedScenario(
         queue("vision", gpu=quota(8, borrow=8, lend=4), reclaim=ANY, checks=["budget"]),
-        queue("speech", gpu=4),
+        queue("speech", gpu=4, budget=5, counts_history=True),
         *circling_queues(),
         *blocked_queues(),
         cohort="lab",
-        config=Config(fair_sharing=True),
+        config=Config(fair_sharing=True, history=HistoryPolicy(half_life_s=86_400.0)),
     )
     play_a_circle(lab)
     block_a_preemptor(lab)

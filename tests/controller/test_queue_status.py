@@ -22,10 +22,11 @@ def test_what_is_not_supported_is_told_for_as_long_as_the_spec_has_it() -> None:
     plane = QueuePlane(QueueStatus)
     assert set(conditions(plane)) == {"Active"}
 
-    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
-    assert "admissionScope" in conditions(plane, admissionScope=scope)["UnsupportedField"]
+    policy = {"mode": "All"}
+    told = conditions(plane, concurrentAdmissionPolicy=policy)
+    assert "concurrentAdmissionPolicy" in told["UnsupportedField"]
 
-    assert set(conditions(plane, admissionScope=None)) == {"Active"}
+    assert set(conditions(plane, concurrentAdmissionPolicy=None)) == {"Active"}
 
 
 def test_a_queue_that_lacks_something_names_it() -> None:

@@ -71,6 +71,7 @@ TRIALS = (
             WorkloadStatus(claim=Claim(PLACE, HELD_BEFORE)), id="what its queue held before"
         ),
         pytest.param(WorkloadStatus(preemptions=Preemptions(3, 990.25)), id="preemptions"),
+        pytest.param(WorkloadStatus(first_attempt_at=990.25), id="the first attempt"),
         pytest.param(WorkloadStatus(requeue_count=2, requeue_at=1_060.5), id="a back-off"),
         pytest.param(WorkloadStatus(history=TRIALS), id="flavors tried"),
         pytest.param(

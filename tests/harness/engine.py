@@ -20,6 +20,7 @@ from makeway.engine.entry import Entry
 from makeway.engine.matching import Constraints, Taint, Toleration
 from makeway.engine.model import (
     HOLDING,
+    Aging,
     Assignment,
     Changes,
     CheckName,
@@ -40,6 +41,7 @@ from makeway.engine.model import (
     Inactive,
     LocalQueue,
     LocalQueueKey,
+    Milestone,
     NamespaceSelector,
     Phase,
     PodSet,
@@ -55,6 +57,7 @@ from makeway.engine.model import (
     ResourceGroup,
     ResourceName,
     Search,
+    Sorting,
     StopPolicy,
     Strategy,
     Trigger,
@@ -105,6 +108,12 @@ def queue(
     reclaim: Policy = NEVER,
     borrow_within: bool = False,
     threshold: int | None = None,
+    after_s: float = 0.0,
+    sorting: Sequence[Sorting] = (),
+    protects_s: float = 0.0,
+    budget: int | None = None,
+    aging: Aging | None = None,
+    counts_history: bool = False,
     when_can_borrow: Search = MAY_STOP,
     when_can_preempt: Search = TRY_NEXT,
     preference: Preference | None = None,
@@ -134,7 +143,13 @@ def queue(
             reclaim=reclaim,
             borrow_while_reclaiming=borrow_within,
             borrow_threshold=threshold,
+            after_waiting_s=after_s,
+            sorting=tuple(sorting),
+            min_runtime_s=protects_s,
+            evictions_per_hour=budget,
         ),
+        aging=aging,
+        counts_history=counts_history,
         stop_policy=stop,
         checks=tuple(c if isinstance(c, QueueCheck) else QueueCheck(CheckName(c)) for c in checks),
         weight=weight,
@@ -389,9 +404,12 @@ class Scenario:
     def start(self, name: str) -> None:
         self.edit_queue(name, stop_policy=StopPolicy.NONE)
 
-    def local_queue(self, name: str, *, to: str, stop: StopPolicy = StopPolicy.NONE) -> None:
+    def local_queue(
+        self, name: str, *, to: str, stop: StopPolicy = StopPolicy.NONE, weight: float = 1.0
+    ) -> None:
         key = LocalQueueKey(f"{DEFAULT}/{name}")
-        self.apply(ev.LocalQueueChanged(LocalQueue(key=key, queue=QueueName(to), stop_policy=stop)))
+        found = LocalQueue(key=key, queue=QueueName(to), stop_policy=stop, weight=weight)
+        self.apply(ev.LocalQueueChanged(found))
 
     def check_is(self, name: str, *, active: bool = True) -> None:
         self.apply(ev.CheckChanged(CheckName(name), active))
@@ -423,6 +441,7 @@ class Scenario:
             reserved_at=at,
             admitted_at=at,
             pods_ready=ready,
+            ready_at=at if ready else None,
         )
         self.apply(ev.WorkloadSeen(workload, status))
 
@@ -435,6 +454,9 @@ class Scenario:
         as_victim: int | None = None,
         created: float | None = None,
         namespace: str = DEFAULT,
+        milestones: Sequence[tuple[float, float]] = (),
+        ends: bool = False,
+        checkpoint: float | None = None,
         **requests: int,
     ) -> Workload:
         """Requests make it one pod set of one pod."""
@@ -448,6 +470,9 @@ class Scenario:
             preemption_priority=as_victim,
             created_at=self.now if created is None else created,
             pod_sets=pod_sets or (_pod_set("main", 1, requests),),
+            milestones=tuple(Milestone(*milestone) for milestone in milestones),
+            ends_when_preempted=ends,
+            checkpoint_at=checkpoint,
         )
 
     def edit(self, name: str, *, on: str | None = None, **changes: object) -> None:
@@ -612,8 +637,9 @@ class Scenario:
 
     def line(self, name: str) -> list[str]:
         """Who stands in a queue and is not parked, first to last."""
-        active = self.state.queues[QueueName(name)].pending.active()
-        return [_name(e.workload.key) for e in sorted(active, key=self.state.order_of)]
+        pending, order_of = self.state.queues[QueueName(name)].pending, self.state.order_of
+        line = sorted(pending.active(), key=lambda entry: pending.rank(order_of(entry), entry))
+        return [_name(entry.workload.key) for entry in line]
 
     def positions(self, name: str) -> list[str]:
         """Who waits in a queue, parked or not, first to last."""
@@ -651,6 +677,12 @@ def objects_in(state: ClusterState, *, workloads_first: bool = False) -> list[ev
         *(ev.CohortChanged(cohort) for cohort in state.cohorts.values()),
         *(ev.QueueChanged(queue.spec) for queue in state.queues.values()),
         *(ev.LocalQueueChanged(local_queue) for local_queue in state.local_queues.values()),
+        *(
+            ev.UsageRecalled(key, state.history.used(key, state.now, policy), state.now)
+            for key in state.local_queues
+            if (policy := state.config.history) is not None
+        ),
+        *(ev.EvictionsCaused(q, state.budgets.spent(q, state.now)) for q in state.queues),
     ]
     return [*workloads, *rest] if workloads_first else [*rest, *workloads]
 

@@ -136,6 +136,7 @@ def requests(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> list
     with cluster.controller(tmp_path_factory.mktemp("queueing"), queueing, FAIR):
         play_shares(cluster)
         play_preemption_and_return(cluster)
+        play_termination(cluster)
         play_leaving_the_queue(cluster)
         play_queued_pods(cluster)
     cluster.makeway("install", "--apply")
@@ -190,6 +191,21 @@ def play_preemption_and_return(cluster: Cluster) -> None:
     cluster.finish("patient")
     cluster.until_condition(patient, "Finished")
     cluster.until("its second start was told", lambda: _most_told(cluster, "Started") == 2)
+
+
+def play_termination(cluster: Cluster) -> None:
+    """A Job that is not to be queued again makes way, and has failed with it."""
+    session = job("session")
+    session["metadata"]["annotations"] = {"makeway.dev/on-preemption": "Terminate"}
+    cluster.create(session)
+    workload = cluster.workload_of("session")
+    cluster.until_condition(workload, "Admitted")
+    rush = job("rush")
+    rush["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "urgent"
+    cluster.create(rush)
+    cluster.until_condition(workload, "Finished")
+    cluster.until_condition(cluster.workload_of("rush"), "Admitted")
+    cluster.finish("rush")
 
 
 def _most_told(cluster: Cluster, reason: str) -> int:

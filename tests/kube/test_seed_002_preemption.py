@@ -33,6 +33,21 @@ async def test_a_victim_makes_way_and_finishes_later(lab: Lab) -> None:
 
 
 @story()
+async def test_a_job_that_is_not_to_come_back_has_failed_when_it_made_way(lab: Lab) -> None:
+    await lab.queue_with("team", {"cpu": 2}, preemption=LOWER)
+    annotations = {"makeway.dev/on-preemption": "Terminate"}
+    await lab.work("session", pods=2, priority="low", annotations=annotations)
+    await lab.until_running("session", 2)
+
+    await lab.work("major", pods=2, priority="high")
+    await lab.until_running("major", 2)
+    session = await lab.job("session")
+    reasons = {c["type"]: c["reason"] for c in session["status"]["conditions"]}
+    assert reasons["Failed"] == "TerminatedOnPreemption"
+    assert "Finished" in true_conditions(await lab.workload("session"))
+
+
+@story()
 async def test_nobody_makes_way_for_an_equal(lab: Lab) -> None:
     await lab.queue_with("team", {"cpu": 1}, preemption=LOWER)
     await lab.work("first", priority="high")

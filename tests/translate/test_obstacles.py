@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from makeway.engine.decisions import (
+    BudgetSpent,
     Defective,
     ExceedsCapacity,
     FlavorMismatch,
@@ -13,11 +14,14 @@ from makeway.engine.decisions import (
     MismatchKind,
     NamespaceNotAdmitted,
     NotCovered,
+    OnlyTime,
     PodsNotReady,
     Preemptability,
     PreemptionPaused,
+    PreemptsLater,
     Reason,
     Shortfall,
+    VictimsProtected,
     VictimsTaken,
     WaitingForVictims,
     WaitsForOwner,
@@ -68,6 +72,9 @@ OBSTACLES: list[tuple[Obstacle, str, bool]] = [
     (PodsNotReady(OTHER), "WaitingForPodsReady", False),
     (WaitsForOwner(CELL, OTHER, QUEUE), "WaitingForOwner", False),
     (PreemptionPaused(Preemptions(2, 1.0), 2.0), "PreemptionPaused", False),
+    (PreemptsLater(0.0, 600.0), "PreemptsLater", False),
+    (VictimsProtected(1200.0, (OTHER,)), "PreemptsLater", False),
+    (BudgetSpent(20, 1, 3600.0), "PreemptsLater", False),
     (ExceedsCapacity(MAIN, CELL, 0, 2, 1), "ExceedsMaxQuota", True),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT), "NoMatchingFlavor", True),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.EXHAUSTED), "NoMatchingFlavor", False),
@@ -108,7 +115,7 @@ def test_each_has_a_sentence_and_data(obstacle: Obstacle, word: str, is_final: b
     data = obstacle_data(obstacle, now=1.0)
 
     assert text in waiting_message([obstacle]) or isinstance(
-        obstacle, BackingOff | PreemptionPaused
+        obstacle, BackingOff | PreemptionPaused | OnlyTime
     )
     assert text in "\n".join(map(str, obstacle_lines([obstacle], now=1.0)))
     assert (data["type"], data["text"]) == (type(obstacle).__name__, text)

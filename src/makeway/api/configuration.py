@@ -57,6 +57,15 @@ class FairSharingConfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharing:
+    """How usage of the past counts in the order of local queues."""
+
+    usage_half_life_time: Duration
+    usage_sampling_interval: Duration = 300.0
+    resource_weights: Mapping[str, Quantity] = field(default_factory=dict)  # 1 where none is given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTransformation:
     input: str
     strategy: Literal["Retain", "Replace"] = "Retain"
@@ -93,6 +102,7 @@ class Configuration:
     preemption_priority: PreemptionPriority = PreemptionPriority()
     wait_for_pods_ready: WaitForPodsReady | None = None
     fair_sharing: FairSharingConfiguration | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None  # None: the past does not count
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     resources: ResourcesConfiguration = ResourcesConfiguration()
     manage_jobs_without_queue_name: bool = False
@@ -110,7 +120,6 @@ class Configuration:
     integrations: object = unsupported("jobs other than batch/v1 Job")
     queue_visibility: object = unsupported("positions in the status of a queue")
     multi_kueue: object = unsupported("multi-cluster dispatch")
-    admission_fair_sharing: object = unsupported("admission fair sharing")
     object_retention_policies: ObjectRetentionPolicies = ObjectRetentionPolicies()
     visibility_server: object = unsupported("a visibility server of its own")
 

@@ -65,7 +65,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "admissionChecksStrategy": "Checks that a workload has to pass once it has quota.",
         "stopPolicy": _STOP,
         "fairSharing": "What counts when queues share by weight.",
-        "admissionScope": _NOT_ACTED_ON,
+        "admissionScope": "How local queues stand in line: by what they have used lately, or not.",
+        "aging": "How waiting counts in line (Makeway's); unset: not at all.",
         "concurrentAdmissionPolicy": _NOT_ACTED_ON,
     },
     "ResourceGroup": {
@@ -102,6 +103,23 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "withinClusterQueue": "Whom of its own queue a workload may preempt.",
         "reclaimWithinCohort": "Whom of queues that borrow it may preempt, within its own quota.",
         "borrowWithinCohort": "Whom of the cohort it may preempt while it borrows itself.",
+        "triggerAfterWorkloadWaitingSeconds": "It preempts only so long after its first attempt"
+        " (Makeway's); unset: at once.",
+        "workloadSorting": "Who goes first of candidates with equal priority (Makeway's).",
+        "minRuntimeSeconds": "How long workloads of this queue run before anybody may preempt them"
+        " (Makeway's); unset: not at all.",
+        "budget": "How many evictions it may cause (Makeway's); unset: any number.",
+    },
+    "PreemptionBudget": {
+        "evictionsPerHour": "In any hour; quota of its own that it takes back does not count.",
+    },
+    "Aging": {
+        "everySeconds": "For each such time of waiting ...",
+        "priority": "... so much more priority counts in line,",
+        "maximum": "but no more than this. Nobody may preempt by it.",
+    },
+    "AdmissionScope": {
+        "admissionMode": "UsageBasedAdmissionFairSharing: who has used less comes first.",
     },
     "BorrowWithinCohort": {
         "policy": "Never, or workloads of lower priority.",
@@ -123,8 +141,11 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "reservingWorkloads": _RESERVING,
         "admittedWorkloads": _ADMITTED,
         "fairSharing": "Its share.",
+        "preemption": "What counts against its budget of evictions (Makeway's).",
         "pendingWorkloadsStatus": "Of an older version; nobody fills it.",
     },
+    "QueuePreemptionStatus": {"evictions": "Those of the last hour that its preemptors caused."},
+    "CausedEvictions": {"time": "When.", "count": "How many."},
     "FlavorUsage": {"name": "Name of the flavor.", "resources": "How much of each resource."},
     "ResourceUsage": {
         "name": "Name of the resource.",
@@ -156,8 +177,16 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "LocalQueueSpec": {
         "clusterQueue": "The ClusterQueue behind it.",
         "stopPolicy": _STOP,
-        "fairSharing": _NOT_ACTED_ON,
+        "fairSharing": "What counts where local queues stand in line by past usage.",
+        "preemption": "For workloads that have none of their own (Makeway's).",
         "wallTimePolicy": _NOT_ACTED_ON,
+    },
+    "WorkloadPreemption": {
+        "disruptionCostMilestones": "What a disruption costs, by the time since admission.",
+    },
+    "DisruptionCostMilestone": {
+        "seconds": "Since admission.",
+        "cost": "What it costs then; in proportion between two milestones, flat at the ends.",
     },
     "LocalQueueStatus": {
         "conditions": f"{_CONDITIONS} Active: the queue behind it can admit.",
@@ -166,9 +195,17 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "admittedWorkloads": _ADMITTED,
         "flavorsReservation": _RESERVATION,
         "flavorsUsage": _USAGE,
-        "fairSharing": _NOT_ACTED_ON,
+        "fairSharing": "What it has used lately, where that counts.",
         "wallTimeFlavorUsage": _NOT_ACTED_ON,
         "flavors": "Of an older version; nobody fills it.",
+    },
+    "LocalQueueFairSharingStatus": {
+        "weightedShare": "Of no meaning here; always 0.",
+        "admissionFairSharingStatus": "What it has used lately.",
+    },
+    "AdmissionFairSharingStatus": {
+        "consumedResources": "An average in which what was used a half-life ago counts half.",
+        "lastUpdate": "As of when.",
     },
     "ResourceFlavor": {
         "": "A variety of hardware: spot or reserved, one GPU or another.",
@@ -195,6 +232,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "priorityClassRef": "The class that its priority comes from.",
         "active": "False: it does not run and does not wait.",
         "maximumExecutionTimeSeconds": "How long it may be admitted; after that it is deactivated.",
+        "preemption": "What is considered when it may have to make way (Makeway's).",
+        "onPreemption": "Terminate: it ends when it had to make way; unset: it is queued again.",
         "preemptionGates": _NOT_ACTED_ON,
     },
     "PodSet": {
@@ -275,6 +314,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "count": "How often it has made others give way without running for long since.",
         "lastTime": "When it last did.",
         "preemptedBy": "The workload for which it makes way.",
+        "firstAttemptTime": "When it, or one like it, was first tried in vain.",
     },
     "PreemptionClaim": {
         "podSetAssignments": "Flavors and amounts that it claims.",

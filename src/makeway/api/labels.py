@@ -27,6 +27,11 @@ ADMISSION_GATE = "kueue.x-k8s.io/admission"  # scheduling gate: until it is admi
 PREEMPTION_PRIORITY_CLASS = "makeway.dev/preemption-priority-class"  # annotation (ours)
 PREEMPTION_MODE = "makeway.dev/preemption-mode"  # annotation of a Job (ours): Pod or PodGroup
 GANG = "makeway.dev/gang"  # label of a pod (ours): the Gang it belongs to
+ON_PREEMPTION = "makeway.dev/on-preemption"  # annotation of a Job (ours): Requeue or Terminate
+# Annotation of a Job (ours): what a disruption costs so many seconds after admission, "0=0,60=100".
+DISRUPTION_COSTS = "makeway.dev/disruption-cost-milestones"
+# Annotation of a Job or Workload (ours), written by the job: the time of its last checkpoint.
+LAST_CHECKPOINT = "makeway.dev/last-checkpoint"
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
 
 _TOPOLOGY = "topology-aware scheduling"

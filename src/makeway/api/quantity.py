@@ -101,7 +101,7 @@ def amount_in_object(resource: str, amount: int) -> str:
     return canonical(format_amount(resource, amount))
 
 
-def in_units(resource: str, amount: int) -> float:
+def in_units(resource: str, amount: float) -> float:
     """An amount for charts: 1.5 for 1500 thousandths of cpu, else the amount itself."""
     return amount / 1000 if resource == "cpu" else amount
 

@@ -24,13 +24,18 @@ ReclaimWithinCohort = Literal["Never", "LowerPriority", "Any"]
 BorrowWithinCohortPolicy = Literal["Never", "LowerPriority"]
 FallbackFailurePolicy = Literal["DeactivateWorkload", "RetryAllFlavors"]
 FallbackTrigger = Literal["TimeoutForPodsReadyExceeded", "AdmissionCheckRejected"]
+WorkloadSorting = Literal[
+    "ByLowestPriority", "ByLowestRuntime", "ByLongestRuntime", "ByLeastWorkLost"
+]
+OnPreemption = Literal["Requeue", "Terminate"]
+AdmissionMode = Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 
 ANY_FLAVOR = "*"  # in a fallback rule: every flavor without a rule of its own
 
 TOPOLOGY = "topology-aware scheduling"
 MULTI_CLUSTER = "multi-cluster dispatch"
-USAGE_HISTORY = "admission fair sharing"
+USAGE_HISTORY = "admission fair sharing of cohorts and ClusterQueues"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +114,38 @@ class BorrowWithinCohort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionBudget:
+    """How many evictions the preemptors of a queue may cause, but for its own quota (ours)."""
+
+    evictions_per_hour: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueuePreemption:
     within_cluster_queue: WithinClusterQueue = "Never"
     reclaim_within_cohort: ReclaimWithinCohort = "Never"
     borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
+    # (ours) since the first attempt; None: preempts at once
+    trigger_after_workload_waiting_seconds: Int32 | None = None
+    # (ours) who goes first of candidates with equal priority; empty: the most recently reserved
+    workload_sorting: tuple[WorkloadSorting, ...] = ()
+    # (ours) nobody of this queue is preempted before; None: at any time
+    min_runtime_seconds: Int32 | None = None
+    budget: PreemptionBudget | None = None  # (ours) None: without limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aging:
+    """Who waits long comes earlier in line (ours)."""
+
+    every_seconds: Int32  # of waiting ...
+    priority: Int32 = 1  # ... count as so much priority
+    maximum: Int32  # and as no more than this, however long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionScope:
+    admission_mode: AdmissionMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +175,8 @@ class ClusterQueueSpec:
     admission_checks_strategy: AdmissionChecksStrategy | None = None
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None  # None: weight 1
-    admission_scope: object = unsupported(USAGE_HISTORY)
+    admission_scope: AdmissionScope | None = None  # None: local queues stand in one line
+    aging: Aging | None = None  # (ours) None: priority stays as it is
     concurrent_admission_policy: object = unsupported("pursuing several flavors at once")
 
 
@@ -166,6 +200,21 @@ class FairSharingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CausedEvictions:
+    """How many evictions the preemptors of a queue have caused at one time (ours)."""
+
+    time: Time
+    count: Int32 = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePreemptionStatus:
+    """What counts against the budget of a queue (ours)."""
+
+    evictions: tuple[CausedEvictions, ...] = ()  # of the last hour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueueStatus:
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
@@ -174,6 +223,7 @@ class ClusterQueueStatus:
     reserving_workloads: Int32 = 0
     admitted_workloads: Int32 = 0
     fair_sharing: FairSharingStatus | None = None
+    preemption: QueuePreemptionStatus | None = None  # (ours)
     pending_workloads_status: object = None  # v1beta1 only; nobody fills it any more
 
 
@@ -211,11 +261,39 @@ class Cohort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionCostMilestone:
+    """What it costs to stop a workload so long after its admission (ours)."""
+
+    seconds: Int32
+    cost: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPreemption:
+    """What is to be considered when a workload may have to make way (ours)."""
+
+    disruption_cost_milestones: tuple[DisruptionCostMilestone, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueueSpec:
     cluster_queue: str = ""
     stop_policy: StopPolicy = "None"
-    fair_sharing: object = unsupported(USAGE_HISTORY)
+    fair_sharing: FairSharing | None = None  # None: weight 1
+    preemption: WorkloadPreemption | None = None  # (ours) for workloads that have none
     wall_time_policy: object = unsupported("wall time budgets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharingStatus:
+    consumed_resources: Mapping[str, Quantity] = field(default_factory=dict)
+    last_update: Time | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueueFairSharingStatus:
+    weighted_share: int = 0
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +304,7 @@ class LocalQueueStatus:
     admitted_workloads: Int32 = 0
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    fair_sharing: object = unsupported(USAGE_HISTORY)
+    fair_sharing: LocalQueueFairSharingStatus | None = None
     wall_time_flavor_usage: object = unsupported("wall time budgets")
     flavors: object = None  # v1beta1 only; repeats the ResourceFlavors
 
@@ -265,6 +343,8 @@ class WorkloadSpec:
     priority_class_ref: PriorityClassRef | None = None
     active: bool = True
     maximum_execution_time_seconds: Int32 | None = None  # None: without limit
+    preemption: WorkloadPreemption | None = None  # (ours) None: as its LocalQueue has it
+    on_preemption: OnPreemption | None = None  # (ours) None: Requeue
     preemption_gates: object = unsupported("preemption gates")
 
 
@@ -368,6 +448,7 @@ class PreemptionState:
     count: Int32 | None = None  # how often others made way since it last ran for long; None: never
     last_time: Time | None = None  # when they last did
     preempted_by: str = ""  # namespace/name of the workload that it makes way for
+    first_attempt_time: Time | None = None  # from when its wait counts; None: it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

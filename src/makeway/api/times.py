@@ -4,6 +4,7 @@ import re
 from calendar import timegm
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import ceil
 
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d{1,12})?(?:[Zz]|([+-])(\d\d):(\d\d))",
@@ -49,6 +50,11 @@ def format_time(seconds: float) -> str:
     moment = _EPOCH + timedelta(microseconds=round(seconds * 1e6))
     timespec = "microseconds" if moment.microsecond else "seconds"
     return moment.replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+
+
+def in_whole_seconds(seconds: float) -> str:
+    """The same for something that is still to come: no sooner than it says."""
+    return format_time(ceil(seconds))
 
 
 def parse_duration(text: str) -> float:

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 from makeway.api.kinds import COHORTS, LOCAL_QUEUES, QUEUES
@@ -288,6 +289,9 @@ class Drawing:
         for local in self._local.get(name, ()):
             title = f"queue {local.metadata.namespace}/{local.metadata.name}"
             yield f"{below}   {title}  {_counts(local.status)}{HELD[local.spec.stop_policy]}"
+            if _consumed(local):
+                past = lately(local, self._local[name])
+                yield f"{below}   {' ' * width_of(title)}  lately used {past}"
 
     def _state(self, queue: ClusterQueue) -> str:
         held, active = HELD[queue.spec.stop_policy], condition(queue, "Active")
@@ -310,10 +314,40 @@ def _counts(status: ClusterQueueStatus | LocalQueueStatus) -> str:
     return f"{status.pending_workloads} pending, {status.admitted_workloads} admitted"
 
 
+def _consumed(local: LocalQueue) -> Mapping[str, Fraction]:
+    sharing = local.status.fair_sharing
+    past = None if sharing is None else sharing.admission_fair_sharing_status
+    return {} if past is None else past.consumed_resources
+
+
+def _weight(local: LocalQueue) -> Fraction:
+    sharing = local.spec.fair_sharing
+    return Fraction(1) if sharing is None else sharing.weight
+
+
+def lately(local: LocalQueue, siblings: Sequence[LocalQueue]) -> str:
+    """What it has used, and how much that is of what its weight entitles it to."""
+    part, texts = _weight(local) / (sum(map(_weight, siblings)) or 1), []
+    for resource, amount in _consumed(local).items():
+        total = sum(_consumed(other).get(resource, Fraction(0)) for other in siblings)
+        times = f" ({float(amount / (total * part)):.1f} times its share)" if total * part else ""
+        texts.append(f"{float(amount):.4g} {resource}{times}")
+    return ", ".join(texts)
+
+
 def _policy(queue: ClusterQueue) -> str:
     preemption = queue.spec.preemption
-    return (
-        f"{queue.spec.queueing_strategy}; preempts within: {preemption.within_cluster_queue},"
-        f" reclaims: {preemption.reclaim_within_cohort},"
-        f" to borrow: {preemption.borrow_within_cohort.policy}"
-    )
+    parts = [
+        f"{queue.spec.queueing_strategy}; preempts within: {preemption.within_cluster_queue}",
+        f"reclaims: {preemption.reclaim_within_cohort}",
+        f"to borrow: {preemption.borrow_within_cohort.policy}",
+    ]
+    if preemption.trigger_after_workload_waiting_seconds:
+        parts.append(f"after {preemption.trigger_after_workload_waiting_seconds} s of waiting")
+    if preemption.min_runtime_seconds:
+        parts.append(f"its own are safe for {preemption.min_runtime_seconds} s")
+    if preemption.workload_sorting:
+        parts.append(f"sorts {' '.join(preemption.workload_sorting)}")
+    if preemption.budget is not None:
+        parts.append(f"at most {preemption.budget.evictions_per_hour} evictions in an hour")
+    return ", ".join(parts)

@@ -386,8 +386,8 @@ def write(name: str, text: str) -> None:
 def _list_examples() -> None:
     for example in EXAMPLES:
         print(f"  {example.name:<12}{example.summary}")
-        if example.variant:
-            print(f"  {'':<12}(try --compare {example.variant})")
+        for variant in example.variants:
+            print(f"  {'':<12}(try --compare {variant})")
     print("\nRun one with: makeway simulate --example borrow --report borrow.html")
 
 

@@ -43,7 +43,13 @@ from makeway.controller.hearing import (
     sign_of,
 )
 from makeway.controller.pod_rules import PodRulesIn
-from makeway.controller.statuses import FINISHED, RESERVED, StatusUpdate, updates_of
+from makeway.controller.statuses import (
+    FINISHED,
+    RESERVED,
+    StatusUpdate,
+    terminated,
+    updates_of,
+)
 from makeway.controller.telling import Record, Teller
 from makeway.engine import events as ev
 from makeway.engine.decisions import Cycle, Deactivate, Decision, Wait
@@ -64,7 +70,7 @@ from makeway.logs import Fields
 from makeway.plane.parts import Done, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
-from makeway.translate.queues import changed, config_of
+from makeway.translate.queues import changed, config_of, recalled
 from makeway.translate.words import Standing
 from makeway.translate.workloads import status_of, workload_of
 
@@ -148,6 +154,15 @@ class Admission:
         if self.observer is not None:
             self.observer.heard(event, changes)
         self._tell_notes(changes, event if isinstance(event, ev.WorkloadSeen) else None)
+        if isinstance(event, ev.PodsGone):
+            self._tell_if_terminated(event.key)
+        elif isinstance(event, ev.WorkloadSeen) and not event.status.finished:
+            self._tell_if_terminated(event.workload.key)
+
+    def _tell_if_terminated(self, key: WorkloadKey) -> None:
+        """Who had to make way and is not queued again has come to its end."""
+        if self.engine.view[key].phase is Phase.FINISHED:
+            self._teller.tell(key, terminated())
 
     def _tell_notes(self, changes: Changes, seen: ev.WorkloadSeen | None = None) -> None:
         """What only we remember of workloads is written down, whatever made it change."""
@@ -176,6 +191,8 @@ class Admission:
                 return
             if entry == index.entry(change.old):
                 return  # only its status is different; that may happen every second
+            for event in recalled(change.new.view) if change.old is None else ():
+                self._apply(event)
             self._apply(entry[1])
         if resource != NAMESPACES:
             self._teller.recheck_from(self._local_queues(resource, key))
@@ -384,4 +401,5 @@ def _ours(status: WorkloadStatus) -> tuple[object, ...]:
         status.requeue_at,
         status.history,
         status.preemptions,
+        status.first_attempt_at,
     )

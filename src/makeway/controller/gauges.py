@@ -76,6 +76,8 @@ class Gauges:
         self._add(families.QUEUE_INFO, 1, name, parent, root)
         if self._view.is_fair_sharing:
             self._add(families.QUEUE_SHARE, _share(queue.share), name, parent)
+        if queue.spec.preemption.evictions_per_hour is not None:
+            self._own.add(families.EVICTIONS_CAUSED, len(self._view.caused_evictions(name)), name)
         self._quotas(queue, parent, charged(reserved))
         self._of_local_queues(queue)
         return is_active
@@ -117,6 +119,8 @@ class Gauges:
             reserved = [holder for holder in holders if holder.status.admitted_at is None]
             self._add(families.LOCAL_RESERVING_ACTIVE, len(holders), *values)
             self._add(families.LOCAL_ADMITTED_ACTIVE, len(holders) - len(reserved), *values)
+            if (past := self._view.past_usage(key)) is not None:
+                self._add(families.LOCAL_PAST_USAGE, past.usage, *values)
             is_whole = len(holders) == len(queue.holders)
             amounts, unused = queue.used if is_whole else charged(holders), charged(reserved)
             for cell in queue.quotas:

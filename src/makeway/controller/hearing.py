@@ -24,7 +24,7 @@ from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from makeway.api import queueing
-from makeway.api.labels import IS_GROUP, PREEMPTION_PRIORITY_CLASS
+from makeway.api.labels import IS_GROUP, LAST_CHECKPOINT, PREEMPTION_PRIORITY_CLASS
 from makeway.api.meta import controller_of, find_condition
 from makeway.client.client import Document
 from makeway.controller.conditions import reason_in
@@ -84,6 +84,7 @@ class Notes(NamedTuple):
     held_before: Amounts
     preemptor: WorkloadKey | None
     preemptions: int
+    is_attempted: bool
 
 
 def notes_of(status: WorkloadStatus) -> Notes:
@@ -97,6 +98,7 @@ def notes_of(status: WorkloadStatus) -> Notes:
         {} if claim is None else claim.held_before,
         None if eviction is None else eviction.preemptor,
         0 if preemptions is None else preemptions.times,
+        status.first_attempt_at is not None,
     )
 
 
@@ -120,6 +122,7 @@ class Sign(NamedTuple):
     has_owner: bool  # somebody runs it, and says when its pods are gone
     given_up_for: str  # what a condition says of why it is not to be active; empty: none does
     lacks_pods: bool  # it can't run before others replace them
+    checkpoint: str = ""  # when the job has last saved its work
 
 
 def sign_of(document: Document, true: Set[str]) -> Sign:
@@ -133,6 +136,7 @@ def sign_of(document: Document, true: Set[str]) -> Sign:
         controller_of(document) is not None or annotations.get(IS_GROUP) == "true",
         reason_in(document, TO_DEACTIVATE) if TO_DEACTIVATE in true else "",
         LACKS_PODS in true and RESERVED not in true,
+        annotations.get(LAST_CHECKPOINT) or "",
     )
 
 

@@ -8,31 +8,42 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from makeway.api.batch import Job, Pod, owner_reference, pod_requests
 from makeway.api.codec import encode
 from makeway.api.kinds import WORKLOADS
 from makeway.api.labels import (
+    DISRUPTION_COSTS,
     HOLD,
     IN_USE,
     JOB_UID,
+    LAST_CHECKPOINT,
     MAX_EXEC_TIME,
     MIN_PARALLELISM,
+    ON_PREEMPTION,
     PREEMPTION_MODE,
     PREEMPTION_PRIORITY_CLASS,
     QUEUE_NAME,
 )
 from makeway.api.meta import find_condition, is_true
 from makeway.api.queueing import PriorityClassRef, Workload
+from makeway.api.times import TimeError, parse_time
+from makeway.api.validation.queues import MILESTONES_MAX
 from makeway.client.client import Document
 from makeway.controller.job_priorities import Missing, Priority
+from makeway.engine.model import EvictionReason
 from makeway.plane.picture import Object
 from makeway.translate.words import deactivated_text
 from makeway.translate.workloads import TO_DEACTIVATE, constraints_of
 
 POD_SET_NAME = "main"
 NAME_MAX = 63
-COPIED = (PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS)  # annotations that a Job's Workload shares
+# Annotations that a Job's Workload shares.
+COPIED = (PREEMPTION_MODE, PREEMPTION_PRIORITY_CLASS, LAST_CHECKPOINT)
+TERMINATE = "Terminate"
+PREEMPTED = EvictionReason.PREEMPTED.value
+PREEMPTED_IN_PLACEMENT = EvictionReason.PREEMPTED_IN_PLACEMENT.value
 _KUBERNETES = "kubernetes.io/job-controller"
 
 
@@ -46,6 +57,8 @@ class Wanted:
     limit_s: int | None  # of its time admitted; None: without limit
     annotations: dict[str, str]
     defects: tuple[str, ...]  # what it asks for and can't be understood
+    on_preemption: str | None = None  # None: it is queued again
+    milestones: tuple[tuple[int, int], ...] = ()  # seconds since admission, and the cost then
 
 
 def is_managed_elsewhere(job: Job) -> bool:
@@ -82,6 +95,16 @@ def wanted_of(job: Job) -> Wanted:
     if MAX_EXEC_TIME in labels and (limit_s is None or limit_s < 1):
         defects.append(f"{MAX_EXEC_TIME}: write a number of seconds")
         limit_s = None
+    on_preemption = annotations.get(ON_PREEMPTION)
+    if on_preemption not in (None, "Requeue", TERMINATE):
+        defects.append(f"{ON_PREEMPTION}: write Requeue or {TERMINATE}")
+        on_preemption = None
+    milestones = milestones_in(annotations.get(DISRUPTION_COSTS, ""))
+    if milestones is None:
+        example = "seconds=cost, later ones last, such as 0=0,60=100,600=0"
+        defects.append(f"{DISRUPTION_COSTS}: write {example}")
+    if LAST_CHECKPOINT in annotations and not is_time(annotations[LAST_CHECKPOINT]):
+        defects.append(f"{LAST_CHECKPOINT}: write a time such as 2026-01-05T09:03:00Z")
     return Wanted(
         queue=labels.get(QUEUE_NAME, ""),
         count=count,
@@ -89,7 +112,49 @@ def wanted_of(job: Job) -> Wanted:
         limit_s=limit_s,
         annotations={key: annotations[key] for key in COPIED if key in annotations},
         defects=tuple(defects),
+        on_preemption=on_preemption,
+        milestones=milestones or (),
     )
+
+
+def milestones_in(text: str) -> tuple[tuple[int, int], ...] | None:
+    """`0=0,60=100` as pairs of seconds and cost; None if that can't be understood."""
+    pairs = [part.strip().partition("=") for part in text.split(",") if text]
+    found = [(number_in(seconds.strip()), number_in(cost.strip())) for seconds, _, cost in pairs]
+    known = [(seconds, cost) for seconds, cost in found if seconds is not None and cost is not None]
+    is_rising = all(before[0] < after[0] for before, after in pairwise(known))
+    is_understood = len(known) == len(found) <= MILESTONES_MAX and is_rising
+    return tuple(known) if is_understood else None
+
+
+def is_time(text: str) -> bool:
+    try:
+        parse_time(text)
+    except TimeError:
+        return False
+    return True
+
+
+def preemption_changes(workload: Workload, wanted: Wanted) -> Document:
+    """What of its spec says how it makes way, where that differs from what its Job asks for."""
+    changes: Document = {}
+    asked = preemption_spec(wanted)
+    shown = workload.spec.preemption.disruption_cost_milestones if workload.spec.preemption else ()
+    if tuple((m.seconds, m.cost) for m in shown) != wanted.milestones:
+        changes["preemption"] = asked.get("preemption")
+    if workload.spec.on_preemption != wanted.on_preemption:
+        changes["onPreemption"] = wanted.on_preemption
+    return changes
+
+
+def preemption_spec(wanted: Wanted) -> Document:
+    spec: Document = {}
+    if wanted.milestones:
+        costs = [{"seconds": seconds, "cost": cost} for seconds, cost in wanted.milestones]
+        spec["preemption"] = {"disruptionCostMilestones": costs}
+    if wanted.on_preemption is not None:
+        spec["onPreemption"] = wanted.on_preemption
+    return spec
 
 
 def number_in(text: str | None) -> int | None:
@@ -110,6 +175,7 @@ def new_workload(job: Job, wanted: Wanted, priority: Priority) -> Document:
         "queueName": wanted.queue,
         "podSets": pod_sets_of(job, wanted),
         "active": meta.annotations.get(HOLD) != "true",
+        **preemption_spec(wanted),
     }
     return workload_document(metadata, spec, priority, wanted.limit_s)
 
@@ -189,6 +255,17 @@ def stop_of(workload: Workload) -> tuple[str, str] | None:
     return None
 
 
+def is_terminated(workload: Workload) -> bool:
+    """Whether it had to make way and is not to be queued again."""
+    evicted = find_condition(workload.status.conditions, "Evicted")
+    return (
+        workload.spec.on_preemption == TERMINATE
+        and evicted is not None
+        and evicted.status == "True"
+        and evicted.reason in (PREEMPTED, PREEMPTED_IN_PLACEMENT)
+    )
+
+
 def admitted_count(workload: Workload) -> int | None:
     """How many pods it may have at once; None: no admission says so.
 
@@ -266,6 +343,11 @@ def _may_follow(workload: Workload, reference: PriorityClassRef | None) -> bool:
         and reference is not None
         and before.group == reference.group == "kueue.x-k8s.io"
     )
+
+
+def shared_with(wanted: Wanted) -> Sequence[str]:
+    """The annotations to keep the same; a checkpoint may be noted at the Workload itself, too."""
+    return [key for key in COPIED if key != LAST_CHECKPOINT or key in wanted.annotations]
 
 
 def annotation_changes(

@@ -17,6 +17,7 @@ Everything is decided from the objects as they are, Job by Job. Some choices:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from makeway.api.batch import Job
@@ -27,6 +28,7 @@ from makeway.api.labels import IN_USE, JOB_UID
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
+from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
     Draft,
@@ -42,7 +44,6 @@ from makeway.controller.job_template import (
     start_changes,
 )
 from makeway.controller.job_workload import (
-    COPIED,
     POD_SET_NAME,
     Wanted,
     admitted_count,
@@ -54,13 +55,17 @@ from makeway.controller.job_workload import (
     holds_quota,
     is_evicted,
     is_managed_elsewhere,
+    is_terminated,
     may_run,
     new_workload,
     pod_sets_of,
+    preemption_changes,
+    shared_with,
     spec_changes,
     stop_of,
     wanted_of,
 )
+from makeway.controller.statuses import TERMINATED
 from makeway.controller.workload_keeper import (
     DEFAULTS,
     REFERENCED_KINDS,
@@ -72,8 +77,10 @@ from makeway.controller.workload_keeper import (
 from makeway.controller.workload_writes import deletion, without_finalizer, workload_patch
 from makeway.plane.parts import NOTHING, Plan
 from makeway.plane.picture import Change, Object, Picture
-from makeway.plane.writes import Key, Patch, Say, Write
+from makeway.plane.writes import Key, Patch, Say, Write, status_patch
 from makeway.translate import messages
+
+FAILURE_TARGET = "FailureTarget"  # condition of a Job: its end is decided
 
 
 class Pair(NamedTuple):
@@ -170,7 +177,9 @@ class Jobs(WorkloadKeeper):
             return Plan([deletion(WORKLOADS, pair.document)])
         draft.note_unsupported(pair.unsupported)
         writes: list[Write] = []
-        if not may_run(workload):
+        if is_terminated(workload):
+            writes += _terminate(pair, now)
+        elif not may_run(workload):
             writes += _stop(pair, draft)
         elif _is_resized(pair):
             stop = _suspend(job, pair.about, "Stopped", messages.JOB_CHANGED)
@@ -236,9 +245,10 @@ class Jobs(WorkloadKeeper):
         if isinstance(priority, Missing):
             sayings = [*sayings, *self.note_missing(pair.key, pair.about, priority)]
         spec = spec_changes(workload, wanted.queue, wanted.limit_s, priority)
+        spec |= preemption_changes(workload, wanted)
         if not (holds_quota(workload) or is_injected or has_shape_of(workload, job, wanted)):
             spec["podSets"] = pod_sets_of(job, wanted)
-        annotations = annotation_changes(workload, wanted.annotations, COPIED)
+        annotations = annotation_changes(workload, wanted.annotations, shared_with(wanted))
         patch = workload_patch(pair.document, spec=spec, annotations=annotations)
         return [*sayings, patch] if patch is not None else sayings
 
@@ -324,6 +334,20 @@ def _stop(pair: Pair, draft: Draft) -> Sequence[Write]:
     if is_leaving:
         draft.release()
     return _restore(pair) if is_leaving or has_injected_fields(job, workload) else ()
+
+
+def _terminate(pair: Pair, now: float) -> Sequence[Write]:
+    """It had to make way and is not to come back: whoever runs Jobs ends it as failed."""
+    document = dict(pair.job.document or {})
+    before = conditions_of(document)
+    if FAILURE_TARGET in true_types(before):
+        return ()
+    stop = stop_of(pair.workload)
+    message = messages.TERMINATED if stop is None else f"{messages.TERMINATED}. {stop[1]}"
+    told = FAILURE_TARGET, "True", TERMINATED, message
+    said = Say(about=pair.about, reason=TERMINATED, message=message)
+    patch = status_patch(JOBS, document, {"conditions": with_condition(before, *told, now)})
+    return [replace(patch, then=(said,))]
 
 
 def _finish(pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:

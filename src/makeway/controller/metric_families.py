@@ -185,6 +185,12 @@ LOCAL_RESERVATION, LOCAL_USAGE = _kueue(
     local_queue_resource_usage="What those of them are charged that are admitted.",
 )
 
+(LOCAL_PAST_USAGE,) = _kueue(
+    "name namespace",
+    local_queue_admission_fair_sharing_usage="What the LocalQueue has used lately, by the weights "
+    "of resources and its own; who has used less comes first.",
+)
+
 # --- ours ---
 
 CYCLE_DURATION = Family(
@@ -206,6 +212,11 @@ PAUSES = Family(
     "makeway_preemption_pauses_total",
     "Times that a workload of the ClusterQueue had to pause between two preemptions. Pauses that "
     "began before Makeway did are not counted.",
+    ("cluster_queue",),
+)
+EVICTIONS_CAUSED = Family(
+    "makeway_preemption_budget_spent",
+    "Evictions of the last hour that count against the budget of the ClusterQueue.",
     ("cluster_queue",),
 )
 CLAIMS_GIVEN_UP = Family(

@@ -8,13 +8,16 @@ one step per workload that waits or holds quota.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import COHORTS, LOCAL_QUEUES, QUEUES, Resource
-from makeway.api.quantity import VALUE_MAX, amount_in_object
+from makeway.api.quantity import VALUE_MAX, amount_in_object, format_quantity, in_units
+from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.controller.conditions import conditions_of, with_condition, without_condition
 from makeway.controller.gauges import charged
@@ -24,6 +27,7 @@ from makeway.engine.model import (
     Amounts,
     FlavorResource,
     LocalQueueKey,
+    PastUsage,
     QueueName,
     Quota,
     StopPolicy,
@@ -45,6 +49,14 @@ class _Standing(NamedTuple):
     numbers: Document
 
 
+class _Sample(NamedTuple):
+    """What was written down of a LocalQueue's past usage."""
+
+    at: float
+    is_growing: bool
+    document: Document
+
+
 class QueueStatus:
     resources: tuple[Resource, ...] = (COHORTS, LOCAL_QUEUES, QUEUES)
 
@@ -55,36 +67,72 @@ class QueueStatus:
         self._at = 0.0  # when it was counted last
         self._busy: set[tuple[Resource, Key]] = set()
         self._unsupported = {kind: picture.index(kind, _unsupported) for kind in self.resources}
+        self._samples: dict[Key, _Sample] = {}  # of past usage, where that counts
 
     def changed(self, change: Change) -> None:
         self._is_due = True
 
     def act(self, now: float) -> Plan:
-        if not self._is_due and self._view.revision == self._seen:
-            return Plan()
+        sampled_at = self._next_sample()
+        is_due = self._is_due or (sampled_at is not None and sampled_at <= now)
+        if not is_due and self._view.revision == self._seen:
+            return Plan(next_at=sampled_at)
         if now < self._at + EVERY_S:
             return Plan(next_at=self._at + EVERY_S)
         self._at, self._seen, self._is_due = now, self._view.revision, False
         queues = {queue.spec.name: queue for queue in self._view.queues()}
         patches: list[Patch] = []
         for key in self._picture.keys(LOCAL_QUEUES):
-            patches += self._patch(LOCAL_QUEUES, key, self._local_standing(key, queues), now)
+            standing = self._local_standing(key, queues, now)
+            patches += self._patch(LOCAL_QUEUES, key, standing, now)
         for key in self._picture.keys(QUEUES):
-            patches += self._patch(
-                QUEUES, key, self._standing(queues.get(QueueName(key.name))), now
-            )
+            queue = queues.get(QueueName(key.name))
+            patches += self._patch(QUEUES, key, self._standing(queue), now)
         shares = {cohort.name: cohort.share for cohort in self._view.cohorts()}
         for key in self._picture.keys(COHORTS):
             standing = _Standing(None, self._fair_sharing(shares.get(key.name, 0.0)))
             patches += self._patch(COHORTS, key, standing, now)
-        return Plan(patches)
+        return Plan(patches, self._next_sample())
+
+    def _next_sample(self) -> float | None:
+        """When usage has to be written down again; None: time only lets it decay."""
+        policy = self._view.history
+        if policy is None:
+            return None
+        times = [sample.at for sample in self._samples.values() if sample.is_growing]
+        return min(times) + policy.sampling_s if times else None
+
+    def _caused(self, queue: KnownQueue) -> Document:
+        """The evictions that count against the budget of a queue, if it has one."""
+        if queue.spec.preemption.evictions_per_hour is None:
+            return {}
+        counts = Counter(map(ceil, self._view.caused_evictions(queue.spec.name)))
+        lines = [{"time": format_time(at), "count": counts[at]} for at in sorted(counts)]
+        return {"preemption": {"evictions": lines or None}}
+
+    def _past(self, key: LocalQueueKey, at: Key, now: float) -> Document | None:
+        """What a LocalQueue has used, as of the last sampling; None: that does not count."""
+        known, policy = self._samples.get(at), self._view.history
+        if policy is None:
+            return None
+        if known is not None and now < known.at + policy.sampling_s:
+            return known.document
+        past = self._view.past_usage(key, now)
+        if past is None:
+            self._samples.pop(at, None)
+            return None
+        if known is None or known.is_growing or past.is_growing:
+            self._samples[at] = _Sample(now, past.is_growing, _written(past, now))
+        return self._samples[at].document
 
     def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
         self._busy.discard((write.resource, write.key))
         self._is_due = True  # once more, to see whether it is as it should be
         return ()
 
-    def _local_standing(self, key: Key, queues: Mapping[QueueName, KnownQueue]) -> _Standing | None:
+    def _local_standing(
+        self, key: Key, queues: Mapping[QueueName, KnownQueue], now: float
+    ) -> _Standing | None:
         local_queue = self._view.local_queue(LocalQueueKey(str(key)))
         if local_queue is None:
             return None
@@ -92,14 +140,18 @@ class QueueStatus:
         queue = queues.get(local_queue.queue)
         cells = queue.quotas if queue is not None else ()
         activity = _local_activity(local_queue.stop_policy, queue)
-        return _Standing(activity, _numbers(pending, holders, charged(holders), cells, None))
+        numbers = _numbers(pending, holders, charged(holders), cells, None)
+        if (past := self._past(local_queue.key, key, now)) is not None:
+            numbers["fairSharing"] = past
+        return _Standing(activity, numbers)
 
     def _standing(self, queue: KnownQueue | None) -> _Standing | None:
         if queue is None:
             return None
         pending = queue.in_line + queue.parked
         numbers = _numbers(pending, queue.holders, queue.used, queue.quotas, queue.quotas)
-        return _Standing(_queue_activity(queue.inactive), numbers | self._fair_sharing(queue.share))
+        numbers |= self._fair_sharing(queue.share) | self._caused(queue)
+        return _Standing(_queue_activity(queue.inactive), numbers)
 
     def _fair_sharing(self, share: float | None) -> Document:
         """Rounded up, as Kueue does; infinite is the largest number there is."""
@@ -133,6 +185,16 @@ class QueueStatus:
 
 def _unsupported(queue: Object) -> tuple[None, Sequence[Unsupported]]:
     return None, queue.read.unsupported
+
+
+def _in_thousandths(amount: float) -> str:
+    return format_quantity(Fraction(round(amount * 1000), 1000))
+
+
+def _written(past: PastUsage, now: float) -> Document:
+    amounts = {r: _in_thousandths(in_units(r, n)) for r, n in sorted(past.consumed.items())}
+    status = {"consumedResources": amounts, "lastUpdate": format_time(now)}
+    return {"weightedShare": 0, "admissionFairSharingStatus": status}
 
 
 def with_unsupported(

@@ -188,11 +188,13 @@ def _requeue_state(status: WorkloadStatus) -> Document | None:
 def _preemption_state(status: WorkloadStatus) -> Document | None:
     """What a restart needs to know, so that it chooses the same place and no further victims."""
     eviction, preemptions = status.eviction, status.preemptions
+    first = status.first_attempt_at
     state = {
         "claim": None if status.claim is None else _claim(status.claim),
         "count": None if preemptions is None else preemptions.times,
         "lastTime": None if preemptions is None else format_time(preemptions.last_at),
         "preemptedBy": None if eviction is None else eviction.preemptor,
+        "firstAttemptTime": None if first is None else format_time(first),
     }
     return state if any(state.values()) else None
 

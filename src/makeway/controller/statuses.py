@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from math import ceil
 from typing import NamedTuple, assert_never
 
-from makeway.api.times import format_time
+from makeway.api.times import in_whole_seconds
 from makeway.engine import decisions as dec
 from makeway.engine.explain import Obstacle
 from makeway.engine.model import EvictionReason, QueueName, WorkloadKey
 from makeway.plane.writes import EventText
+from makeway.translate import messages
 from makeway.translate.categories import Category, waiting_word
 from makeway.translate.words import (
     Standing,
@@ -32,6 +32,8 @@ from makeway.translate.workloads import DUE_TO, TO_DEACTIVATE
 RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
 REQUEUED, PODS_READY, FINISHED = "Requeued", "PodsReady", "Finished"
 PENDING_EVENT = "Pending"
+TERMINATED = "TerminatedOnPreemption"
+_TOLD_BY_NAME = (Category.PAUSE.word, Category.LATER.word)
 
 
 class Condition(NamedTuple):
@@ -155,12 +157,17 @@ def _preemption(
         yield decision.preemptor, _update(message, "PreemptedWorkload")
 
 
+def terminated() -> StatusUpdate:
+    """It had to make way, and nobody runs it who would tell of its end."""
+    return _update(messages.TERMINATED, TERMINATED, (FINISHED, "True", TERMINATED))
+
+
 def waiting(reasons: Iterable[Obstacle], is_preemptor: bool, text: str = "") -> StatusUpdate:
     """Why a workload has no quota; `text` where it can't be told from reasons alone."""
     known = tuple(reasons)
     word = waiting_word(known)
-    event = word if word == Category.PAUSE.word else PENDING_EVENT
-    message = text or waiting_message(known, _in_whole_seconds)
+    event = word if word in _TOLD_BY_NAME else PENDING_EVENT
+    message = text or waiting_message(known, in_whole_seconds)
     update = _update(message, event, (RESERVED, "False", word), event_type="Warning")
     return update._replace(events=() if is_preemptor else update.events, is_urgent=False)
 
@@ -170,7 +177,3 @@ def switched_off() -> StatusUpdate:
     reason, message = EvictionReason.DEACTIVATED.value, deactivated_text("")
     told = Condition(RESERVED, "False", reason, message)
     return StatusUpdate((told,), is_urgent=False)
-
-
-def _in_whole_seconds(at: float) -> str:
-    return format_time(ceil(at))

@@ -9,6 +9,7 @@ from makeway.api.batch import Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
 from makeway.api.kinds import NODES, PODS, WORKLOADS
 from makeway.api.meta import controller_of
+from makeway.api.times import in_whole_seconds
 from makeway.client.client import Document
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
@@ -37,7 +38,7 @@ class Visibility:
         pods = self._pods_without_node(Key(namespace, name))
         messages = Counter(scheduling_message(pod) for pod in pods)
         lines = [
-            *explanation_lines(explanation, now),
+            *explanation_lines(explanation, now, in_whole_seconds),
             *(no_node_line(count, text) for text, count in messages.items()),
             *self._largest_nodes(pods),
         ]

@@ -51,6 +51,8 @@ CLUSTER_RULES: tuple[Document, ...] = (
     _rule(("patch",), QUEUES, FLAVORS),
     _rule(("patch",), QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, parts=("status",)),
     _rule((*_READ, "patch"), JOBS),
+    # A Job that is not to be queued again when it had to make way is ended by its status.
+    _rule(("patch",), JOBS, parts=("status",)),
     # A Workload keeps its Job or pod from going first; some clusters ask who may say so
     # (admission plugin OwnerReferencesPermissionEnforcement).
     _rule(("update",), JOBS, parts=("finalizers",)),

@@ -144,7 +144,8 @@ def find_blocking(
         _, others = _clear(picture, head.queue.tree, gone, own)
         release_all((v for v in head.victims if v.entry.phase is not Phase.EVICTING), picture)
         applies_to_shape = head.entry.status.claim is None
-        for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
+        rivals = _rivals(state, head, waiting, picture)
+        for rival in sorted(rivals, key=lambda r: _precedence(r.entry)):
             if not _fits_without(others, rival, picture):
                 continue  # it needs other victims anyhow
             picture.charge(rival.node, rival.claimed)
@@ -170,7 +171,8 @@ def beside_claims(
     waiting, given = _waiting(state, head, settled), {}
     with picture.trial():
         leaving, others = _clear(picture, head.queue.tree, gone)
-        for rival in sorted(_rivals(head, waiting, picture), key=lambda r: _precedence(r.entry)):
+        rivals = _rivals(state, head, waiting, picture)
+        for rival in sorted(rivals, key=lambda r: _precedence(r.entry)):
             if _fits_without(others, rival, picture):
                 picture.charge(rival.node, rival.claimed)
                 given[rival.entry.workload.key] = rival.entry
@@ -221,7 +223,7 @@ def _fits_without(others: list[Leaving], rival: _Rival, picture: Snapshot) -> bo
 
 
 def _rivals(
-    head: Head, waiting: list[tuple[Entry, Amounts]], picture: Snapshot
+    state: ClusterState, head: Head, waiting: list[tuple[Entry, Amounts]], picture: Snapshot
 ) -> Iterator[_Rival]:
     """The preemptors that come before the head, or whose place it may not come back to."""
     queue, entry = head.queue, head.entry
@@ -231,8 +233,10 @@ def _rivals(
         node = queue.tree.queue_of(rival).node
         its_level = _level_claimed(rival, node, claimed, picture)
         if node is queue.node:
-            its_level = level  # the line decides (3)
-        is_before = _comes_before(rival, its_level, entry, level)
+            its_level = level
+            is_before = state.order_of(rival) < state.order_of(entry)  # the line decides (3)
+        else:
+            is_before = _comes_before(rival, its_level, entry, level)
         is_barred = node is not queue.node and comes_back and its_level == level > 0
         if is_before or is_barred:
             yield _Rival(rival, node, claimed, is_before)

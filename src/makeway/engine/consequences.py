@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from makeway.engine.budgets import counts
 from makeway.engine.claims import can_be_met
 from makeway.engine.decisions import (
     Admit,
@@ -14,6 +15,7 @@ from makeway.engine.decisions import (
     Decision,
     HeadResult,
     HeldForPreemptor,
+    OnlyTime,
     Preempt,
     PreemptionPaused,
     Reason,
@@ -55,6 +57,8 @@ class Consequences:
 
     def carry_out(self, head: Head, taken: Iterable[WorkloadKey]) -> None:
         """`taken` are the victims of the whole cycle."""
+        if head.result is not HeadResult.ADMITTED and head.queue.spec.preemption.after_waiting_s:
+            self.state.note_attempt(head.entry, self.now)
         match head.result:
             case HeadResult.ADMITTED:
                 self._admit(head)
@@ -165,6 +169,9 @@ class Consequences:
     def _preempt(self, head: Head) -> None:
         victims, contested = [], sorted(head.nomination.contested)
         preemptor = head.entry.workload.key
+        if head.queue.spec.preemption.evictions_per_hour is not None:
+            caused = sum(map(counts, head.victims))
+            self.state.budgets.note(head.queue.spec.name, [self.now] * caused)
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
@@ -289,6 +296,9 @@ class Consequences:
             paused = next((r for r in head.reasons if isinstance(r, PreemptionPaused)), None)
         if paused is not None:
             self.state.pause_preemption(head.entry, paused.until)
+        for reason in head.reasons:
+            if isinstance(reason, OnlyTime):
+                self.state.wake_at(head.queue, reason.until)
         if lets_others_pass(head.queue) and not head.has_flavors_left:
             if paused is None:
                 head.queue.pending.park_shape(head.entry)

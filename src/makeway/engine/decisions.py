@@ -127,6 +127,28 @@ class PreemptionPaused(NamedTuple):
     until: float
 
 
+class PreemptsLater(NamedTuple):
+    """Its queue lets nobody preempt who has not waited long enough since its first attempt."""
+
+    since: float
+    until: float
+
+
+class VictimsProtected(NamedTuple):
+    """Some whom it may preempt have not run for the time that their queue grants them."""
+
+    until: float  # from then on enough of them have
+    victims: tuple[WorkloadKey, ...]  # whose protection it waits for, the longest one last
+
+
+class BudgetSpent(NamedTuple):
+    """The preemptors of its queue have caused as many evictions in an hour as it grants them."""
+
+    limit: int
+    needed: int  # evictions that it would cause
+    until: float  # from then on so many are left
+
+
 class NamespaceNotAdmitted(NamedTuple):
     namespace: str
 
@@ -149,9 +171,16 @@ Reason = (
     | PodsNotReady
     | WaitsForOwner
     | PreemptionPaused
+    | PreemptsLater
+    | VictimsProtected
+    | BudgetSpent
     | NamespaceNotAdmitted
     | Defective
 )
+
+
+# Those that end by themselves, at `until`, for the whole line of a queue.
+OnlyTime = PreemptsLater | VictimsProtected | BudgetSpent
 
 
 # --- decisions -----------------------------------------------------------------------------

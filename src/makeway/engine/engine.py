@@ -31,6 +31,7 @@ class Engine:
         state = self.state
         state.now = now
         state.build_trees()
+        state.settle_history()
         state.has_run = True
         decisions = tend(state, now)
         trees, state.unsettled = state.unsettled, {}
@@ -49,6 +50,8 @@ class Engine:
             decisions.extend(cycle.consequences.decisions)
             outcomes.extend(cycle.outcomes)
             not_nominated.extend(cycle.not_nominated)
+            state.settle_history()
+            state.see_to_lanes(tree)
             if not tree.is_settled:
                 state.unsettled[id(tree)] = tree
         needs_cycle = any(tree.needs_cycle for tree in state.unsettled.values())
@@ -58,7 +61,7 @@ class Engine:
             order=tuple(outcomes),
             not_nominated=tuple(not_nominated),
             changes=state.take_changes(),
-            next_at=now if needs_cycle else state.clocks.next_at(),
+            next_at=now if needs_cycle else state.next_at(),
             had_heads=bool(busy),
         )
 

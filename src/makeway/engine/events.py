@@ -19,6 +19,7 @@ from makeway.engine.model import (
     PodSetName,
     Queue,
     QueueName,
+    ResourceName,
     Workload,
     WorkloadKey,
     WorkloadStatus,
@@ -67,6 +68,14 @@ class QueueRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictionsCaused:
+    """What was written down of the evictions that a queue's preemptors have caused."""
+
+    queue: QueueName
+    times: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LocalQueueChanged:
     local_queue: LocalQueue
 
@@ -74,6 +83,15 @@ class LocalQueueChanged:
 @dataclass(frozen=True, slots=True)
 class LocalQueueRemoved:
     key: LocalQueueKey
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecalled:
+    """What was written down of a local queue's usage in the past."""
+
+    key: LocalQueueKey
+    used: Mapping[ResourceName, float]  # in the smallest unit
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +202,10 @@ Event = (
     | CohortRemoved
     | QueueChanged
     | QueueRemoved
+    | EvictionsCaused
     | LocalQueueChanged
     | LocalQueueRemoved
+    | UsageRecalled
     | NamespaceChanged
     | NamespaceRemoved
     | CheckChanged

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from makeway.engine.claims import find_blocking
 from makeway.engine.decisions import (
+    BudgetSpent,
     Defective,
     ExceedsCapacity,
     FlavorMismatch,
@@ -23,14 +24,17 @@ from makeway.engine.decisions import (
     NamespaceNotAdmitted,
     NotCovered,
     PodsNotReady,
+    PreemptsLater,
     Reason,
     Shortfall,
     VictimRule,
+    VictimsProtected,
     WaitsForOwner,
 )
 from makeway.engine.entry import Entry, QueueOrder
 from makeway.engine.flavors import Mode, Nomination
 from makeway.engine.head import Head
+from makeway.engine.history import weighed
 from makeway.engine.model import (
     Amounts,
     Assignment,
@@ -43,9 +47,11 @@ from makeway.engine.model import (
     FlavorTrial,
     Inactive,
     LocalQueueKey,
+    PastUsage,
     Phase,
     PodSetName,
     Policy,
+    Protection,
     QueueName,
     ResourceName,
     StopPolicy,
@@ -54,7 +60,14 @@ from makeway.engine.model import (
 )
 from makeway.engine.nominate import Nominator
 from makeway.engine.owners import Owners, demand_of
+from makeway.engine.pending import Rank
 from makeway.engine.quota import Node, available, is_within_quota, potential
+from makeway.engine.sacrifice import (
+    disruption_cost,
+    protection_of,
+    run_time_s,
+    work_lost_s,
+)
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
 from makeway.engine.tree import Refusal as OwnersRefusal
@@ -135,6 +148,16 @@ class Refusal(Enum):
     NOT_BORROWING = "NotBorrowing"
     QUEUE_STOPPED = "QueueStopped"
     LETTING_GO = "LettingGo"
+    PROTECTED = "Protected"
+
+
+class Stake(NamedTuple):
+    """What is at stake for somebody who runs, were it preempted now."""
+
+    ran_s: float
+    lost_s: float  # of that, what would be in vain
+    protection: Protection | None  # None: none, or it is over
+    cost: float = 0.0  # by its milestones
 
 
 class Holder(NamedTuple):
@@ -143,6 +166,7 @@ class Holder(NamedTuple):
     amounts: tuple[tuple[FlavorResource, int], ...]  # of what is missing
     verdict: VictimRule | Refusal  # the rule under which it may be taken, or why not
     borrowed: tuple[tuple[FlavorResource, int], ...] = ()  # by its queue, if that is another one
+    stake: Stake | None = None  # None: it does not run, or is on the way out
 
 
 class LeftByOwners(NamedTuple):
@@ -202,6 +226,14 @@ class HigherBorrowingLimit(NamedTuple):
 
     queue: QueueName
     cell: FlavorResource
+
+
+class OtherSetting(NamedTuple):
+    """Another value of a field of a queue."""
+
+    queue: QueueName
+    field: str
+    change: str  # in a word
 
 
 class ResumedQueue(NamedTuple):
@@ -264,6 +296,7 @@ Help = (
     | SmallerRequest
     | LowerMinimum
     | HigherBorrowingLimit
+    | OtherSetting
     | ToleratedTaint
     | MatchingLabels
     | WayIn
@@ -286,6 +319,9 @@ class Explanation:
     helps: tuple[Help, ...] = ()
     history: tuple[FlavorTrial, ...] = ()
     is_preemptor: bool = False
+    stake: Stake | None = None  # of one that runs
+    boost: int = 0  # as how much more priority its waiting counts in line
+    past: PastUsage | None = None  # of its local queue, where that counts
     deactivated_for: Cause | None = None  # None: it is active, or its user wants it so
 
 
@@ -315,7 +351,21 @@ def explain(state: ClusterState, key: WorkloadKey) -> Explanation:
         assignment=status.assignment,
         obstacles=obstacles,
         history=status.history,
+        stake=stake_of(state, entry),
         deactivated_for=_why_inactive(entry),
+    )
+
+
+def stake_of(state: ClusterState, entry: Entry) -> Stake | None:
+    queue, now = _queue_of(state, entry), state.now
+    if queue is None or entry.phase is not Phase.ADMITTED:
+        return None
+    protection = protection_of(entry.status, queue)
+    return Stake(
+        run_time_s(entry.status, now),
+        work_lost_s(entry, now),
+        protection if protection is not None and protection.until > now else None,
+        disruption_cost(entry, state.local_queues, now),
     )
 
 
@@ -369,12 +419,34 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         position=len(before),
         ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
-        holders=tuple(_holders(head)[:SHOWN]),
+        holders=tuple(_holders(state, head)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
         helps=(*_ways_round(state, queue, obstacles), *_helps(state, head, left)),
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
+        boost=state.boost_of(entry),
+        past=past_usage(state, entry.workload.local_queue, state.now),
+    )
+
+
+def past_usage(state: ClusterState, key: LocalQueueKey, now: float) -> PastUsage | None:
+    """What a local queue has used; None: that does not count in its queue."""
+    policy, local_queue = state.config.history, state.local_queues.get(key)
+    if policy is None or local_queue is None or not state.counts_history(local_queue.queue):
+        return None
+    history, name = state.history, local_queue.queue
+    siblings = [other for other in state.local_queues.values() if other.queue == name]
+    used = {lq.key: weighed(history.used(lq.key, now, policy), policy) for lq in siblings}
+    total, weights = sum(used.values()), sum(lq.weight for lq in siblings)
+    entitled = total * local_queue.weight / weights if weights else 0.0
+    return PastUsage(
+        key,
+        history.usage(key, local_queue.weight, now, policy),
+        used[key] / entitled if entitled else None,
+        policy.half_life_s,
+        history.consumed(key, now, policy),
+        history.is_growing(key),
     )
 
 
@@ -386,20 +458,21 @@ def waiting_line(state: ClusterState, queue: QueueState, limit: int | None = Non
     return [entry for _, entry in sorted(line, key=itemgetter(0))]
 
 
-def _before(state: ClusterState, queue: QueueState, entry: Entry) -> list[tuple[QueueOrder, Entry]]:
+def _before(state: ClusterState, queue: QueueState, entry: Entry) -> list[tuple[Rank, Entry]]:
     """Who waits before it, in no order: a long line is not sorted for the sake of one."""
-    own = _placed(state, queue, entry)[0]
+    own = queue.pending.rank(*_placed(state, queue, entry))
     return [item for item in _in_line(state, queue) if item[0] < own]
 
 
-def _in_line(state: ClusterState, queue: QueueState) -> list[tuple[QueueOrder, Entry]]:
-    """Who waits in a queue, each with what orders them; no two orders are equal."""
-    pinned = queue.pending.pinned
-    everybody = (*queue.pending.active(), *queue.pending.parked())
-    return [
-        entry.place if entry.place and entry is not pinned else _placed(state, queue, entry)
+def _in_line(state: ClusterState, queue: QueueState) -> list[tuple[Rank, Entry]]:
+    """Who waits in a queue, each with what orders them; no two ranks are equal."""
+    pending, usage = queue.pending, queue.pending.usage_of
+    everybody = (*pending.active(), *pending.parked())
+    placed = (
+        entry.place if entry.place and entry is not pending.pinned else _placed(state, queue, entry)
         for entry in everybody
-    ]
+    )
+    return list(placed) if usage is None else [(pending.rank(*item), item[1]) for item in placed]
 
 
 def _placed(state: ClusterState, queue: QueueState, entry: Entry) -> tuple[QueueOrder, Entry]:
@@ -480,6 +553,14 @@ def _ways_round(
                 flavor = state.flavors.get(obstacle.flavor)
                 if flavor is not None:
                     yield MatchingLabels(flavor.name, tuple(sorted(flavor.labels.items())))
+            case PreemptsLater():
+                yield OtherSetting(queue.spec.name, "triggerAfterWorkloadWaitingSeconds", "lower")
+            case VictimsProtected():
+                queues = {state.entries[key].queue for key in obstacle.victims}
+                for name in sorted(name for name in queues if name is not None):
+                    yield OtherSetting(name, "minRuntimeSeconds", "lower")
+            case BudgetSpent():
+                yield OtherSetting(queue.spec.name, "budget", "larger")
             case _:
                 pass
 
@@ -518,7 +599,7 @@ def _missing(nomination: Nomination) -> dict[FlavorResource, int]:
     return missing
 
 
-def _holders(head: Head) -> list[Holder]:
+def _holders(state: ClusterState, head: Head) -> list[Holder]:
     missing = _missing(head.nomination)
     if not missing:
         return []
@@ -530,8 +611,11 @@ def _holders(head: Head) -> list[Holder]:
             held = tuple((cell, entry.usage[cell]) for cell in missing if entry.usage.get(cell))
             if held:
                 borrowed = () if queue is head.queue else tuple(_borrowed(queue, missing))
-                verdict = _verdict(need, queue, entry)
-                found.append(Holder(entry.workload.key, queue.spec.name, held, verdict, borrowed))
+                verdict, stake = _verdict(need, queue, entry), stake_of(state, entry)
+                if isinstance(verdict, VictimRule) and stake is not None and stake.protection:
+                    verdict = Refusal.PROTECTED
+                key, name = entry.workload.key, queue.spec.name
+                found.append(Holder(key, name, held, verdict, borrowed, stake))
     return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
 
 

@@ -190,15 +190,22 @@ def _lines(need: Need, tree: Tree, snapshot: Snapshot) -> _Lines:
     lines: _Lines = {}
     if preemption.within_queue is not Policy.NEVER:
         eligible = Eligible(need, preemption.within_queue)
-        lines[need.queue.node.index] = _Line(eligible.all_in(need.queue))
+        lines[need.queue.node.index] = _line(need, eligible, need.queue)
     if need.queue.node.parent is not None and preemption.reclaim is not Policy.NEVER:
         eligible = Eligible(need, preemption.reclaim)
         for queue in tree.queues:
             if queue is need.queue or queue.inactive is not None:
                 continue
             if not is_within_quota(queue.node, need.contested, snapshot.usage):
-                lines[queue.node.index] = _Line(eligible.all_in(queue))
+                lines[queue.node.index] = _line(need, eligible, queue)
     return {index: line for index, line in lines.items() if line.first is not None}
+
+
+def _line(need: Need, eligible: Eligible, queue: QueueState) -> _Line:
+    candidates = eligible.all_in(queue)
+    if need.sacrifice is None:
+        return _Line(candidates)
+    return _Line(need.sacrifice.arranged(candidates, queue))
 
 
 class _Contest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from makeway.engine import events as ev
@@ -17,10 +18,13 @@ from makeway.engine.model import (
     FlavorName,
     LocalQueueKey,
     Phase,
+    Workload,
     WorkloadStatus,
 )
 from makeway.engine.state import WITHOUT_QUOTA, ClusterState, without_backoff
 from makeway.engine.tree import QueueState
+
+_PREEMPTIONS = (EvictionReason.PREEMPTED, EvictionReason.PREEMPTED_IN_PLACEMENT)
 
 
 def handle(state: ClusterState, event: ev.Event) -> None:
@@ -28,7 +32,9 @@ def handle(state: ClusterState, event: ev.Event) -> None:
 
 
 def on_config(state: ClusterState, event: ev.ConfigChanged) -> None:
-    state.config = event.config
+    before, state.config = state.config, event.config
+    if before.history != event.config.history:
+        state.begin_history()
     state.count_unready()
     for entry in state.entries.values():
         state.reshape(entry)
@@ -95,6 +101,7 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
         state.trees_are_stale = True
         state.forget_preemptions(spec.cohort)
         queue = state.queues[spec.name] = QueueState(spec)
+        state.begin_lanes(queue)
         for entry in state.orphans.pop(spec.name, {}).values():
             state.charge_holder(queue, entry)
         state.line_up_again(state.waiting_for(spec.name))
@@ -105,11 +112,12 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
     state.trees_are_stale = True
     state.forget_preemptions(before.cohort, spec.cohort, edited=spec.name)
     queue.configure(spec)
+    state.begin_lanes(queue)
     waiting = state.waiting_for(spec.name)
     if before.fungibility.fallbacks != spec.fungibility.fallbacks:
         for entry in waiting:
             state.reshape(entry)
-    if before.namespaces != spec.namespaces:
+    if before.namespaces != spec.namespaces or before.aging != spec.aging:
         state.line_up_again(waiting)
     elif before.stop_policy != spec.stop_policy:
         state.line_up_again(entry for entry in waiting if _requeues_on_stop(entry))
@@ -122,6 +130,10 @@ def _requeues_on_stop(entry: Entry) -> bool:
     eviction = entry.status.eviction
     was_stopped = eviction is not None and eviction.reason is EvictionReason.QUEUE_STOPPED
     return was_stopped or entry.status.claim is not None
+
+
+def on_evictions_caused(state: ClusterState, event: ev.EvictionsCaused) -> None:
+    state.budgets.note(event.queue, event.times)
 
 
 def on_queue_removed(state: ClusterState, event: ev.QueueRemoved) -> None:
@@ -141,10 +153,15 @@ def on_local_queue(state: ClusterState, event: ev.LocalQueueChanged) -> None:
     key = event.local_queue.key
     before = state.local_queues.get(key)
     state.local_queues[key] = event.local_queue
+    state.has_costs = state.has_costs or bool(event.local_queue.milestones)
     if before is not None and before.queue != event.local_queue.queue:
         for entry in list(state.by_local_queue.get(key, {}).values()):
             state.move(entry, entry.status._replace(history=()))
     _local_queue_touched(state, key)
+
+
+def on_usage_recalled(state: ClusterState, event: ev.UsageRecalled) -> None:
+    state.history.recall(event.key, event.used, event.at)
 
 
 def on_local_queue_removed(state: ClusterState, event: ev.LocalQueueRemoved) -> None:
@@ -194,7 +211,11 @@ def on_seen(state: ClusterState, event: ev.WorkloadSeen) -> None:
         and status.eviction is not None
         and status.eviction.reason is EvictionReason.DEACTIVATED
     )
-    state.add(workload, _wanted_again(status) if is_wanted_again else status)
+    if is_wanted_again:
+        status = _wanted_again(status)
+    elif status.assignment is None and ends_by(workload, status.eviction):
+        status = status._replace(finished=True)  # its pods went while nobody looked
+    state.add(workload, status)
 
 
 def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
@@ -204,8 +225,11 @@ def on_edited(state: ClusterState, event: ev.WorkloadEdited) -> None:
         state.add(workload, WorkloadStatus())
         return
     before, status = entry.workload, entry.status
-    if workload != before:
-        status = status._replace(preemptions=None)
+    if workload == replace(before, checkpoint_at=workload.checkpoint_at):
+        state.note_checkpoint(entry, workload)
+        return
+    state.has_costs = state.has_costs or bool(workload.milestones)
+    status = status._replace(preemptions=None)
     if workload.active and not before.active and entry.phase is not Phase.FINISHED:
         status = _wanted_again(status)
     elif not workload.active and status.assignment is None:
@@ -245,9 +269,12 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     if event.are_ready:
         held = status.assignment.flavors() if status.assignment is not None else ()
         history = without_exhaustion(status.history, held)
-        status = status._replace(pods_ready=True, pods_lost_at=None, history=history)
+        since = status.ready_at if status.pods_ready else event.at
+        status = status._replace(
+            pods_ready=True, ready_at=since, pods_lost_at=None, history=history
+        )
     elif status.pods_ready:
-        status = status._replace(pods_ready=False, pods_lost_at=event.at)
+        status = status._replace(pods_ready=False, ready_at=None, pods_lost_at=event.at)
     state.move(entry, status)
 
 
@@ -287,7 +314,13 @@ def on_evicted(state: ClusterState, event: ev.Evicted) -> None:
 def on_pods_gone(state: ClusterState, event: ev.PodsGone) -> None:
     entry = state.entries.get(event.key)
     if entry is not None and entry.phase is Phase.EVICTING:
-        state.move(entry, entry.status._replace(**WITHOUT_QUOTA))
+        is_over = ends_by(entry.workload, entry.status.eviction)
+        state.move(entry, entry.status._replace(**WITHOUT_QUOTA, finished=is_over))
+
+
+def ends_by(workload: Workload, eviction: Eviction | None) -> bool:
+    """Whether a workload that was evicted so is not to be queued again."""
+    return workload.ends_when_preempted and eviction is not None and eviction.reason in _PREEMPTIONS
 
 
 def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:
@@ -304,8 +337,10 @@ HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
     ev.CohortRemoved: on_cohort_removed,
     ev.QueueChanged: on_queue,
     ev.QueueRemoved: on_queue_removed,
+    ev.EvictionsCaused: on_evictions_caused,
     ev.LocalQueueChanged: on_local_queue,
     ev.LocalQueueRemoved: on_local_queue_removed,
+    ev.UsageRecalled: on_usage_recalled,
     ev.NamespaceChanged: on_namespace,
     ev.NamespaceRemoved: on_namespace_removed,
     ev.CheckChanged: on_check,

@@ -88,12 +88,42 @@ class Policy(Enum):
     ANY = "Any"
 
 
+class Sorting(Enum):
+    """Who goes first of candidates with equal priority."""
+
+    LOWEST_PRIORITY = "ByLowestPriority"  # says nothing more: priority comes first in any case
+    LOWEST_RUNTIME = "ByLowestRuntime"
+    LONGEST_RUNTIME = "ByLongestRuntime"
+    LEAST_WORK_LOST = "ByLeastWorkLost"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
     within_queue: Policy = Policy.NEVER
     reclaim: Policy = Policy.NEVER  # from other queues of the cohort tree, while they borrow
     borrow_while_reclaiming: bool = False  # borrowWithinCohort: LowerPriority
     borrow_threshold: int | None = None  # victims above it only without borrowing
+    after_waiting_s: float = 0.0  # since the first attempt; before, nobody new makes way
+    sorting: tuple[Sorting, ...] = ()  # each breaks ties that those before it leave
+    min_runtime_s: float = 0.0  # nobody of this queue is preempted before having run so long
+    evictions_per_hour: int | None = None  # caused by its preemptors; None: without limit
+
+
+class Aging(NamedTuple):
+    """Who waits long comes earlier in line, though it be no more important."""
+
+    every_s: float
+    step: int  # for each of these times so much priority ...
+    most: int  # ... but no more than this
+
+    def boost(self, waited_s: float) -> int:
+        return min(self.most, max(0, int(waited_s // self.every_s)) * self.step)
+
+    def next_after(self, waited_s: float) -> float | None:
+        """When, in time waited, it rises next; None: it does no more."""
+        if self.boost(waited_s) >= self.most:
+            return None
+        return (waited_s // self.every_s + 1) * self.every_s
 
 
 class Search(Enum):
@@ -187,6 +217,8 @@ class Queue:
     checks: tuple[QueueCheck, ...] = ()
     weight: float = 1.0
     is_leaving: bool = False  # it is being deleted, and goes when nobody holds its quota
+    aging: Aging | None = None  # None: the order in line is by priority as it is written
+    counts_history: bool = False  # who of its local queues has used less comes first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,11 +229,23 @@ class Cohort:
     weight: float = 1.0
 
 
+class Milestone(NamedTuple):
+    """What it costs to stop a workload that has been admitted for so long."""
+
+    after_s: float
+    cost: float
+
+
+Milestones = tuple[Milestone, ...]  # by time
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
     key: LocalQueueKey
     queue: QueueName
     stop_policy: StopPolicy = StopPolicy.NONE
+    milestones: Milestones = ()  # of workloads that have none of their own
+    weight: float = 1.0  # among those of its queue, where usage of the past counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +273,9 @@ class Workload:
     to_deactivate: Cause | None = None  # why it is not to be active; None: its user wants it so
     defect: str | None = None  # why it can't be run as it is written; None when it is sound
     stands_aside: bool = False  # while it has its defect: others pass, however strict the queue
+    milestones: Milestones = ()  # empty: those of its local queue
+    ends_when_preempted: bool = False  # it is not queued again
+    checkpoint_at: float | None = None  # work before that is not lost; None: all of it is
 
     @property
     def victim_priority(self) -> int:
@@ -331,6 +378,7 @@ class WorkloadStatus(NamedTuple):
     eviction: Eviction | None = None  # of the last eviction, until the next admission
     finished: bool = False
     pods_ready: bool = False
+    ready_at: float | None = None  # since when they are; None: they are not, or it is not known
     pods_lost_at: float | None = None  # when pods that had been ready no longer were
     requeue_count: int = 0
     requeue_at: float | None = None  # back-off: not before this time
@@ -340,6 +388,25 @@ class WorkloadStatus(NamedTuple):
     claim: Claim | None = None  # set for a preemptor while its victims make way
     reclaimable: Mapping[PodSetName, int] = {}
     preemptions: Preemptions | None = None  # None: none since it last ran for long
+    first_attempt_at: float | None = None  # of this wait, where its queue counts from there
+
+
+class Protection(NamedTuple):
+    """For how long nobody may preempt a workload."""
+
+    since: float
+    until: float
+
+
+class PastUsage(NamedTuple):
+    """What a local queue has used lately, where that counts."""
+
+    local_queue: LocalQueueKey
+    usage: float  # the number by which local queues are compared, small first
+    of_share: float | None  # as a part of what its weight entitles it to; None: nobody used any
+    half_life_s: float
+    consumed: Mapping[ResourceName, float]  # in the smallest unit
+    is_growing: bool  # it holds something now
 
 
 class StatusChange(NamedTuple):
@@ -424,8 +491,18 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPolicy:
+    """How usage of the past counts (Kueue's admissionFairSharing)."""
+
+    half_life_s: float
+    sampling_s: float = 300.0  # so much of its run time counts for a workload when it is admitted
+    weights: Mapping[ResourceName, float] = field(default_factory=dict)  # 1 where none is given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     fair_sharing: bool = False
+    history: HistoryPolicy | None = None  # None: the past does not count
     share_rules: tuple[ShareRule, ...] = (
         ShareRule.AT_MOST_FINAL_SHARE,
         ShareRule.BELOW_INITIAL_SHARE,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
-from makeway.engine.decisions import PreemptionPaused, Reason, VictimRule, WaitsForOwner
+from makeway.engine.decisions import (
+    BudgetSpent,
+    PreemptionPaused,
+    PreemptsLater,
+    Reason,
+    VictimRule,
+    VictimsProtected,
+    WaitsForOwner,
+)
 from makeway.engine.entry import Entry, Scan
 from makeway.engine.fairness import find_fair_victims
 from makeway.engine.fallback import exhausted_for
@@ -35,12 +44,21 @@ from makeway.engine.model import (
 from makeway.engine.owners import Owners
 from makeway.engine.partial import search_counts
 from makeway.engine.quota import borrow_level
+from makeway.engine.sacrifice import Sacrifice, earliest, protection_of
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState
-from makeway.engine.victims import Chosen, Need, find_victims, is_hopeless, release_all
+from makeway.engine.victims import (
+    Chosen,
+    Need,
+    find_victims,
+    is_hopeless,
+    may_preempt,
+    release_all,
+)
 
 Flavors = Mapping[PodSetName, Mapping[ResourceName, FlavorName]]
+InTheWay = WaitsForOwner | PreemptionPaused | PreemptsLater | VictimsProtected | BudgetSpent
 
 
 class Found(NamedTuple):
@@ -70,7 +88,7 @@ class Nominator:
         self.owners = owners or Owners(state, queue.tree)
         self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
         self._was_refused = False  # for the sake of owners, whatever else was found
-        self._in_the_way: set[WaitsForOwner | PreemptionPaused] = set()  # of victims there would be
+        self._in_the_way: set[InTheWay] = set()  # of victims there would be
 
     def nominate(self, only: Flavors | None = None, is_resumed: bool = True) -> Found:
         """Flavors and the victims they need; with fewer pods if that is allowed.
@@ -255,7 +273,7 @@ class Nominator:
     def _find(
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
-        """The victims that make room for these amounts; none while it pauses between two issues."""
+        """The victims that make room for these amounts; none while it may take no new ones."""
         if is_hopeless(self.entry.workload.priority, self.queue):
             return ()
 
@@ -274,17 +292,106 @@ class Nominator:
             contested=tuple(contested),
             gone=self.taken,
             is_refused=is_refused if asks_owners else None,
+            at=self.state.now if self.queue.tree.has_protected else None,
+            sacrifice=sacrifice_for(self.state, self.queue),
         )
+        victims = self._search(need)
+        if not victims and need.at is not None:
+            self._note_protection(need)
+        if all(victim.entry.phase is Phase.EVICTING for victim in victims):
+            return victims
+        for reason in self._not_yet(victims):
+            self._in_the_way.add(reason)
+            victims = ()
+        return victims
+
+    def _search(self, need: Need) -> tuple[Chosen, ...]:
         config, tree = self.state.config, self.queue.tree
         if config.fair_sharing:
-            victims = find_fair_victims(need, tree, self.snapshot, config.share_rules)
-        else:
-            victims = find_victims(need, tree, self.snapshot)
-        paused = paused_preemption(self.state, self.entry)
-        if paused is not None and any(v.entry.phase is not Phase.EVICTING for v in victims):
-            self._in_the_way.add(paused)
-            return ()
-        return victims
+            return find_fair_victims(need, tree, self.snapshot, config.share_rules)
+        return find_victims(need, tree, self.snapshot)
+
+    def _not_yet(self, victims: tuple[Chosen, ...]) -> Iterator[InTheWay]:
+        """What keeps it from taking new victims at this time."""
+        if (paused := paused_preemption(self.state, self.entry)) is not None:
+            yield paused
+        if (later := preempts_later(self.state, self.entry, self.queue)) is not None:
+            yield later
+        spent = self.state.budgets.refuse(self.queue.spec, victims, self.state.now)
+        if spent is not None:
+            yield spent
+
+    def _note_protection(self, need: Need) -> None:
+        """Would there be victims once enough of them have run for the time that they are granted?
+
+        Cost: a look at the holders of the tree, and where there may be room then, a few searches.
+        """
+        ends = dict(self._ends_of_protection(need))
+        before, was_refused = set(self._in_the_way), self._was_refused
+
+        def finds_some(at: float) -> bool:
+            return bool(self._search(need._replace(at=at)))
+
+        until = earliest(ends.values(), finds_some)
+        self._in_the_way, self._was_refused = before, was_refused  # what is then is not told now
+        if until is not None:
+            found = self._search(need._replace(at=until, is_refused=None))
+            keys = (victim.entry.workload.key for victim in found)
+            awaited = sorted((ends[key], key) for key in keys if key in ends)
+            self._in_the_way.add(VictimsProtected(until, tuple(key for _, key in awaited)))
+
+    def _ends_of_protection(self, need: Need) -> list[tuple[WorkloadKey, float]]:
+        """Whose protection ends when; left out are ends at which not even all would make room."""
+        protected: list[tuple[float, WorkloadKey, Entry, QueueState]] = []
+        snapshot, gone = self.snapshot, self.taken
+        with snapshot.trial():
+            for entry, queue in _whom_policy_gives(need):
+                key, protection = entry.workload.key, protection_of(entry.status, queue)
+                if key in gone:
+                    continue
+                if protection is None or protection.until <= self.state.now:
+                    snapshot.release(queue.node, entry.usage)
+                else:
+                    protected.append((protection.until, key, entry, queue))
+            protected.sort(key=itemgetter(0, 1))
+            for number, (_, _, entry, queue) in enumerate(protected):
+                snapshot.release(queue.node, entry.usage)
+                if snapshot.fits(need.queue.node, need.amounts):
+                    first = protected[number][0]
+                    return [(key, max(first, until)) for until, key, _, _ in protected]
+        return []
+
+
+def _whom_policy_gives(need: Need) -> Iterator[tuple[Entry, QueueState]]:
+    """Who holds what is contested and is not too important, protected or not."""
+    preemption = need.queue.spec.preemption
+    for queue in need.queue.tree.queues:
+        policy = preemption.within_queue if queue is need.queue else preemption.reclaim
+        if policy is Policy.NEVER:
+            continue
+        for order in queue.holders:
+            is_contested = not order.entry.usage.keys().isdisjoint(need.contested)
+            if is_contested and may_preempt(policy, need.preemptor, order.entry):
+                yield order.entry, queue
+
+
+def sacrifice_for(state: ClusterState, queue: QueueState) -> Sacrifice | None:
+    """The order of victims for a preemptor of this queue; None: the usual one."""
+    sorting, counts_history = queue.spec.preemption.sorting, state.config.history is not None
+    if not (sorting or state.has_costs or counts_history):
+        return None
+    usage_of = state.usage_of if counts_history else None
+    return Sacrifice(sorting, state.local_queues, state.now, usage_of)
+
+
+def preempts_later(state: ClusterState, entry: Entry, queue: QueueState) -> PreemptsLater | None:
+    """From when on it may make others give way; None: it has waited long enough."""
+    wait_s = queue.spec.preemption.after_waiting_s
+    if not wait_s:
+        return None
+    first, now = entry.status.first_attempt_at, state.now
+    since = now if first is None else min(first, now)  # were the clock set back, no longer
+    return PreemptsLater(since, since + wait_s) if since + wait_s > now else None
 
 
 def paused_preemption(state: ClusterState, entry: Entry) -> PreemptionPaused | None:

@@ -383,13 +383,15 @@ class Owners:
         if line is not None and line.workload.defect is not None:
             line = None
         everybody = [*back, line] if line is not None else back
-        return min(everybody, key=self._state.order_of, default=None)
+        order_of, rank = self._state.order_of, queue.pending.rank
+        return min(everybody, key=lambda entry: rank(order_of(entry), entry), default=None)
 
     def _comes_back(self, one: Leaving) -> bool:
         entry = one.entry
         local_queue = self._state.local_queues.get(entry.workload.local_queue)
         return (
             entry.workload.active
+            and not entry.workload.ends_when_preempted
             and local_queue is not None
             and local_queue.stop_policy is StopPolicy.NONE
             and local_queue.queue == one.queue.spec.name

@@ -5,13 +5,17 @@ a class can't be helped, the class is parked as a whole, in one step however lon
 one step too: a parked class carries the number of the epoch in which it was parked, and waking
 begins a new epoch. Both heaps clean up after themselves: an item whose class has a better
 member by now, or none, is dropped when it comes to the top.
+
+Where usage of the past counts there is a lane for each local queue, and a class stands in one lane.
+Inside a lane the order never depends on the time; which lane is first is asked when somebody asks
+for the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from operator import itemgetter
+from typing import Any
 
 from makeway.engine.decisions import (
     ExceedsCapacity,
@@ -24,16 +28,19 @@ from makeway.engine.decisions import (
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
 
+Lane = LocalQueueKey | None  # None: the only one
+Rank = tuple[Any, ...]  # small first, among all lanes at one time
 ABOUT_QUOTA = (NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall)
 
 
 class ShapeClass:
     """Waiting workloads of one shape, best first."""
 
-    __slots__ = ("epoch_parked", "members", "reasons", "serial", "shape", "size", "told")
+    __slots__ = ("epoch_parked", "lane", "members", "reasons", "serial", "shape", "size", "told")
 
-    def __init__(self, shape: Shape, serial: int) -> None:
+    def __init__(self, shape: Shape, serial: int, lane: Lane) -> None:
         self.shape = shape
+        self.lane = lane
         self.serial = serial
         self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
         self.size = 0  # without those
@@ -54,12 +61,13 @@ class ShapeClass:
 class PendingQueue:
     def __init__(self) -> None:
         self._classes: dict[Shape, ShapeClass] = {}
-        self._active: list[tuple[QueueOrder, int, ShapeClass]] = []
+        self._lanes: dict[Lane, list[tuple[QueueOrder, int, ShapeClass]]] = {None: []}
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
         self._epoch = 0
         self._serial = 0
         self._aside: dict[WorkloadKey, Entry] = {}  # parked one by one, until the next waking
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
+        self.usage_of: Callable[[LocalQueueKey], float] | None = None  # None: there is one lane
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
         self.told_version = 0  # grows whenever somebody is told why it waits
@@ -89,7 +97,9 @@ class PendingQueue:
         shape_class = self._classes.get(entry.shape)
         if shape_class is None:
             self._serial += 1
-            shape_class = self._classes[entry.shape] = ShapeClass(entry.shape, self._serial)
+            lane = None if self.usage_of is None else entry.workload.local_queue
+            shape_class = ShapeClass(entry.shape, self._serial, lane)
+            self._classes[entry.shape] = shape_class
         self.version += 1
         item = (order, entry)
         entry.place = item
@@ -137,8 +147,24 @@ class PendingQueue:
 
     def _enter(self, shape_class: ShapeClass) -> None:
         """Put the class where it belongs by its best member."""
-        heap = self._parked if self.is_parked(shape_class) else self._active
+        is_parked = self.is_parked(shape_class)
+        heap = self._parked if is_parked else self._lanes.setdefault(shape_class.lane, [])
         heappush(heap, (shape_class.best()[0], shape_class.serial, shape_class))
+
+    def begin_lanes(self, usage_of: Callable[[LocalQueueKey], float] | None) -> None:
+        """From now on usage of the past counts, or no longer. Nobody is in line meanwhile."""
+        assert not self._classes, "somebody is in line"
+        self.usage_of = usage_of
+        self._lanes, self._parked = {None: []}, []
+
+    def rank(self, order: QueueOrder, entry: Entry) -> Rank:
+        """Where somebody stands among all who wait, at this time.
+
+        Of lanes the one comes first that has used least; but whoever has a claim before all.
+        """
+        if self.usage_of is None:
+            return order
+        return order[0], self.usage_of(entry.workload.local_queue), order
 
     # --- the head ---
 
@@ -148,15 +174,34 @@ class PendingQueue:
             shape_class = self._classes[pinned.shape]
             if not self.is_parked(shape_class):
                 return pinned
-        active = self._active
-        while active:
-            order, _, shape_class = active[0]
+        if self.usage_of is None:  # as in `_first_in`, which is asked less often
+            active = self._lanes[None]
+            while active:
+                order, _, shape_class = active[0]
+                if shape_class.size and not self.is_parked(shape_class):
+                    best = shape_class.best()
+                    if best[0] == order:
+                        return best[1]
+                heappop(active)
+            return None
+        firsts = [first for lane in self._lanes.values() if (first := self._first_in(lane))]
+        return min(firsts, key=lambda item: self.rank(*item))[1] if firsts else None
+
+    def _first_in(
+        self, lane: list[tuple[QueueOrder, int, ShapeClass]]
+    ) -> tuple[QueueOrder, Entry] | None:
+        while lane:
+            order, _, shape_class = lane[0]
             if shape_class.size and not self.is_parked(shape_class):
                 best = shape_class.best()
                 if best[0] == order:
-                    return best[1]
-            heappop(active)
+                    return best
+            heappop(lane)
         return None
+
+    def lanes(self) -> list[LocalQueueKey]:
+        """The local queues of which somebody is in line and not parked."""
+        return [lane for lane, heap in self._lanes.items() if lane and self._first_in(heap)]
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +226,8 @@ class PendingQueue:
             return head
         line = (item for c in self._classes.values() if not self.is_parked(c) for item in c.members)
         waiting = (i for i in line if i[1].place is i and i[1].workload.key not in others)
-        return min(waiting, key=itemgetter(0), default=(None, None))[1]
+        best = min(waiting, key=lambda item: self.rank(*item), default=None)
+        return None if best is None else best[1]
 
     # --- parking and waking ---
 
@@ -222,9 +268,10 @@ class PendingQueue:
         """Park whoever is in line, shape by shape."""
         for shape_class in self._classes.values():
             shape_class.epoch_parked = self._epoch
-        self._parked += self._active
+        for lane in self._lanes.values():
+            self._parked += lane
         heapify(self._parked)
-        self._active = []
+        self._lanes = {None: []}
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)
@@ -242,10 +289,15 @@ class PendingQueue:
         """Make every parked class active again; return those parked alone, to be added anew."""
         if self._parked:
             self._epoch += 1
-            few, many = sorted((self._active, self._parked), key=len)
-            for item in few:
-                heappush(many, item)
-            self._active, self._parked = many, []
+            if self.usage_of is None:
+                few, many = sorted((self._lanes[None], self._parked), key=len)
+                for item in few:
+                    heappush(many, item)
+                self._lanes[None] = many
+            else:
+                for item in self._parked:
+                    heappush(self._lanes.setdefault(item[2].lane, []), item)
+            self._parked = []
         alone = list(self._aside.values())
         self._aside.clear()
         return alone

@@ -17,13 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 from weakref import WeakValueDictionary
 
+from makeway.engine.budgets import Budgets
 from makeway.engine.clocks import Clocks
 from makeway.engine.cohorts import TreeMembers, is_in_cycle, members_of_trees, root_of
 from makeway.engine.entry import NOTHING, Entry, QueueOrder, Shape, UndoPoint
 from makeway.engine.fallback import exhausted_for, with_assigned
+from makeway.engine.history import UsageHistory
 from makeway.engine.lifecycle import can_be_forgotten, check_step
 from makeway.engine.model import (
     Amounts,
@@ -67,6 +70,7 @@ WITHOUT_QUOTA: dict[str, Any] = {
     "reserved_at": None,
     "admitted_at": None,
     "pods_ready": False,
+    "ready_at": None,
     "pods_lost_at": None,
     "checks": {},  # they answer for a reservation; the next one asks them anew
     "retry_after_s": 0.0,
@@ -95,6 +99,11 @@ class ClusterState:
         # Who holds quota and has no pods ready; kept only where that blocks the others.
         self.unready: dict[WorkloadKey, Entry] = {}
         self.clocks = Clocks()
+        self.budgets = Budgets()
+        self.history = UsageHistory()  # kept up while the configuration has it count
+        self.wake_times: dict[QueueName, float] = {}  # when lines are looked at again, at latest
+        self.has_costs = False  # somebody has said what a disruption costs
+        self.has_special_lines = False  # in which waiting, or usage of the past, counts
         self.now = 0.0  # of the last cycle
         self.has_run = False  # there was a cycle
         self.cycle = 0
@@ -114,8 +123,10 @@ class ClusterState:
         self.entries[workload.key] = entry
         self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
         self._index_preemptions(entry)
+        self.has_costs = self.has_costs or bool(workload.milestones)
         self.reshape(entry)
         self._put_in(entry)
+        self._count(entry, 1)
         self._index_unready(entry)
         if holds:
             self.attention[workload.key] = entry
@@ -127,6 +138,7 @@ class ClusterState:
         del self.by_local_queue[entry.workload.local_queue][key]
         self.attention.pop(key, None)
         self.preempting.pop(key, None)
+        self._count(entry, -1)
         self._take_out(entry)
         self._index_unready(entry, is_gone=True)
         self._note_change(key, entry.status, None)
@@ -145,14 +157,26 @@ class ClusterState:
             check_step(entry.phase, phase)
         if status.preemptions is not None and ran_long(before, status):
             status = status._replace(preemptions=None)
-        is_claim_alone = (
-            (status.claim is not before.claim or status.preemptions is not before.preemptions)
+        is_note_alone = (
+            (
+                status.claim is not before.claim
+                or status.preemptions is not before.preemptions
+                or status.first_attempt_at is not before.first_attempt_at
+            )
             and workload is entry.workload
-            and status._replace(claim=before.claim, preemptions=before.preemptions) == before
+            and before
+            == status._replace(
+                claim=before.claim,
+                preemptions=before.preemptions,
+                first_attempt_at=before.first_attempt_at,
+            )
         )
+        counts_history = self.config.history is not None
+        if counts_history:
+            self._count(entry, -1)
         if before.assignment is not None and status.assignment is not None:
             self._move_holder(entry, workload, status, phase)
-        elif is_claim_alone:
+        elif is_note_alone:
             entry.status = status
             if status.claim is not before.claim:
                 self._claim_or_waive(entry)
@@ -162,6 +186,8 @@ class ClusterState:
             self._take_out(entry)
             self._write(entry, workload, status, phase)
             self._put_in(entry)
+        if counts_history:
+            self._count(entry, 1)
         if self.preempting or entry.status.preemptions is not None:
             self._index_preemptions(entry)
         self._index_unready(entry)
@@ -189,6 +215,7 @@ class ClusterState:
             status = status._replace(
                 checks=entry.status.checks,
                 pods_ready=entry.status.pods_ready,
+                ready_at=entry.status.ready_at,
                 pods_lost_at=entry.status.pods_lost_at,
             )
         self.move(entry, status, with_active(entry.workload, undo.is_active))
@@ -269,11 +296,16 @@ class ClusterState:
             requeue_at=None,
             retry_after_s=0.0,
             pods_ready=False,
+            ready_at=None,
             pods_lost_at=None,
             history=history,
             claim=None,
+            first_attempt_at=None,
         )
         self.decide(entry, status)
+        if self.config.history is not None:
+            key = entry.workload.local_queue
+            self.history.admit(key, entry.usage, now, self.config.history)
 
     def evict(
         self,
@@ -334,6 +366,38 @@ class ClusterState:
         self.unpark(entry)
         self.touch(self.queue_of(entry).tree)
 
+    def note_attempt(self, entry: Entry, now: float) -> None:
+        """It was tried, and with it all of its shape: from now on their wait counts."""
+        for other in list(self.queue_of(entry).pending.alike(entry)):
+            if other.status.first_attempt_at is None:
+                self.move(other, other.status._replace(first_attempt_at=now))
+
+    def note_checkpoint(self, entry: Entry, workload: Workload) -> None:
+        """It has less to lose now, which changes nothing before somebody looks for victims."""
+        entry.workload = workload
+
+    def wake_at(self, queue: QueueState, at: float) -> None:
+        """Who waits in a queue is looked at again at this time, though nothing happen before."""
+        name = queue.spec.name
+        self.wake_times[name] = min(at, self.wake_times.get(name, at))
+
+    def wake_due(self, now: float) -> None:
+        if not self.wake_times:
+            return
+        for name in [name for name, at in self.wake_times.items() if at <= now]:
+            del self.wake_times[name]
+            if name in self.queues:
+                self.queues[name].pending.version += 1  # by time alone, another may be the first
+                self.wake(self.queues[name])
+
+    def next_at(self) -> float | None:
+        """When to be called again, though nothing happen before; None: no need."""
+        clock = self.clocks.next_at()
+        if not self.wake_times:
+            return clock
+        first = min(self.wake_times.values())
+        return first if clock is None else min(first, clock)
+
     def unpark(self, entry: Entry) -> bool:
         """Put one who is parked alone back in line; False: it is not."""
         pending = self.queue_of(entry).pending
@@ -367,13 +431,103 @@ class ClusterState:
     def order_of(self, entry: Entry) -> QueueOrder:
         goes_first = self.config.gates.hold_for_preemptor and entry.status.claim is not None
         workload = entry.workload
+        first, second = -workload.priority, 0 if goes_first else 1
+        if self.has_special_lines:
+            first -= self.boost_of(entry)
+            if self.counts_history(entry.queue):
+                first, second = second, first
         return (
-            -workload.priority,
-            0 if goes_first else 1,
+            first,
+            second,
             entry.order_time,
             workload.uid,
             entry.serial,
         )
+
+    def counts_history(self, name: QueueName | None) -> bool:
+        """Whether usage of the past decides in which order local queues stand in this line."""
+        queue = self.queues.get(name) if name is not None and self.config.history else None
+        return queue is not None and queue.spec.counts_history
+
+    def usage_of(self, key: LocalQueueKey) -> float:
+        """What a local queue has used lately, as one number; by its weight."""
+        policy = self.config.history
+        if policy is None:
+            return 0.0
+        return self.history.usage(*self._weight_of(key), self.now, policy)
+
+    def begin_lanes(self, queue: QueueState) -> None:
+        """The queue is new, or counts the past now, or no longer."""
+        is_special = queue.spec.aging is not None or queue.spec.counts_history
+        self.has_special_lines = self.has_special_lines or is_special
+        counts_history = self.counts_history(queue.spec.name)
+        if counts_history != (queue.pending.usage_of is not None):
+            waiting = self.waiting_for(queue.spec.name)
+            self.leave_lines(waiting)
+            queue.pending.begin_lanes(self.usage_of if counts_history else None)
+            for entry in waiting:
+                self._line_up(entry)
+
+    def see_to_lanes(self, tree: Tree) -> None:
+        """In a line that nobody passes, another local queue may be first as time goes by."""
+        policy = self.config.history
+        if policy is None:
+            return
+        for queue in tree.queues:
+            head = queue.pending.head() if self._is_strict_by_usage(queue) else None
+            if head is None:
+                continue
+            first = self._weight_of(head.workload.local_queue)
+            others = [self._weight_of(key) for key in queue.pending.lanes() if key != first[0]]
+            history, now = self.history, self.now
+            times = [history.overtakes_at(first, other, now, policy) for other in others]
+            if (at := min(times, default=inf)) < inf:
+                self.wake_at(queue, at)
+
+    def _is_strict_by_usage(self, queue: QueueState) -> bool:
+        return queue.pending.usage_of is not None and queue.spec.strategy is Strategy.STRICT_FIFO
+
+    def _weight_of(self, key: LocalQueueKey) -> tuple[LocalQueueKey, float]:
+        local_queue = self.local_queues.get(key)
+        return key, 1.0 if local_queue is None else local_queue.weight
+
+    def settle_history(self) -> None:
+        """A cycle begins, or ends: what has changed counts from now on."""
+        if self.config.history is not None:
+            self.history.settle(self.now, self.config.history)
+
+    def begin_history(self) -> None:
+        """The configuration is another: what runs is counted from now on."""
+        self.history = UsageHistory()
+        for entry in self.entries.values():
+            self._count(entry, 1)
+        for queue in self.queues.values():
+            self.begin_lanes(queue)
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        """What its local queue uses through it."""
+        if self.config.history is not None and entry.usage:
+            self.history.change(entry.workload.local_queue, entry.usage, sign)
+
+    def boost_of(self, entry: Entry) -> int:
+        """As how much more priority its waiting counts in line."""
+        queue = self.queues.get(entry.queue) if entry.queue is not None else None
+        aging = None if queue is None else queue.spec.aging
+        return 0 if aging is None else aging.boost(self.now - waiting_since(entry))
+
+    def age(self, entry: Entry) -> None:
+        """Put one who waits where it belongs by now, and see to it again when that changes."""
+        queue = self.queue_of(entry)
+        aging, since = queue.spec.aging, waiting_since(entry)
+        if aging is None:
+            return
+        if entry.place is not None and entry.place[0] != self.order_of(entry):
+            self._sort_in_anew(entry, queue)
+            if queue.pending.head() is entry:
+                self.touch(queue.tree)
+        rises_at = aging.next_after(max(0.0, self.now - since))
+        if rises_at is not None:
+            self.clocks.set(entry, min(since, self.now) + rises_at)
 
     def _order_time(self, entry: Entry) -> float:
         eviction, created_at = entry.status.eviction, entry.workload.created_at
@@ -399,13 +553,15 @@ class ClusterState:
         if queue is None:
             return
         entry.queue = local_queue.queue
-        if entry.status.history:
+        if entry.status.history or self.config.history is not None:
             entry.shape = self._shape_of(entry)  # the queue's rules say which trials count
         if entry.status.requeue_at is not None or self.waits_for_restart(entry, queue):
             queue.pending.hold(entry)
             self.attention[entry.workload.key] = entry
             return
         queue.pending.add(entry, self.order_of(entry))
+        if queue.spec.aging is not None:
+            self.attention[entry.workload.key] = entry
         if entry.status.claim is not None:
             self._claim_or_waive(entry)
         if queue.inactive is None:
@@ -480,7 +636,9 @@ class ClusterState:
         history = entry.status.history
         exhausted = exhausted_for(history, queue) if queue is not None and history else ()
         is_sound = entry.workload.defect is None
-        key = (entry.workload.priority, self.pod_sets_of(entry), exhausted, is_sound)
+        has_lanes = queue is not None and queue.pending.usage_of is not None
+        lane = entry.workload.local_queue if has_lanes else None
+        key = (entry.workload.priority, self.pod_sets_of(entry), exhausted, is_sound, lane)
         return self._shapes.setdefault(key, Shape(is_shared=True))
 
     # --- claims of preemptors ---
@@ -727,6 +885,11 @@ class ClusterState:
             if not self.checks[check.name]:
                 return Inactive.CHECK_INACTIVE
         return None
+
+
+def waiting_since(entry: Entry) -> float:
+    eviction = entry.status.eviction
+    return entry.workload.created_at if eviction is None else eviction.at
 
 
 def ran_long(before: WorkloadStatus, after: WorkloadStatus) -> bool:

@@ -193,6 +193,7 @@ class Tree:
         self.has_borrowing_preemptors = any(
             queue.spec.preemption.borrow_while_reclaiming for queue in queues
         )
+        self.has_protected = any(queue.spec.preemption.min_runtime_s for queue in queues)
         self.was_put_off = False  # somebody was, by others of its cycle, since all were last woken
         self.is_confirming = False  # all are tried once more, before the tree is at rest
         self.cycle = 0  # how many there were here, also of those that were spared

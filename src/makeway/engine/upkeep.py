@@ -54,6 +54,7 @@ class Upkeep:
         self.decisions: list[Decision] = []
 
     def run(self) -> None:
+        self.state.wake_due(self.now)
         entries = {entry.serial: entry for entry in self.state.clocks.take_due(self.now)}
         entries.update((entry.serial, entry) for entry in self.state.attention.values())
         self.state.attention.clear()
@@ -78,6 +79,7 @@ class Upkeep:
         if requeue_at is None:
             if entry.status.preemptions is not None:
                 self.state.end_pause(entry)
+            self.state.age(entry)
             return
         if requeue_at > self.now:
             self.state.clocks.set(entry, requeue_at)

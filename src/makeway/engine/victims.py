@@ -8,7 +8,7 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heapreplace, merge
 from math import inf
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from makeway.engine.decisions import VictimRule
 from makeway.engine.entry import Entry, VictimOrder
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.quota import Node, available, fits_in_subtree, is_within_quota
+from makeway.engine.sacrifice import Sacrifice, is_protected
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
 
@@ -29,6 +30,8 @@ class Need(NamedTuple):
     contested: Collection[FlavorResource]
     gone: Collection[WorkloadKey] = ()  # taken already by others; not in the picture any more
     is_refused: Callable[[Collection[Chosen]], bool] | None = None  # borrowing, with these victims
+    at: float | None = None  # when, as far as protection counts; None: nobody is protected
+    sacrifice: Sacrifice | None = None  # the order of victims; None: the usual one
 
 
 class Chosen(NamedTuple):
@@ -66,7 +69,7 @@ def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
 class Eligible:
     """Who may be preempted for a need under one policy, as a search through sorted holders."""
 
-    __slots__ = ("_contested", "_equal", "_gone", "_newer_than", "_too_high")
+    __slots__ = ("_at", "_contested", "_equal", "_gone", "_newer_than", "_too_high")
 
     def __init__(self, need: Need, policy: Policy) -> None:
         priority = need.preemptor.workload.priority
@@ -76,6 +79,7 @@ class Eligible:
         is_finer = policy is Policy.LOWER_OR_NEWER_EQUAL
         self._equal = priority if is_finer else None  # of this priority only those who are
         self._newer_than = need.preemptor.order_time
+        self._at = need.at
 
     def next_in(self, queue: QueueState, start: int = 0) -> int | None:
         """The first position from `start` on among the holders of a queue.
@@ -98,6 +102,7 @@ class Eligible:
                 and not entry.usage.keys().isdisjoint(contested)
                 and (priority != equal or self._newer_than < entry.order_time)
                 and entry.workload.key not in self._gone
+                and (self._at is None or not is_protected(entry, queue, self._at))
             ):
                 return position
         return None
@@ -217,7 +222,7 @@ def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ..
         ]
         if not _could_suffice(need, sources, snapshot):
             continue
-        victims = _choose(need, snapshot, _in_order(sources), may_borrow)
+        victims = _choose(need, snapshot, _in_order(sources, need.sacrifice), may_borrow)
         if victims:
             return victims
     return ()
@@ -332,7 +337,7 @@ def is_below_nominal(need: Need, snapshot: Snapshot) -> bool:
     return all(snapshot.used(node, cell) < node.nominal(cell) for cell in need.contested)
 
 
-def _in_order(sources: list[Source]) -> Iterator[Candidate]:
+def _in_order(sources: list[Source], sacrifice: Sacrifice | None) -> Iterator[Candidate]:
     """All candidates: those on their way out first, then by need, other queues, own queue."""
     groups = (
         [s for s in sources if s.common is not None and s.has_advantage],
@@ -342,7 +347,26 @@ def _in_order(sources: list[Source]) -> Iterator[Candidate]:
     for group in groups:
         yield from _merged(group, is_staying=False)
     for group in groups:
-        yield from _merged(group, is_staying=True)
+        if sacrifice is None:
+            yield from _merged(group, is_staying=True)
+        else:
+            yield from _arranged(group, sacrifice)
+
+
+def _arranged(sources: list[Source], sacrifice: Sacrifice) -> Iterator[Candidate]:
+    """Those who stay, each queue's in its own order, the queues merged by the first of each."""
+    lines = [_line_of(source, sacrifice) for source in sources]
+    return merge(*lines, key=lambda candidate: sacrifice.key(candidate.order))
+
+
+def _line_of(source: Source, sacrifice: Sacrifice) -> list[Candidate]:
+    orders = sacrifice.arranged(_staying(source), source.queue)
+    return [Candidate(order, source) for order in orders]
+
+
+def _staying(source: Source) -> Iterator[VictimOrder]:
+    start = max(source.first, source.queue.first_staying())
+    return source.eligible.all_in(source.queue, start)
 
 
 def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:

@@ -9,15 +9,23 @@ from typing import NamedTuple
 from makeway.engine.cohorts import trees_without_queues
 from makeway.engine.decisions import Reason, WaitsForOwner
 from makeway.engine.entry import Entry
-from makeway.engine.explain import Obstacle, QueueInactive, inactivity, why_in_no_queue
+from makeway.engine.explain import (
+    Obstacle,
+    QueueInactive,
+    inactivity,
+    past_usage,
+    why_in_no_queue,
+)
 from makeway.engine.fairness import share_of
 from makeway.engine.model import (
     HOLDING,
     Amounts,
     CheckName,
     FlavorResource,
+    HistoryPolicy,
     LocalQueue,
     LocalQueueKey,
+    PastUsage,
     Phase,
     Queue,
     QueueName,
@@ -136,6 +144,18 @@ class View:
 
     def local_queue(self, key: LocalQueueKey) -> LocalQueue | None:
         return self._state.local_queues.get(key)
+
+    def past_usage(self, key: LocalQueueKey, now: float | None = None) -> PastUsage | None:
+        """What a local queue has used lately; None: that does not count in its queue."""
+        return past_usage(self._state, key, self._state.now if now is None else now)
+
+    @property
+    def history(self) -> HistoryPolicy | None:
+        return self._state.config.history
+
+    def caused_evictions(self, name: QueueName) -> tuple[float, ...]:
+        """When preemptors of a queue caused evictions that count against its budget."""
+        return self._state.budgets.spent(name, self._state.now)
 
     def local_queues(self) -> Iterator[LocalQueue]:
         return iter(self._state.local_queues.values())

@@ -80,6 +80,7 @@ class Demand:
             priority=run.priority,
             created_at=run.submitted_at,
             pod_sets=self._pod_sets_of(job),
+            ends_when_preempted=run.ends_when_preempted,
         )
 
     def shape_of(self, run: JobRun) -> tuple[object, ...]:
@@ -168,6 +169,8 @@ class Demand:
         run.checkpoint_s = job.checkpoint_s
         if run.checkpoint_s is None and checkpoints is not None:
             run.checkpoint_s = checkpoints.interval
+        ending = setting_for(self.cluster.settings.on_preemption, queue)
+        run.ends_when_preempted = ending is not None and ending.policy == "Terminate"
         return run
 
     def _asks_for_quota(self, job: TraceJob) -> bool:

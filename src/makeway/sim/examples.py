@@ -13,7 +13,7 @@ from makeway.sim.traces import parse_trace
 class Example(NamedTuple):
     name: str
     summary: str
-    variant: str = ""  # other queues for the same jobs, to compare with
+    variants: tuple[str, ...] = ()  # other queues for the same jobs, to compare with
 
 
 EXAMPLES = (
@@ -21,13 +21,18 @@ EXAMPLES = (
     Example(
         "stockout",
         "spot machines don't come; fallback rules move jobs to the next flavor",
-        "stockout-without-rules",
+        ("stockout-without-rules",),
     ),
     Example("flapping", "two priorities want one place; nobody is preempted in vain"),
-    Example("gang", "jobs of 16 GPUs against a stream of small ones", "gang-best-effort"),
+    Example("gang", "jobs of 16 GPUs against a stream of small ones", ("gang-best-effort",)),
+    Example(
+        "thrash",
+        "urgent jobs stop others before these have come to anything",
+        ("thrash-min-runtime", "thrash-least-lost"),
+    ),
     Example("fair", "three teams, one cohort, and a share for each by weight"),
 )
-VARIANTS = tuple(example.variant for example in EXAMPLES if example.variant)
+VARIANTS = tuple(variant for example in EXAMPLES for variant in example.variants)
 
 
 def queues_text(name: str) -> str:

@@ -62,6 +62,7 @@ class JobOutcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     DEACTIVATED = "deactivated"
+    TERMINATED = "ended by preemption"
     NEVER_FITS = "never fits"
     RUNNING = "running at the end"
     WAITING = "waiting at the end"
@@ -111,6 +112,7 @@ class JobRun:
     pods_asked: int = 1
     pods_admitted: int = 1
     checkpoint_s: float | None = None  # None: an eviction loses all progress
+    ends_when_preempted: bool = False
     outcome: JobOutcome = JobOutcome.TO_COME
     attempt: int = 0  # what was planned for an earlier attempt no longer counts
     usage: dict[FlavorResource, int] | None = None  # None: the job holds no quota

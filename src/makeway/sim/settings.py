@@ -107,6 +107,14 @@ class Cancellations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnPreemption:
+    """Whether jobs that had to make way are queued again or have ended with it."""
+
+    queue: str = EVERY
+    policy: Literal["Requeue", "Terminate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodePool:
     """Simulated nodes of a flavor. Gangs are placed on them, or wait for room."""
 
@@ -125,6 +133,7 @@ class SimulationSpec:
     failures: tuple[Failure, ...] = ()
     checks: tuple[Check, ...] = ()
     cancellations: tuple[Cancellations, ...] = ()
+    on_preemption: tuple[OnPreemption, ...] = ()
     nodes: tuple[NodePool, ...] = ()
     speeds: tuple[Speed, ...] = ()
     prices: tuple[Price, ...] = ()
@@ -218,7 +227,7 @@ def _wrong_times(
         yield FieldError(f"{path}.every", outage.every, "is not positive")
 
 
-SettingT = TypeVar("SettingT", Startup, Checkpoints, Cancellations)
+SettingT = TypeVar("SettingT", Startup, Checkpoints, Cancellations, OnPreemption)
 
 
 def setting_for(settings: Iterable[SettingT], name: str) -> SettingT | None:

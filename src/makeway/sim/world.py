@@ -35,6 +35,7 @@ from makeway.engine.model import (
     FlavorName,
     FlavorResource,
     QueueName,
+    Sorting,
     WorkloadKey,
 )
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
@@ -122,6 +123,9 @@ class World:
         self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
         self._notice: Notice | None = None
+        self._tells_checkpoints = any(
+            Sorting.LEAST_WORK_LOST in queue.preemption.sorting for queue in cluster.queues.values()
+        )
         self._checks = {check.name: check for check in self.settings.checks}
         for event in cluster.events:  # after the demand, which may have added local queues
             self.engine.apply(event)
@@ -410,6 +414,21 @@ class World:
         self._tell(ev.PodsChanged(run.key, True, self.now))
         left_s = (run.job.run_s - run.done_s) / run.speed
         self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
+        if self._tells_checkpoints and run.checkpoint_s is not None:
+            self._plan_checkpoint(run, run.done_s, run.checkpoint_s)
+
+    def _plan_checkpoint(self, run: JobRun, progress_s: float, every_s: float) -> None:
+        """When its progress has reached the next full interval, it is safe up to there."""
+        next_s = (progress_s // every_s + 1) * every_s
+
+        def save(run: JobRun) -> None:
+            workload = replace(self.demand.workload(run), checkpoint_at=self.now)
+            self.engine.apply(ev.WorkloadEdited(workload))  # nobody has to be asked for that
+            self._plan_checkpoint(run, next_s, every_s)
+
+        if next_s < run.job.run_s:
+            at = self.now + (next_s - progress_s) / run.speed
+            self.agenda.plan(at, Planned(save, run, run.attempt))
 
     def _finish(self, run: JobRun) -> None:
         self._end_stay(run, StayEnding.FINISHED)
@@ -434,6 +453,8 @@ class World:
         self.record.evictions.append(eviction)
         self._lose_progress(run, by)
         self._end_stay(run, ending)
+        if ending is StayEnding.PREEMPTED and run.ends_when_preempted:
+            run.outcome = JobOutcome.TERMINATED
         run.held_from = self.now
         self.circles.place(run, is_leaving=True)
         if self.machines is not None:
@@ -445,8 +466,8 @@ class World:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         self._tell(ev.PodsGone(run.key))
         run.tell(self.now, Incident("pods gone"))
-        if run.outcome is JobOutcome.DEACTIVATED:
-            self._leave(run, JobOutcome.DEACTIVATED)
+        if run.outcome in (JobOutcome.DEACTIVATED, JobOutcome.TERMINATED):
+            self._leave(run, run.outcome)
             return
         self._release(run)
         run.outcome = JobOutcome.WAITING

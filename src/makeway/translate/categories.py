@@ -20,6 +20,7 @@ class Category(Enum):
 
     PREEMPTION = "WaitingForPreemptedWorkloads", False
     PAUSE = "PreemptionPaused", False
+    LATER = "PreemptsLater", False
     OWNER = "WaitingForOwner", False
     STOPPED = "Suspended", False
     READINESS = "WaitingForPodsReady", False
@@ -47,6 +48,8 @@ def category_of(obstacle: exp.Obstacle) -> Category:
             return Category.READINESS
         case dec.PreemptionPaused():
             return Category.PAUSE
+        case dec.PreemptsLater() | dec.VictimsProtected() | dec.BudgetSpent():
+            return Category.LATER
         case dec.WaitsForOwner():
             return Category.OWNER
         case dec.ExceedsCapacity():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from makeway.api.quantity import format_amount
+from makeway.api.times import format_span
 from makeway.engine import explain as exp
 from makeway.engine.decisions import VictimRule
-from makeway.engine.model import Phase
+from makeway.engine.model import PastUsage, Phase, Protection
 from makeway.translate.words import (
     Line,
     Ref,
@@ -21,11 +22,24 @@ from makeway.translate.words import (
     workload,
 )
 
+Moment = Callable[[float], str]  # writes a point in time
 
-def explanation_lines(explanation: exp.Explanation, now: float) -> Iterator[Line]:
-    """One thought per line; `now` is for what is still to come."""
+
+def explanation_lines(
+    explanation: exp.Explanation, now: float, moment: Moment | None = None
+) -> Iterator[Line]:
+    """One thought per line; `now` is for what is still to come.
+
+    `moment` writes a point in time, where readers have a clock that it can be found on.
+    """
     yield Line(workload(explanation.workload), *_standing(explanation))
-    yield from obstacle_lines(explanation.obstacles, now)
+    yield from obstacle_lines(explanation.obstacles, now, moment)
+    if explanation.boost:
+        yield Line(f"So long a wait counts as {explanation.boost} more priority in line")
+    if explanation.past is not None:
+        yield Line(past_text(explanation.past))
+    if explanation.stake is not None:
+        yield from map(Line, _at_stake(explanation.stake, now, moment))
     yield from map(_left, explanation.left_by_owners)
     if explanation.is_owner:
         yield Line(
@@ -36,7 +50,7 @@ def explanation_lines(explanation: exp.Explanation, now: float) -> Iterator[Line
         yield Line("It would preempt ", *named(explanation.would_preempt))
     if explanation.holders:
         yield Line("Who holds what is missing:")
-        yield from map(_holder, explanation.holders)
+        yield from (_holder(holder, now, moment) for holder in explanation.holders)
     if explanation.helps:
         yield Line("What would help, any of these:")
         yield from (Line("- ", *_help(help)) for help in explanation.helps)
@@ -79,14 +93,45 @@ def _left(left: exp.LeftByOwners) -> Line:
     return Line(f"Those who wait for quota of their own leave it {what}")
 
 
-def _holder(holder: exp.Holder) -> Line:
+def past_text(past: PastUsage) -> str:
+    half = format_span(past.half_life_s)
+    if past.of_share is None:
+        return f"LocalQueue {past.local_queue} has used nothing lately (half-life {half})"
+    share = f"{past.of_share:.1f} times its share"
+    return f"LocalQueue {past.local_queue} has used {share} lately (half-life {half})"
+
+
+def _at_stake(stake: exp.Stake, now: float, moment: Moment | None) -> Iterator[str]:
+    """What somebody who runs would lose, and for how long it is safe."""
+    if stake.protection is not None:
+        yield f"Nobody may preempt it yet: {_protected(stake, stake.protection, now, moment)}"
+    if stake.lost_s:
+        saved = "" if stake.lost_s == stake.ran_s else ", all since its last checkpoint"
+        yield f"To preempt it now would cost {format_span(stake.lost_s)} of work{saved}"
+    if stake.cost:
+        yield f"By its milestones a disruption costs {stake.cost:g} now"
+
+
+def _protected(stake: exp.Stake, protection: Protection, now: float, moment: Moment | None) -> str:
+    until, granted_s = protection.until, protection.until - protection.since
+    left = format_span(max(0.0, until - now))
+    when = f"for another {left}" if moment is None else f"until {moment(until)}"
+    return f"protected {when} (has run {format_span(stake.ran_s)} of {format_span(granted_s)})"
+
+
+def _holder(holder: exp.Holder, now: float, moment: Moment | None) -> Line:
     amounts = ", ".join(
         f"{amount_text(cell, amount)} of flavor {cell.flavor}" for cell, amount in holder.amounts
     )
     queue = Ref("ClusterQueue", holder.queue)
     borrowed = ", ".join(amount_text(cell, amount) for cell, amount in holder.borrowed)
     borrows = f", which borrows {borrowed}" if borrowed else ""
-    held = f"{borrows}): {amounts}; {_verdict(holder.verdict)}"
+    verdict, stake = _verdict(holder.verdict), holder.stake
+    if stake is not None and stake.protection is not None and not verdict:
+        verdict = f"stays: {_protected(stake, stake.protection, now, moment)}"
+    elif stake is not None and isinstance(holder.verdict, VictimRule) and stake.lost_s:
+        verdict += f", which would cost {format_span(stake.lost_s)} of work"
+    held = f"{borrows}): {amounts}; {verdict}"
     return Line("- ", workload(holder.workload), " (ClusterQueue ", queue, held)
 
 
@@ -104,6 +149,8 @@ def _verdict(verdict: VictimRule | exp.Refusal) -> str:
             return "stays: its queue uses no more than its own quota"
         case exp.Refusal.QUEUE_STOPPED:
             return "stays: its queue is stopped"
+        case exp.Refusal.PROTECTED:
+            return ""  # what is at stake for it says the rest
         case _:
             assert_never(verdict)
 
@@ -133,6 +180,9 @@ def _help(help: exp.Help) -> Line:
             queue = Ref("ClusterQueue", help.queue)
             of = f" for {resource} in flavor {flavor}"
             return Line("a higher borrowingLimit of ClusterQueue ", queue, of)
+        case exp.OtherSetting():
+            what = f"a {help.change} preemption.{help.field} of ClusterQueue "
+            return Line(what, Ref("ClusterQueue", help.queue))
         case exp.MatchingLabels():
             labels = ", ".join(f"{name}={value}" for name, value in help.labels) or "no labels"
             return Line(f"a node selector that goes with flavor {help.flavor} ({labels})")

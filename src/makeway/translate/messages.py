@@ -14,6 +14,7 @@ OTHERS_MAKE_WAY = "Others make way for this workload"
 NOBODY_MAKES_WAY = "Nobody makes way for this workload"
 CHECK_RESET = "Reset to Pending after eviction. Previously: {}"  # in Kueue's words
 NO_RESERVATION = "The workload has no reservation"
+TERMINATED = "It had to make way, and asks not to be queued again then"
 PREVIOUSLY = "Previously: {}"  # what a condition said while it was true
 READY = "All pods are ready or succeeded"
 NOT_READY = "Not all pods are ready or succeeded"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from makeway.api import batch, queueing
-from makeway.api.configuration import Configuration
+from makeway.api.configuration import AdmissionFairSharing, Configuration
 from makeway.api.meta import LabelSelector, is_true
 from makeway.engine import events as ev
 from makeway.engine import model
 from makeway.engine.matching import Taint
-from makeway.translate.workloads import tolerations_of
+from makeway.translate.workloads import milestones_of, smallest_units, tolerations_of
 
 QueueObject = (
     queueing.ResourceFlavor
@@ -38,6 +38,24 @@ def changed(view: QueueObject) -> ev.Event:
             return ev.CheckChanged(model.CheckName(view.metadata.name), active)
         case batch.Namespace():
             return ev.NamespaceChanged(view.metadata.name, view.metadata.labels)
+
+
+def recalled(view: QueueObject) -> Iterator[ev.Event]:
+    """What was written down in the status of a queue for whoever comes after us."""
+    match view:
+        case queueing.LocalQueue() if view.status.fair_sharing is not None:
+            past = view.status.fair_sharing.admission_fair_sharing_status
+            if past is not None and past.last_update is not None:
+                key = local_queue_of(view).key
+                used = {model.ResourceName(r): float(n) for r, n in past.consumed_resources.items()}
+                used = {r: amount * smallest_units(r) for r, amount in used.items()}
+                yield ev.UsageRecalled(key, used, past.last_update)
+        case queueing.ClusterQueue() if view.status.preemption is not None:
+            caused = view.status.preemption.evictions
+            times = tuple(line.time for line in caused for _ in range(line.count))
+            yield ev.EvictionsCaused(model.QueueName(view.metadata.name), times)
+        case _:
+            pass
 
 
 def flavor_of(view: queueing.ResourceFlavor) -> model.Flavor:
@@ -68,13 +86,14 @@ def local_queue_of(view: queueing.LocalQueue) -> model.LocalQueue:
         key=model.LocalQueueKey(f"{view.metadata.namespace}/{view.metadata.name}"),
         queue=model.QueueName(view.spec.cluster_queue),
         stop_policy=model.StopPolicy(view.spec.stop_policy),
+        milestones=milestones_of(view.spec.preemption),
+        weight=weight_of(view.spec.fair_sharing),
     )
 
 
 def queue_of(view: queueing.ClusterQueue) -> model.Queue:
     spec = view.spec
-    borrowing = spec.preemption.borrow_within_cohort
-    checks = spec.admission_checks_strategy
+    checks, scope = spec.admission_checks_strategy, spec.admission_scope
     return model.Queue(
         name=model.QueueName(view.metadata.name),
         groups=groups_of(spec.resource_groups),
@@ -82,12 +101,7 @@ def queue_of(view: queueing.ClusterQueue) -> model.Queue:
         strategy=model.Strategy(spec.queueing_strategy),
         namespaces=selector_of(spec.namespace_selector),
         fungibility=fungibility_of(spec.flavor_fungibility),
-        preemption=model.Preemption(
-            within_queue=model.Policy(spec.preemption.within_cluster_queue),
-            reclaim=model.Policy(spec.preemption.reclaim_within_cohort),
-            borrow_while_reclaiming=borrowing.policy != "Never",
-            borrow_threshold=borrowing.max_priority_threshold,
-        ),
+        preemption=preemption_of(spec.preemption),
         stop_policy=model.StopPolicy(spec.stop_policy),
         checks=tuple(
             model.QueueCheck(
@@ -97,7 +111,28 @@ def queue_of(view: queueing.ClusterQueue) -> model.Queue:
         ),
         weight=weight_of(spec.fair_sharing),
         is_leaving=view.metadata.deletion_timestamp is not None,
+        aging=aging_of(spec.aging),
+        counts_history=scope is not None
+        and scope.admission_mode == "UsageBasedAdmissionFairSharing",
     )
+
+
+def preemption_of(view: queueing.ClusterQueuePreemption) -> model.Preemption:
+    borrowing, budget = view.borrow_within_cohort, view.budget
+    return model.Preemption(
+        within_queue=model.Policy(view.within_cluster_queue),
+        reclaim=model.Policy(view.reclaim_within_cohort),
+        borrow_while_reclaiming=borrowing.policy != "Never",
+        borrow_threshold=borrowing.max_priority_threshold,
+        after_waiting_s=float(view.trigger_after_workload_waiting_seconds or 0),
+        sorting=tuple(map(model.Sorting, view.workload_sorting)),
+        min_runtime_s=float(view.min_runtime_seconds or 0),
+        evictions_per_hour=None if budget is None else budget.evictions_per_hour,
+    )
+
+
+def aging_of(view: queueing.Aging | None) -> model.Aging | None:
+    return None if view is None else model.Aging(view.every_seconds, view.priority, view.maximum)
 
 
 def groups_of(groups: Iterable[queueing.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
@@ -150,6 +185,16 @@ def selector_of(selector: LabelSelector | None) -> model.NamespaceSelector | Non
     return None if selector is None else model.NamespaceSelector(selector.requirements)
 
 
+def history_of(view: AdmissionFairSharing | None) -> model.HistoryPolicy | None:
+    if view is None:
+        return None
+    return model.HistoryPolicy(
+        half_life_s=view.usage_half_life_time,
+        sampling_s=view.usage_sampling_interval,
+        weights={model.ResourceName(r): float(w) for r, w in view.resource_weights.items()},
+    )
+
+
 def config_of(view: Configuration) -> model.Config:
     waiting = view.pods_ready
     pods_ready, backoff = None, model.Backoff()
@@ -169,6 +214,7 @@ def config_of(view: Configuration) -> model.Config:
         )
     return model.Config(
         fair_sharing=view.is_sharing_fairly,
+        history=history_of(view.admission_fair_sharing),
         share_rules=tuple(map(model.ShareRule, view.fair_preemption_strategies)),
         after_preemption=model.RequeueTime(view.requeue_after_preemption),
         after_pods_ready_timeout=model.RequeueTime(view.requeue_after_pods_ready_timeout),

@@ -311,22 +311,21 @@ def waiting_message(
     `moment` writes a point in time, where readers have a clock that it can be found on.
     """
     whole, of_pod_sets = _by_pod_set(obstacles)
-    parts = [
-        pause_text(obstacle, f"at {moment(obstacle.until)}")
-        if isinstance(obstacle, dec.PreemptionPaused) and moment is not None
-        else str(obstacle_line(obstacle))
-        for obstacle in whole
-    ]
+    parts = [str(obstacle_line(obstacle, moment=moment)) for obstacle in whole]
     for pod_set, own in of_pod_sets.items():
         texts = ", ".join(map(_of_pod_set, own))
         parts.append(f"couldn't assign flavors to pod set {pod_set}: {texts}")
     return ". ".join(parts)
 
 
-def obstacle_lines(obstacles: Iterable[exp.Obstacle], now: float | None = None) -> Iterator[Line]:
+def obstacle_lines(
+    obstacles: Iterable[exp.Obstacle],
+    now: float | None = None,
+    moment: Callable[[float], str] | None = None,
+) -> Iterator[Line]:
     """The same, an obstacle on each line."""
     whole, of_pod_sets = _by_pod_set(obstacles)
-    yield from (obstacle_line(obstacle, now) for obstacle in whole)
+    yield from (obstacle_line(obstacle, now, moment) for obstacle in whole)
     for pod_set, own in of_pod_sets.items():
         yield Line(f"couldn't assign flavors to pod set {pod_set}:")
         yield from (Line(f"- {_of_pod_set(reason)}") for reason in own)
@@ -351,7 +350,8 @@ def _by_pod_set(
 
 def _without_contradiction(obstacles: Sequence[exp.Obstacle]) -> Iterator[exp.Obstacle]:
     """Who may not preempt now, or not this much, may have victims who would free enough."""
-    is_pausing = any(isinstance(obstacle, dec.PreemptionPaused) for obstacle in obstacles)
+    of_time = dec.PreemptionPaused | dec.OnlyTime
+    is_pausing = any(isinstance(obstacle, of_time) for obstacle in obstacles)
     refused = {obstacle.cell for obstacle in obstacles if isinstance(obstacle, dec.WaitsForOwner)}
     for obstacle in obstacles:
         if isinstance(obstacle, dec.Shortfall) and (is_pausing or obstacle.cell in refused):
@@ -360,7 +360,11 @@ def _without_contradiction(obstacles: Sequence[exp.Obstacle]) -> Iterator[exp.Ob
             yield obstacle
 
 
-def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
+def obstacle_line(
+    obstacle: exp.Obstacle,
+    now: float | None = None,
+    moment: Callable[[float], str] | None = None,
+) -> Line:
     """What is in the way of a workload; with `now`, how much longer what time will end."""
     match obstacle:
         case dec.LostToOthers():
@@ -379,10 +383,25 @@ def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
             whose = (workload(owner), " waits for in ClusterQueue ", Ref("ClusterQueue", queue))
             return Line(f"Owners first: {what}", *whose)
         case dec.PreemptionPaused(preemptions, until):
+            if moment is not None and now is None:
+                return Line(_pause_text(obstacle, f"at {moment(until)}"))
             if now is not None:
-                return Line(pause_text(obstacle, f"in {format_span(ceil(until - now))}"))
+                return Line(_pause_text(obstacle, f"in {format_span(ceil(until - now))}"))
             pause = format_span(until - preemptions.last_at)
-            return Line(pause_text(obstacle, f"{pause} after the last time"))
+            return Line(_pause_text(obstacle, f"{pause} after the last time"))
+        case dec.PreemptsLater(since, until):
+            wait = format_span(until - since)
+            text = f"Its queue lets a workload preempt {wait} after the first attempt"
+            return Line(f"{text}: it may preempt {_from(until, now, moment)}")
+        case dec.VictimsProtected(until, victims):
+            when = _from(until, now, moment)
+            what = " not run for the time that its queue grants: it may preempt "
+            have = " has" if len(victims) == 1 else " have each"
+            return Line(*named(victims), f"{have}{what}{when}")
+        case dec.BudgetSpent(limit, needed, until):
+            budget = f"The preemptors of its queue may cause {limit} eviction(s) in an hour"
+            rest = f"fewer than the {needed} that it needs are left"
+            return Line(f"{budget}, and {rest}: it may preempt {_from(until, now, moment)}")
         case dec.NamespaceNotAdmitted(namespace):
             return Line(f"Workload namespace ({namespace}) doesn't match ClusterQueue selector")
         case dec.Defective(problem) if problem == PODS_GONE:
@@ -415,7 +434,15 @@ def obstacle_line(obstacle: exp.Obstacle, now: float | None = None) -> Line:
             return Line(_of_pod_set(obstacle))
 
 
-def pause_text(paused: dec.PreemptionPaused, when: str) -> str:
+def _from(until: float, now: float | None, moment: Callable[[float], str] | None) -> str:
+    """From a point in time on, as far as readers have a clock that it can be found on."""
+    left = "" if now is None else format_span(max(0, ceil(until - now)))
+    if moment is not None:
+        return f"from {moment(until)} on" + (f" (in {left})" if left else "")
+    return f"in {left}" if left else "then"
+
+
+def _pause_text(paused: dec.PreemptionPaused, when: str) -> str:
     times = paused.preemptions.times
     often = "once" if times == 1 else f"{times} times"
     return f"It has preempted others {often} without running for long: it may preempt again {when}"

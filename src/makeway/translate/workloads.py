@@ -8,8 +8,10 @@ from math import ceil
 
 from makeway.api import batch, queueing
 from makeway.api.configuration import ResourcesConfiguration
+from makeway.api.labels import LAST_CHECKPOINT
 from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.pod_rules import NO_RULES, PodRules
+from makeway.api.times import TimeError, parse_time
 from makeway.engine import model
 from makeway.engine.matching import Constraints, Term, Toleration
 from makeway.placement.model import NAME_FIELD
@@ -54,7 +56,25 @@ def workload_of(
         to_deactivate=to_deactivate(view),
         defect=PODS_GONE if lacks_pods(view) else defect_of(pods, rules),
         stands_aside=lacks_pods(view),
+        milestones=milestones_of(spec.preemption),
+        ends_when_preempted=spec.on_preemption == "Terminate",
+        checkpoint_at=checkpoint_of(view),
     )
+
+
+def milestones_of(view: queueing.WorkloadPreemption | None) -> model.Milestones:
+    if view is None:
+        return ()
+    found = view.disruption_cost_milestones
+    return tuple(model.Milestone(milestone.seconds, milestone.cost) for milestone in found)
+
+
+def checkpoint_of(view: queueing.Workload) -> float | None:
+    """When the job has last said that it saved its work; what can't be read says nothing."""
+    try:
+        return parse_time(view.metadata.annotations.get(LAST_CHECKPOINT, ""))
+    except TimeError:
+        return None
 
 
 def to_deactivate(view: queueing.Workload) -> model.Cause | None:
@@ -89,16 +109,16 @@ def counted(requests: Mapping[str, int], resources: ResourcesConfiguration) -> d
             continue
         if rule.strategy == "Replace":
             counted.pop(rule.input, None)
-        units = Fraction(left[rule.input], _unit(rule.input))
+        units = Fraction(left[rule.input], smallest_units(rule.input))
         if rule.multiply_by:
-            units *= Fraction(left.get(rule.multiply_by, 0), _unit(rule.multiply_by))
+            units *= Fraction(left.get(rule.multiply_by, 0), smallest_units(rule.multiply_by))
         for name, factor in rule.outputs.items():
-            amount = ceil(units * factor * _unit(name))
+            amount = ceil(units * factor * smallest_units(name))
             counted[name] = counted.get(name, 0) + amount
     return counted
 
 
-def _unit(resource: str) -> int:
+def smallest_units(resource: str) -> int:
     """How many of the smallest units make one."""
     return 1000 if resource == "cpu" else 1
 
@@ -172,6 +192,7 @@ def status_of(view: queueing.Workload) -> model.WorkloadStatus:
         eviction=eviction_of(view),
         finished=is_true(status.conditions, "Finished"),
         pods_ready=is_true(status.conditions, "PodsReady"),
+        ready_at=ready_at(view) if holds else None,
         pods_lost_at=pods_lost_at(view),
         requeue_count=(requeue.count or 0) if requeue is not None else 0,
         requeue_at=requeue.requeue_at if requeue is not None else None,
@@ -192,6 +213,7 @@ def status_of(view: queueing.Workload) -> model.WorkloadStatus:
         claim=claim_of(view) if is_true(status.conditions, PREEMPTOR) else None,
         reclaimable={model.PodSetName(p.name): p.count for p in status.reclaimable_pods},
         preemptions=preemptions_of(view),
+        first_attempt_at=status.preemption.first_attempt_time if status.preemption else None,
     )
 
 
@@ -221,6 +243,13 @@ def preemptions_of(view: queueing.Workload) -> model.Preemptions | None:
 def _retry_after_s(check: queueing.AdmissionCheckState) -> float:
     is_retry = check.state == model.CheckState.RETRY.value
     return float(check.requeue_after_seconds or 0) if is_retry else 0.0
+
+
+def ready_at(view: queueing.Workload) -> float | None:
+    """Since when its pods are ready."""
+    condition = find_condition(view.status.conditions, "PodsReady")
+    is_ready = condition is not None and condition.status == "True"
+    return condition.last_transition_time if condition is not None and is_ready else None
 
 
 def pods_lost_at(view: queueing.Workload) -> float | None:

@@ -30,6 +30,7 @@ def check_configuration(configuration: Configuration, found: Findings) -> None:
         if gate not in GATES and gate not in GATES_OF_KUEUE:
             hint = f"write {one_of(tuple(sorted(GATES)))}"
             found.at("featureGates", gate).add(ABSENT, "is not a known gate", hint)
+    _check_usage_history(configuration, found.at("admissionFairSharing"))
     _check_fair_strategies(configuration, found.at("fairSharing", "preemptionStrategies"))
     transformations = configuration.resources.transformations
     here = found.at("resources", "transformations")
@@ -48,6 +49,24 @@ def check_configuration(configuration: Configuration, found: Findings) -> None:
     check_selector(
         configuration.managed_jobs_namespace_selector, found.at("managedJobsNamespaceSelector")
     )
+
+
+def _check_usage_history(configuration: Configuration, found: Findings) -> None:
+    history = configuration.admission_fair_sharing
+    if history is None:
+        return
+    for name, value, example in (
+        ("usageHalfLifeTime", history.usage_half_life_time, "168h"),
+        ("usageSamplingInterval", history.usage_sampling_interval, "5m"),
+    ):
+        if value <= 0:
+            hint = f'write for example "{example}"'
+            found.at(name).add(format_duration(value), "is not positive", hint)
+    for resource, weight in history.resource_weights.items():
+        here = found.at("resourceWeights", resource)
+        check_key(resource, here)
+        if weight < 0:
+            here.add(format_quantity(weight), "is negative", "write 0 or more")
 
 
 def _check_requeuing(configuration: Configuration, found: Findings) -> None:

@@ -17,6 +17,8 @@ GROUP_ITEMS_MAX = 64
 QUEUE_ITEMS_MAX = 256
 FLAVOR_ITEMS_MAX = 8  # labels, taints and tolerations of a flavor
 CHECKS_MAX = 64
+MILESTONES_MAX = 16
+BUDGET_MAX = 1000  # each is written down for an hour
 WEIGHT_TOO_SMALL = Fraction(1, 10**9)
 
 
@@ -31,7 +33,10 @@ def check_resource_flavor(flavor: queueing.ResourceFlavor, found: Findings) -> N
 
 
 def check_local_queue(queue: queueing.LocalQueue, found: Findings) -> None:
-    check_name(queue.spec.cluster_queue, found.at("spec", "clusterQueue"))
+    spec, here = queue.spec, found.at("spec")
+    check_name(spec.cluster_queue, here.at("clusterQueue"))
+    _check_weight(spec.fair_sharing, here.at("fairSharing"))
+    check_milestones(spec.preemption, here.at("preemption"))
 
 
 def check_cluster_queue(queue: queueing.ClusterQueue, found: Findings) -> None:
@@ -45,6 +50,9 @@ def check_cluster_queue(queue: queueing.ClusterQueue, found: Findings) -> None:
     flavors = [flavor.name for group in spec.resource_groups for flavor in group.flavors]
     _check_fungibility(spec.flavor_fungibility, flavors, here.at("flavorFungibility"))
     _check_preemption(spec.preemption, here.at("preemption"))
+    _check_times_of_preemption(spec.preemption, here.at("preemption"))
+    _check_sorting(spec.preemption.workload_sorting, here.at("preemption", "workloadSorting"))
+    _check_aging(spec.aging, here.at("aging"))
     _check_checks(spec.admission_checks_strategy, here.at("admissionChecksStrategy"))
     _check_weight(spec.fair_sharing, here.at("fairSharing"))
 
@@ -215,6 +223,63 @@ def _check_preemption(preemption: queueing.ClusterQueuePreemption, found: Findin
             "means nothing with policy Never",
             "write policy LowerPriority, or remove it",
         )
+
+
+def _check_times_of_preemption(
+    preemption: queueing.ClusterQueuePreemption, found: Findings
+) -> None:
+    for name, value in (
+        ("triggerAfterWorkloadWaitingSeconds", preemption.trigger_after_workload_waiting_seconds),
+        ("minRuntimeSeconds", preemption.min_runtime_seconds),
+    ):
+        if value is not None and value < 0:
+            found.at(name).add(value, "is negative", "write a number of seconds, 0 or more")
+    budget = preemption.budget
+    if budget is not None and not 1 <= budget.evictions_per_hour <= BUDGET_MAX:
+        here, hint = found.at("budget", "evictionsPerHour"), f"write 1 to {BUDGET_MAX}"
+        here.add(budget.evictions_per_hour, "is no number of evictions", hint)
+
+
+def _check_sorting(sorting: Sequence[str], found: Findings) -> None:
+    check_unique(((word, found.at(index)) for index, word in enumerate(sorting)), "order")
+    for index, word in enumerate(sorting):
+        if index and word == "ByLowestPriority":
+            hint = "put it first, or leave it out: priority comes before the rest in any case"
+            found.at(index).add(word, "can't come after another order", hint)
+    opposites = {"ByLowestRuntime", "ByLongestRuntime"}
+    if opposites <= set(sorting):
+        found.add(list(sorting), "has two orders by run time", "keep one of them")
+
+
+def _check_aging(aging: queueing.Aging | None, found: Findings) -> None:
+    if aging is None:
+        return
+    for name, value in (
+        ("everySeconds", aging.every_seconds),
+        ("priority", aging.priority),
+        ("maximum", aging.maximum),
+    ):
+        if value < 1:
+            found.at(name).add(value, "is not positive", "write 1 or more")
+    if 1 <= aging.maximum < aging.priority:
+        hint = f"write at least {aging.priority}, what a single step counts as"
+        found.at("maximum").add(aging.maximum, "is less than a single step", hint)
+
+
+def check_milestones(preemption: queueing.WorkloadPreemption | None, found: Findings) -> None:
+    if preemption is None:
+        return
+    here, milestones = found.at("disruptionCostMilestones"), preemption.disruption_cost_milestones
+    check_count(len(milestones), MILESTONES_MAX, "milestones", here)
+    before = -1
+    for index, milestone in enumerate(milestones):
+        if milestone.seconds <= before:
+            problem = "is negative" if before < 0 else "is not after the milestone before it"
+            hint = f"write {before + 1} or more"
+            here.at(index, "seconds").add(milestone.seconds, problem, hint)
+        if milestone.cost < 0:
+            here.at(index, "cost").add(milestone.cost, "is negative", "write 0 or more")
+        before = max(before, milestone.seconds)
 
 
 def _check_checks(strategy: queueing.AdmissionChecksStrategy | None, found: Findings) -> None:

@@ -6,6 +6,7 @@ from makeway.api.queueing import PodSet, Workload
 from makeway.api.validation.findings import Findings, check_count, check_unique
 from makeway.api.validation.names import check_name, check_short_name
 from makeway.api.validation.pods import check_pod_spec, check_tolerations
+from makeway.api.validation.queues import check_milestones
 
 POD_SETS_MAX = 18  # as many as Kueue takes
 
@@ -38,6 +39,7 @@ def check_workload(workload: Workload, found: Findings) -> None:
     limit_s = spec.maximum_execution_time_seconds
     if limit_s is not None and limit_s < 1:
         here.at("maximumExecutionTimeSeconds").add(limit_s, "is not positive", "write 1 or more")
+    check_milestones(spec.preemption, here.at("preemption"))
     _check_workload_status(workload, found.at("status"))
 
 
