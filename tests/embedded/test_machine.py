@@ -99,7 +99,7 @@ def test_a_node_that_comes_later_runs_pods_too(up: Up) -> None:
 def test_a_queue_on_hold_starts_nothing_until_it_is_resumed(up: Up) -> None:
     up.makeway("hold", "queue", "main")
     up.makeway("submit", "-q", "main", "--name", "patient", "--", "true")
-    wait_until(lambda: "stopped" in up.makeway("explain", "patient"))
+    wait_until(lambda: "Stopped" in up.makeway("explain", "patient"))
 
     up.makeway("resume", "queue", "main")
 

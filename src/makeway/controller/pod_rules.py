@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from makeway.api.kinds import LIMIT_RANGES, RUNTIME_CLASSES, WORKLOADS, Resource
 from makeway.api.pod_rules import PodRules, rules_of
@@ -42,6 +43,17 @@ class PodRulesIn:
 
 
 def _names_class(workload: Object) -> tuple[None, None] | None:
-    pod_sets = (workload.document.get("spec") or {}).get("podSets") or ()
-    specs = (((pod_set.get("template") or {}).get("spec") or {}) for pod_set in pod_sets)
-    return (None, None) if any(spec.get("runtimeClassName") for spec in specs) else None
+    return (None, None) if any(map(_has_class, _pod_sets(workload.document))) else None
+
+
+def _pod_sets(workload: Mapping[str, Any]) -> Iterable[Any]:
+    """As somebody wrote them: a Workload that can't be read is told so elsewhere."""
+    spec = workload.get("spec")
+    pod_sets = spec.get("podSets") if isinstance(spec, dict) else None
+    return pod_sets if isinstance(pod_sets, list) else ()
+
+
+def _has_class(pod_set: Any) -> bool:
+    for field in ("template", "spec", "runtimeClassName"):
+        pod_set = pod_set.get(field) if isinstance(pod_set, dict) else None
+    return bool(pod_set)

@@ -185,7 +185,7 @@ _BAD_WORKLOADS: dict[str, dict[str, Any]] = {
     "two least counts": _sets(
         {"name": "a", "count": 2, "minCount": 1}, {"name": "b", "count": 2, "minCount": 1}
     ),
-    "nine pod sets": _sets(*({"name": f"s{number}"} for number in range(9))),
+    "nineteen pod sets": _sets(*({"name": f"s{number}"} for number in range(19))),
     "a class without a priority": {
         "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "h"}
     },
