@@ -75,6 +75,22 @@ def test_what_was_told_stays_told() -> None:
     assert lab.why("a-large") == told
 
 
+def test_other_flavors_of_its_queue_are_hope() -> None:
+    lab = Scenario(
+        queue("q", cohort="all", reclaim=ANY, gpu={"old": 2}),
+        queue("other", cohort="all", gpu={"new": 1}),
+    )
+    lab.running("long", on="q", gpu=1)
+    lab.running("short", on="other", gpu=1)
+    lab.pending("waits", on="q", gpu=2)
+    assert lab.cycles() == []
+    lab.finish("short")
+    assert lab.cycles() == []  # a glance is enough
+
+    lab.change(queue("q", cohort="all", reclaim=ANY, gpu={"new": 2}))
+    assert lab.cycles() == [admit("waits", "new")]
+
+
 def test_a_less_important_holder_in_its_queue_is_hope() -> None:
     lab = crowded()
     lab.finish("a1")

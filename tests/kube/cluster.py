@@ -117,6 +117,7 @@ class Cluster:
         self._plane, self._folder = plane, folder
         self.client = Client(plane.access.transport())
         self.namespace = f"story-{next(_NUMBERS)}"
+        self.own_namespace = f"{self.namespace}-makeway"  # in the controller's nothing is queued
         self._ending: set[str] = set()  # Jobs whose pods are to succeed
 
     def controller(
@@ -126,13 +127,14 @@ class Cluster:
         silence_max_s: float | None = None,
     ) -> contextlib.AbstractContextManager[Process]:
         """One that runs, with the plane's own kubeconfig or another."""
-        words = controller_words(kubeconfig or self._plane.kubeconfig, self.namespace, *options)
+        words = controller_words(kubeconfig or self._plane.kubeconfig, self.own_namespace, *options)
         return running(Process(self._folder, words, silence_max_s))
 
     # What there is
 
     async def set_up(self) -> None:
-        await self._create(NAMESPACES, {"metadata": {"name": self.namespace}})
+        for name in (self.namespace, self.own_namespace):
+            await self._create(NAMESPACES, {"metadata": {"name": name}})
         spec = {
             "nodeLabels": {"story": self.namespace},
             "tolerations": [{"key": "reserved", "operator": "Exists"}],
@@ -221,7 +223,7 @@ class Cluster:
     async def leader(self) -> str:
         """Who holds the Lease; empty if nobody does."""
         try:
-            lease = await self.client.get(LEASES, "makeway-controller", self.namespace)
+            lease = await self.client.get(LEASES, "makeway-controller", self.own_namespace)
         except NotFound:
             return ""
         return str(lease["spec"].get("holderIdentity") or "")

@@ -83,7 +83,6 @@ class QueueState:
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
         self.claims_known: tuple[object, Any] | None = None  # of owners.py: as of when, and what
-        self.line_known: tuple[object, Any] | None = None  # of hopeless.py, likewise
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort
@@ -101,6 +100,7 @@ class QueueState:
         # What those of a shape ask for, and as of which edit of flavors.
         self.demands: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
         self.decisive: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
+        self.line_known: tuple[object, Any] | None = None  # of hopeless.py: as of when, and what
 
     def _new_node(self) -> Node:
         return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
