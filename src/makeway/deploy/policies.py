@@ -189,7 +189,7 @@ def checking_policies() -> list[Document]:
     """What is wrong with queues and Workloads, as far as their schemas can't say it: there a rule
     may cost little for the largest object that there could be, and pods have no schema.
     """
-    groups = "object.spec.?resourceGroups.orValue([])"
+    groups = "object.?spec.?resourceGroups.orValue([])"
     of_name = "h.flavors.filter(k, k.name == f.name).size()"
     queues = _guard(
         "makeway-check-queues",
