@@ -33,7 +33,7 @@ def built(*arguments: str) -> dict[str, Any]:
 def test_a_command_becomes_a_job_in_the_only_queue(cli: CliServer, monkeypatch: Any) -> None:
     monkeypatch.setenv("EPOCHS", "3")
 
-    assert cli.run("submit", "--name", "train", "--gpu", "2", "--", "python", "train.py") == (
+    assert cli.run("submit", "--name", "train", "--gpu", "2", "--", "python3", "train.py") == (
         "Submitted job 1 (train)\n"
     )
 
@@ -43,7 +43,7 @@ def test_a_command_becomes_a_job_in_the_only_queue(cli: CliServer, monkeypatch: 
     assert job["metadata"]["annotations"]["makeway.dev/submitted-by"] == "ada"
     assert job["spec"]["suspend"] is True
     assert job["spec"]["backoffLimit"] == 0
-    assert container["command"] == ["python", "train.py"]
+    assert container["command"] == ["python3", "train.py"]
     assert container["workingDir"] == str(Path.cwd())
     assert container["resources"]["requests"] == {"nvidia.com/gpu": "2"}
     assert {"name": "EPOCHS", "value": "3"} in container["env"]
