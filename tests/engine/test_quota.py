@@ -7,7 +7,7 @@ import pytest
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, Quota, ResourceName
 from makeway.engine.quota import available, borrow_level, potential
 from makeway.engine.tree import QueueState
-from tests.harness.engine import ANY, RECLAIM, Scenario, admit, cohort, preempt, queue, quota
+from tests.harness.engine import ANY, LOWER, RECLAIM, Scenario, admit, cohort, preempt, queue, quota
 
 GPU = FlavorResource(FlavorName("default"), ResourceName("gpu"))
 
@@ -102,6 +102,23 @@ def test_quota_shrunk_below_usage_leaves_nothing_and_never_less() -> None:
 
     assert free(lab, "vision") == -4
     assert lab.cycles() == [admit("nothing")]  # what asks for nothing always fits
+
+
+def test_nothing_is_given_away_for_a_head_whose_queue_uses_more_than_it_may() -> None:
+    """Of 5 there are 4 in use, all by a queue that was left 1: what its head is kept is nothing."""
+    lab = Scenario(
+        queue("shrunk", gpu=4, cohort="all"),
+        queue("bank", gpu=4, cohort="all"),
+        queue("a", gpu=0, cohort="all"),
+        queue("b", gpu=0, cohort="all"),
+    )
+    lab.running("holder", on="shrunk", gpu=4)
+    lab.change(queue("shrunk", gpu=quota(1, borrow=0), cohort="all", reclaim=LOWER))
+    lab.pending("more", on="shrunk", gpu=1)
+    lab.pending("a1", on="a", gpu=1)
+    lab.pending("b1", on="b", gpu=1)
+
+    assert lab.cycles() == [admit("a1")]  # and not b1 as well
 
 
 def test_what_a_shrunk_neighbour_uses_too_much_is_missing_even_from_what_a_queue_keeps() -> None:

@@ -1,9 +1,18 @@
 """What the configuration, a namespace and classes say of Jobs, on a real API server."""
 
+import contextlib
 from typing import Any
 
-from makeway.api.kinds import JOBS, LIMIT_RANGES, RUNTIME_CLASSES, WORKLOAD_CLASSES, WORKLOADS
+from makeway.api.kinds import (
+    JOBS,
+    LIMIT_RANGES,
+    PODS,
+    RUNTIME_CLASSES,
+    WORKLOAD_CLASSES,
+    WORKLOADS,
+)
 from makeway.api.labels import PRIORITY_CLASS
+from makeway.client import NotFound
 from tests.kube.seeds import Lab, condition_of, story
 
 ONE_BY_ONE = {"waitForPodsReady": {"timeout": "1m", "blockAdmission": True}}
@@ -28,6 +37,21 @@ async def plain(lab: Lab, name: str, *, pods: int = 1, **spec: Any) -> None:
     """A Job whose container asks for nothing."""
     containers = [{"name": "main", "image": "none"}]
     await lab.submit(name, queue="team", pods=pods, containers=containers, nodeSelector={}, **spec)
+
+
+async def alone(lab: Lab) -> None:
+    """Without what the stories before have left behind: pods that will never be ready."""
+    for resource in (JOBS, PODS):
+        for found in (await lab.client.list(resource)).items:
+            name, namespace = found["metadata"]["name"], found["metadata"]["namespace"]
+            with contextlib.suppress(NotFound):
+                await lab.client.delete(resource, name, namespace, grace_s=0)
+
+    async def claim() -> bool:
+        left = (await lab.client.list(WORKLOADS)).items
+        return not any((workload.get("status") or {}).get("admission") for workload in left)
+
+    await lab.until(claim, "nobody else holds quota")
 
 
 @story()
@@ -76,6 +100,7 @@ async def test_another_value_of_a_class_reaches_who_runs(lab: Lab) -> None:
 
 @story(ONE_BY_ONE)
 async def test_one_job_after_the_other_each_when_the_last_has_its_pods(lab: Lab) -> None:
+    await alone(lab)
     await lab.queue_with("team", {"cpu": 2})
     lab.dry.add("first")
     await lab.work("first")

@@ -392,7 +392,7 @@ class TreeCycle:
             elif limit is None:
                 kept[cell] = amount
             else:
-                kept[cell] = min(amount, nominal + limit - used)
+                kept[cell] = max(0, min(amount, nominal + limit - used))
         self._charge(queue, kept)
         if self.state.config.gates.hold_for_preemptor:
             self.reserved.append((queue, kept))
