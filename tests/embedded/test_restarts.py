@@ -27,8 +27,10 @@ def test_a_preemption_goes_on_as_it_was_after_kill_9(tmp_path: Path) -> None:
         up.makeway("apply", "-f", str(tmp_path / "queues.yaml"))
         submit(up, "urgent", until(tmp_path / "urgent"), "urgent")
         wait_until(lambda: flavor_of(up, "urgent") == "reserved")
-        submit(up, "stubborn", "trap '' TERM; " + until(tmp_path / "stubborn"), "low")
+        deaf = f"trap '' TERM; touch {tmp_path}/deaf; "
+        submit(up, "stubborn", deaf + until(tmp_path / "stubborn"), "low")
         wait_until(lambda: flavor_of(up, "stubborn") == "spot")
+        wait_until((tmp_path / "deaf").exists)
         submit(up, "big", "true", "high")
         wait_until(lambda: condition(up, "stubborn", "Evicted"))
         (tmp_path / "urgent").touch()
