@@ -46,7 +46,7 @@ def fill_page(title: str, script: str, data: object) -> str:
     parts = {
         "@TITLE@": _escaped(title),
         "@STYLE@": _asset("page.css"),
-        "@SCRIPT@": _asset(script),
+        "@SCRIPT@": _asset("drawing.js") + _asset(script),
         "@DATA@": _json_in_html(data),
     }
     page = _asset("page.html")

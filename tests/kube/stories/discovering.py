@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.harness.documents import pod
+from tests.harness.documents import Document, pod
 from tests.kube.stories.registry import story
 from tests.kube.story_client import TABLE, StoryClient
 
@@ -113,18 +113,24 @@ async def health_in_detail(t: StoryClient) -> None:
         t.note(f"{path}/ping", {"code": code, "text": text})
 
 
-@story
-async def what_is_no_table(t: StoryClient) -> None:
-    url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def _may_create_jobs(t: StoryClient) -> Document:
     attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": t.namespace}
-    review = {
+    return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    await t.call("a review", "POST", url, review, accept=TABLE)
+
+
+@story
+async def what_is_no_table(t: StoryClient) -> None:
+    review = _may_create_jobs(t)
+    await t.call("a review", "POST", REVIEWS, review, accept=TABLE)
     either = f"{TABLE},application/json"
-    await t.call("or as it is", "POST", url, review, accept=either, show=("kind",))
+    await t.call("or as it is", "POST", REVIEWS, review, accept=either, show=("kind",))
     await t.call("a group", "GET", "/apis/batch", accept=TABLE)
     await t.call("kinds", "GET", "/apis/batch/v1", accept=TABLE)
     await t.call("all groups", "GET", "/apis", accept=TABLE)
@@ -139,13 +145,7 @@ _VERSION = {"major", "minor", "gitVersion", "platform", "compiler", "buildDate",
 
 @story
 async def what_one_may_do(t: StoryClient) -> None:
-    url = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    attributes = {"verb": "create", "group": "batch", "resource": "jobs", "namespace": t.namespace}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
+    review = _may_create_jobs(t)
     show = ("kind", "status.allowed", "spec.resourceAttributes")
-    await t.call("create jobs", "POST", url, review, show=show)
-    await t.call("read a review", "GET", url)
+    await t.call("create jobs", "POST", REVIEWS, review, show=show)
+    await t.call("read a review", "GET", REVIEWS)

@@ -265,16 +265,21 @@ async def leases_change_hands(t: StoryClient) -> None:
     await t.call("a lease of no length", "POST", leases, bad)
 
 
-@story
-async def events_are_kept(t: StoryClient) -> None:
+async def _some_pod(t: StoryClient) -> Document:
+    """A pod for events to be about, as they name it."""
     made = await t.quiet("POST", t.pods(), pod("p"))
-    about = {
+    return {
         "kind": "Pod",
         "namespace": t.namespace,
         "name": "p",
         "uid": made["metadata"]["uid"],
         "apiVersion": "v1",
     }
+
+
+@story
+async def events_are_kept(t: StoryClient) -> None:
+    about = await _some_pod(t)
     event = {
         "metadata": {"name": "p.1"},
         "involvedObject": about,
@@ -299,14 +304,7 @@ async def events_are_kept(t: StoryClient) -> None:
 
 @story
 async def events_of_two_groups_are_the_same_events(t: StoryClient) -> None:
-    made = await t.quiet("POST", t.pods(), pod("p"))
-    about = {
-        "kind": "Pod",
-        "namespace": t.namespace,
-        "name": "p",
-        "uid": made["metadata"]["uid"],
-        "apiVersion": "v1",
-    }
+    about = await _some_pod(t)
     event = {
         "apiVersion": EVENTS,
         "kind": "Event",

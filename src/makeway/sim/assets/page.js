@@ -1,28 +1,10 @@
-"use strict";
 // Draws the report out of the data in this page. Everything here comes from the file itself.
-const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs;
 const AXIS = Math.max(DATA.axisSeconds, 1e-9);  // one axis of time for all runs
 const PALETTE = ["#3b7dd8", "#e0803a", "#3fa66b", "#b457b0", "#c9a227", "#2aa5a5", "#d0566e",
   "#7a6ad8", "#8a9a3b", "#5c6b80", "#a8653c"];
 const OTHERS = "#9aa4b2";
 const SHOWN = PALETTE.length;
-const page = document.getElementById("page");
-const tip = document.getElementById("tip");
-
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function svg(tag, attributes = {}, text) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const addTo = (total, values) => values.forEach((v, i) => { total[i] += v; });

@@ -1,23 +1,5 @@
-"use strict";
 // Draws a sweep out of the data in this page: a heat map for two knobs, a curve for one.
-const DATA = JSON.parse(document.getElementById("data").textContent);
-const page = document.getElementById("page");
-const tip = document.getElementById("tip");
 const W = 640, H = 300, LEFT = 84, BOTTOM = 40, TOP = 12, RIGHT = 16;
-
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function svg(tag, attributes = {}, text) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
 
 function withTip(node, text) {
   node.addEventListener("mousemove", (event) => {
