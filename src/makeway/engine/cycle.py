@@ -174,21 +174,26 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        for _, queue in self.heads():
-            if lets_others_pass(queue) and line_is_without_hope(
-                self.state, queue, self.present.usage
-            ):
-                queue.pending.park_all()
+        first = [pair for pair in self.heads() if not self._parks_line(pair[1])]
         while True:
-            heads = [pair for pair in self.heads() if self.is_admissible(*pair)]
+            heads = [pair for pair in first if self.is_admissible(*pair)]
             hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
                 queue.pending.park_shape(entry)
             self.tree.cycle += 1
+            first = list(self.heads())
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
+
+    def _parks_line(self, queue: QueueState) -> bool:
+        """Park all of a line at once, if one look tells that nobody in it has a chance."""
+        usage = self.present.usage
+        if not lets_others_pass(queue) or not line_is_without_hope(self.state, queue, usage):
+            return False
+        queue.pending.park_all()
+        return True
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
         return lets_others_pass(queue) and is_without_hope(

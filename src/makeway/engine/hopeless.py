@@ -26,7 +26,7 @@ from makeway.engine.owners import CHOICES_MAX, choices_of, smallest_pod_sets
 from makeway.engine.quota import Node, Usage, available, borrow_level
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-from makeway.engine.victims import first_priority_spared, is_hopeless
+from makeway.engine.victims import all_are_too_important, first_priority_spared
 
 
 def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage: Usage) -> bool:
@@ -36,7 +36,7 @@ def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage:
     if entry.status.claim is not None:
         return False
     priority = entry.workload.priority
-    may_preempt = not is_hopeless(priority, queue)
+    may_preempt = not all_are_too_important(priority, queue)
     if may_preempt and not _preempts_only_as_owner(state, priority, queue):
         return False
     return any(
@@ -61,7 +61,7 @@ def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -
     line = _known_line(state, queue)
     if line is None:
         return False
-    may_preempt = not is_hopeless(line.priority, queue)
+    may_preempt = not all_are_too_important(line.priority, queue)
     if may_preempt and not _preempts_only_as_owner(state, line.priority, queue):
         return False
     for cell, amount in line.least.items():  # any() takes twice as long

@@ -51,8 +51,8 @@ from makeway.engine.tree import Leaving, QueueState
 from makeway.engine.victims import (
     Chosen,
     Need,
+    all_are_too_important,
     find_victims,
-    is_hopeless,
     may_preempt,
     release_all,
 )
@@ -76,8 +76,7 @@ class Nominator:
         entry: Entry,
         queue: QueueState,
         snapshot: Snapshot,
-        taken: Mapping[WorkloadKey, Leaving]
-        | None = None,  # by others; not in the picture any more
+        taken: Mapping[WorkloadKey, Leaving] | None = None,  # by others; not in the picture
         owners: Owners | None = None,  # None: asked for the first time
     ) -> None:
         self.state = state
@@ -274,7 +273,7 @@ class Nominator:
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
         """The victims that make room for these amounts; none while it may take no new ones."""
-        if is_hopeless(self.entry.workload.priority, self.queue):
+        if all_are_too_important(self.entry.workload.priority, self.queue):
             return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:

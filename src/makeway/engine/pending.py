@@ -252,7 +252,7 @@ class PendingQueue:
                 self.told_version += 1
 
     def all_short(self) -> list[Entry] | None:
-        """The first of each shape, if all of them were told that quota is short, and alone."""
+        """The first of each shape, if all that they were told is that quota is short."""
         firsts = [shape_class.best()[1] for shape_class in self._classes.values()]
         return firsts if all(map(self.is_short, firsts)) else None
 

@@ -114,7 +114,7 @@ class Eligible:
             position = self.next_in(queue, position + 1)
 
 
-def is_hopeless(priority: int, queue: QueueState) -> bool:
+def all_are_too_important(priority: int, queue: QueueState) -> bool:
     """A cheap look before any search: is everybody in the tree too important?"""
     preemption = queue.spec.preemption
     spared = first_priority_spared(preemption.within_queue, priority)
