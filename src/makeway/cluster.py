@@ -45,12 +45,8 @@ SCHEDULER = "makeway"  # the schedulerName of pods that we place
 # A real server is busy with far fewer writes than ours; more at once only make watches lag.
 IN_FLIGHT_MAX = 24
 FINISH_MAX_S = 5.0  # for writes that are on their way when we are told to stop
-OPTIONAL = (
-    *GANG_KINDS,
-    BUDGETS,
-    LIMIT_RANGES,
-    RUNTIME_CLASSES,
-)  # kinds that a server may lack, or keep from us
+# Kinds that a server may lack, or keep from us.
+OPTIONAL = (*GANG_KINDS, BUDGETS, LIMIT_RANGES, RUNTIME_CLASSES)
 LEADER = Family("makeway_leader", "1 if this replica leads, 0 if it stands by.")
 
 Clock = Callable[[], float]
