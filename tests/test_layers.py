@@ -28,6 +28,7 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "accounts": room(),
     "backoff": room(is_pure=True),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
@@ -38,7 +39,7 @@ ROOMS = {
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
     "server": room(
-        *("selectors", "api", "disk", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -54,7 +55,7 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("runner", "watchdog"),
+        *("runner", "watchdog", "accounts"),
     ),
     "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
