@@ -49,6 +49,7 @@ ROOMS = {
     ),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
@@ -62,7 +63,7 @@ ROOMS = {
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("logs", "plane", "sim", "translate"),
+        *("accounts", "local_socket", "logs", "plane", "sim", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
@@ -46,10 +46,18 @@ from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -76,6 +84,7 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -92,6 +101,8 @@ class Running:
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -112,16 +123,24 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
-            app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
+            app.handle,
+            app.is_authenticated,
+            host=HOST,
+            port=settings.port,
+            tls=tls,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            kubeconfig = _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -135,6 +154,17 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             mark.write(store)
             store.close()
             noted.remove()
+
+
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
+    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
+    if people is None:
+        kubeconfig = kubeconfig_in(folder)
+        write_private(kubeconfig, identity.kubeconfig(address).encode())
+        return kubeconfig
+    text = identity.kubeconfig_for_all(address, people.socket)
+    write_public(people.kubeconfig, text.encode())
+    return people.kubeconfig
 
 
 @contextlib.asynccontextmanager
