@@ -90,6 +90,10 @@ class View:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
+    def turn_to(self, state: ClusterState) -> None:
+        """From now on the engine has another state."""
+        self._state = state
+
     @property
     def revision(self) -> int:
         """A number that grows when who waits or holds quota may have changed."""
