@@ -112,6 +112,10 @@ class View:
     def __getitem__(self, key: WorkloadKey) -> KnownWorkload:
         return _known(self._state.entries[key])
 
+    def workloads(self) -> Iterator[KnownWorkload]:
+        """All of them, in the order in which they came."""
+        return map(_known, self._state.entries.values())
+
     def with_unseen_pods(self) -> list[KnownWorkload]:
         """Those who hold quota since before a restart, and of whose pods nobody has told yet."""
         entries = self._state.entries.values()
