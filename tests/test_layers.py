@@ -28,6 +28,7 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "accounts": room(),
     "backoff": room(is_pure=True),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
@@ -39,7 +40,7 @@ ROOMS = {
     "store": room(),
     "journal": room("engine", "logs"),
     "server": room(
-        *("selectors", "api", "disk", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -55,7 +56,7 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("journal", "runner", "watchdog"),
+        *("journal", "runner", "watchdog", "accounts"),
     ),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
