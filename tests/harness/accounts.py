@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
 import os
 import pwd
 import shutil
@@ -11,13 +11,15 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import makeway
+from makeway.api.kinds import JOBS, PODS
+from makeway.runner.processes import kill_marked
 from tests import prerequisites
-from tests.harness.process import wait_until
+from tests.harness.process import Document, Up, job, wait_until
 
 SOURCE = Path(makeway.__file__).parents[1]
 
@@ -30,15 +32,21 @@ def accounts(*names: str, system: bool = False) -> Iterator[list[pwd.struct_pass
     try:
         for name in made:
             how = ["--system", "--no-create-home"] if system else ["--create-home"]
-            command = ["useradd", *how, "--user-group", "--shell", "/bin/sh", name]
-            subprocess.run(command, check=True, capture_output=True)
+            change_accounts("useradd", *how, "--user-group", "--shell", "/bin/sh", name)
             if not system:
                 os.chmod(pwd.getpwnam(name).pw_dir, 0o700)
         yield [pwd.getpwnam(name) for name in made]
     finally:
         for name in made:
-            command = ["userdel", *([] if system else ["--remove"]), "--force", name]
-            subprocess.run(command, check=False, capture_output=True)
+            with suppress(subprocess.CalledProcessError):  # it never was
+                change_accounts("userdel", *([] if system else ["--remove"]), "--force", name)
+
+
+def change_accounts(*command: str) -> None:
+    """One at a time: these programs give up at once where another is at work."""
+    with open("/etc/login.defs") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(command, check=True, capture_output=True)
 
 
 @contextmanager
@@ -63,22 +71,22 @@ def python_for_all(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-class SystemUp:
-    """`makeway up --system` below a root of its own."""
+class SystemUp(Up):
+    """`makeway up --system` below a root of its own; asked with the server's own kubeconfig."""
 
     def __init__(self, root: Path, python: Path, server: str) -> None:
-        self.root, self._python = root, python
-        self.state = root / "var/lib/makeway"
+        super().__init__(root / "var/lib/makeway/server")
+        self.root, self.state, self.python = root, root / "var/lib/makeway", python
         etc = root / "etc/makeway"
         etc.mkdir(parents=True)
-        (etc / "settings.yaml").write_text(f"serverAccount: {server}\nlogLevel: info\n")
-        self.process: subprocess.Popen[str] | None = None
+        self.settings = etc / "settings.yaml"
+        self.settings.write_text(f"serverAccount: {server}\nlogLevel: info\n")
 
     def start(self, *options: str) -> None:
-        command = [self._python, "-m", "makeway.cli.main", "up", "--system"]
+        command = [str(self.python), "-m", "makeway.cli.main", "up", "--system", "--root"]
         with open(self.root / "up.log", "ab") as log:
             self.process = subprocess.Popen(
-                [*command, "--root", self.root, *options],
+                [*command, str(self.root), *options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -87,6 +95,7 @@ class SystemUp:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("makeway is ready"):
+                self.address = line.split()[-1]
                 return
         raise AssertionError(self.log)
 
@@ -94,41 +103,42 @@ class SystemUp:
     def log(self) -> str:
         return (self.root / "up.log").read_text()
 
-    def stop(self) -> int:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        self.process.terminate()
-        code = self.process.wait(timeout=30)
-        self.process.stdout.close()
-        return code
+    def starter(self) -> int:
+        return int((self.root / "run/makeway-starter/lock").read_text())
 
-    def makeway(self, *arguments: str, code: int = 0) -> str:
-        """As an administrator, who has the server's own kubeconfig."""
-        done = subprocess.run(
-            [self._python, "-m", "makeway.cli.main", *arguments],
-            env={"PATH": os.environ["PATH"], "KUBECONFIG": str(self.state / "server/kubeconfig")},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == code, (done.stdout, done.stderr, self.log)
-        return done.stdout
+    def submitted(
+        self, account: pwd.struct_passwd, name: str, script: str, **container: Any
+    ) -> None:
+        """A Job of one account's."""
+        made = job(name, script)
+        made["metadata"]["namespace"] = account.pw_name
+        made["spec"]["template"]["spec"]["containers"][0] |= container
+        self.create(JOBS, made)
 
-    def applied(self, *documents: dict[str, Any]) -> None:
-        path = self.root / "applied.json"
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)}))
-        self.makeway("apply", "-f", str(path))
+    def pod(self, name: str) -> Document:
+        """That of a Job."""
+        found = [p for p in self.listed(PODS) if p["metadata"]["name"].startswith(f"{name}-")]
+        return found[0] if found else {}
 
-    def ended(self, name: str, namespace: str) -> dict[str, Any]:
-        """The Job, when it has ended."""
+    def ended(self, name: str) -> str:
+        """Wait for the end of a Job's pod, and return what it printed."""
+        over = ("Succeeded", "Failed")
+        wait_until(lambda: self.pod(name).get("status", {}).get("phase") in over, claim=self.log)
+        return self.printed(name)
 
-        def found() -> Any:
-            job = json.loads(self.makeway("get", "job", name, "-n", namespace, "-o", "json"))
-            ends = [c["type"] for c in job.get("status", {}).get("conditions", ())]
-            return job if {"Complete", "Failed"} & {*ends} else None
+    def printed(self, name: str) -> str:
+        uid = self.pod(name).get("metadata", {}).get("uid", "not there yet")
+        path = self.state / "logs" / uid / "main.log"
+        return path.read_text() if path.exists() else ""
 
-        job: dict[str, Any] = wait_until(found, claim=f"the end of {name}")
-        return job
+    def delete_pod(self, name: str) -> None:
+        metadata = self.pod(name)["metadata"]
+        which = metadata["name"], metadata["namespace"]
+        self.ask(lambda client: client.delete(PODS, *which, grace_s=1))
+
+    def home(self, name: str) -> Path:
+        uid: str = self.pod(name)["metadata"]["uid"]
+        return self.state / "homes" / uid
 
 
 @contextmanager
@@ -140,3 +150,5 @@ def system_up(*options: str) -> Iterator[SystemUp]:
             yield up
         finally:
             up.stop()
+            for pod in (up.state / "pods").iterdir():
+                kill_marked(f"MAKEWAY_POD_UID={pod.name}")
