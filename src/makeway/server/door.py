@@ -85,11 +85,13 @@ class Door:
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def open(self, host: str, port: int) -> int:
-        """Listen, and return the port."""
+    def open(self, host: str, port: int, listening: socket.socket | None = None) -> int:
+        """Listen, and return the port; on a socket that others made for us, if there is one."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
-        self._socket = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        self._socket = listening or socket.create_server(
+            address[:2], family=family, backlog=BACKLOG
+        )
         self._socket.setblocking(False)
         self._listen()
         return int(self._socket.getsockname()[1])
@@ -226,7 +228,9 @@ class NotSafe(Exception):
 def _check_folder(folder: Path) -> None:
     """Who can write to the folder can put a socket of his own there, and is believed."""
     found = folder.stat()
-    if found.st_mode & 0o022 or found.st_uid not in (0, os.geteuid()):
+    is_ours = found.st_uid in (0, os.geteuid())
+    is_for_group = found.st_mode & 0o020 and found.st_gid not in (0, os.getegid())
+    if not is_ours or is_for_group or found.st_mode & 0o002:
         raise NotSafe(f"{folder} can be written by others than root and makeway; chmod go-w it")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import asyncio.sslproto
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -43,13 +44,18 @@ class Listener:
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
+        listening: socket.socket | None = None,
         local: Path | None = None,
     ) -> None:
-        """`local` is a Unix socket that is served as well."""
+        """On a socket that others made for us, or on one of our own.
+
+        `local` is a Unix socket that is served as well.
+        """
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
         self._handler, self._is_authenticated = handler, is_authenticated
         self._host, self._port, self._tls = host, port, tls
+        self._listening = listening
         self._server: web.Server | None = None
         self._local = local
         self._door = Door(self._speak, tls, is_for_all=local is not None)
@@ -60,7 +66,7 @@ class Listener:
         self._server = web.Server(self._serve, handler_cancellation=True)
         if self._local is not None:
             self._local_door.open_unix(self._local)
-        return self._door.open(self._host, self._port)
+        return self._door.open(self._host, self._port, self._listening)
 
     async def stop(self) -> None:
         self._door.close()
