@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
@@ -51,10 +51,18 @@ from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -93,6 +101,7 @@ class Settings:
     has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -114,6 +123,8 @@ class Running:
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -134,6 +145,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
             *(app.handle, app.is_authenticated),
@@ -141,13 +153,16 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            kubeconfig = _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -161,6 +176,17 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             mark.write(store)
             store.close()
             noted.remove()
+
+
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
+    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
+    if people is None:
+        kubeconfig = kubeconfig_in(folder)
+        write_private(kubeconfig, identity.kubeconfig(address).encode())
+        return kubeconfig
+    text = identity.kubeconfig_for_all(address, people.socket)
+    write_public(people.kubeconfig, text.encode())
+    return people.kubeconfig
 
 
 @contextlib.asynccontextmanager
