@@ -17,7 +17,7 @@ import pytest
 from makeway.accounts import account_named
 from makeway.embedded import Running, Settings, serve
 from makeway.server.people import People
-from tests.harness.shells import Shell, install_for_all, people
+from tests.harness.shells import Shell, install_for_all, people_named
 from tests.prerequisites import program
 
 NAMES = ("mwt-ada", "mwt-bob")
@@ -69,7 +69,7 @@ def served(folder: Path, people: People) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with people(*NAMES) as made:
+    with people_named(*NAMES) as made:
         # Not below /tmp, which accounts can write to.
         folder = Path(tempfile.mkdtemp(prefix="makeway-test-", dir="/run"))
         folder.chmod(0o755)
@@ -172,7 +172,7 @@ def test_no_secret_lies_where_others_can_read(machine: Machine) -> None:
 
 
 def test_a_locked_account_is_refused(machine: Machine) -> None:
-    with people("mwt-eve") as (eve,):
+    with people_named("mwt-eve") as (eve,):
         subprocess.run(["usermod", "--password", "x", eve.name], check=True)
         subprocess.run(["usermod", "--lock", eve.name], check=True)
         commands = machine.folder / "bin"

@@ -20,7 +20,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 @contextmanager
-def people(*names: str) -> Iterator[list[Account]]:
+def people_named(*names: str) -> Iterator[list[Account]]:
     with accounts_named(*names) as made:
         yield [found for entry in made if (found := account_named(entry.pw_name))]
 
