@@ -98,6 +98,7 @@ class Settings:
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
     people: People | None = None  # None: for one account, with one token
@@ -112,6 +113,11 @@ class Running:
     app: App
     address: str
     kubeconfig: Path
+
+    @property
+    def unlimited(self) -> str:
+        """What of a job's limits can't be held here, and why; empty: all are."""
+        return self.app.verbs.around.unlimited
 
 
 @contextlib.asynccontextmanager
@@ -193,6 +199,7 @@ async def _controlled(
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
     host, work = _host_and_work(folder, settings, clock)
+    app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
@@ -219,9 +226,10 @@ def _host_and_work(
     if settings.system is not None:
         return RemoteHost(settings.system.starter, clock), []
     limits = settings.limits_on(Disk(folder))
-    host = LocalHost(
-        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
-    )
+    cgroups = Cgroups.detect()
+    if not settings.has_limits:
+        cgroups = cgroups.without_limits()
+    host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 

@@ -23,7 +23,7 @@ NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("token",),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
-    *("hold", "resume", "priority", "history", "why", "replay"),
+    *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),
 )

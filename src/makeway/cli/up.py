@@ -124,6 +124,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
     parser.add_argument(
+        "--no-limits",
+        action="store_true",
+        help="let jobs use more memory and CPU than they asked for",
+    )
+    parser.add_argument(
         "--no-journal",
         action="store_true",
         help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
@@ -163,6 +168,7 @@ def run(arguments: argparse.Namespace) -> int:
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
         is_reaper=True,
+        has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
         journal=None if arguments.no_journal else limits_of(arguments),
@@ -193,8 +199,10 @@ async def _serve(folder: Path, settings: Any) -> None:
 
     stop = stop_signal()
     async with serve(folder, settings) as running:
-        print(f"makeway is ready on {running.address}", flush=True)
-        print(f"  {_for_whom(running, settings)}", flush=True)
+        said = [f"makeway is ready on {running.address}", f"  {_for_whom(running, settings)}"]
+        if running.unlimited:
+            said.append(f"  limits of jobs don't hold here: {running.unlimited}")
+        print(*said, sep="\n", flush=True)
         await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
 
@@ -300,6 +308,7 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--journal-size", arguments.journal_size]
     command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
+    command += ["--no-limits"] if arguments.no_limits else []
     start_in_background(command, log_path)
     print(f"  log: {log_path}; stop it with: makeway down")
     return 0
@@ -327,7 +336,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: i
         lines = path.read_bytes()[begins_at:].decode("utf-8", "replace").splitlines()
         for number, line in enumerate(lines):
             if line.startswith("makeway is ready") and len(lines) > number + 1:
-                return lines[number : number + 2]
+                return lines[number:]
         if process.poll() is not None:
             raise UsageError("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
         if time.monotonic() > deadline:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
-from makeway.api.batch import Pod
+from makeway.api.batch import Job, Pod, PodTemplateSpec
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
@@ -163,6 +163,8 @@ def checked(
         rules.check_new(resource, complete, around)
         if isinstance(view, Pod):
             limit_ranges.check_pod(target.name, target.namespace, view.spec, around)
+        if around.unlimited and not options.is_trusted and _has_limits(view):
+            warnings += (f"limits of this machine's jobs don't hold: {around.unlimited}",)
     return Checked(complete, view, warnings)
 
 
@@ -197,6 +199,14 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
             hint = "write a name with a domain, such as example.com/hold"
             found.append(FieldError(path, name, "has no domain", hint))
     return found
+
+
+def _has_limits(view: object) -> bool:
+    if isinstance(view, Job):
+        view = view.spec.template
+    if not isinstance(view, Pod | PodTemplateSpec):
+        return False
+    return any({"cpu", "memory"} & one.resources.limits.keys() for one in view.spec.containers)
 
 
 def _checked_status(target: Target, wanted: Document, old: Document, options: Options) -> Checked:

@@ -79,7 +79,7 @@ class Verbs:
         configuration: Configuration,
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
-        self._around = Surroundings(store, worker, configuration)
+        self.around = Surroundings(store, worker, configuration)
         self._chance, self._worker = chance, worker
         self._distance_max = configuration.preemption_priority.max_distance
         self.people_rules: PeopleRules | None = None  # None: whoever gets in may write everything
@@ -278,7 +278,7 @@ class Verbs:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
             if not options.is_trusted:
-                rules.check_release(resource, old, new, self._around)
+                rules.check_release(resource, old, new, self.around)
         return new, done.warnings
 
     def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:
@@ -517,7 +517,7 @@ class Verbs:
     def _checked(
         self, target: Target, wanted: versions.Converted, old: Document | None, options: Options
     ) -> Checked:
-        new = objects.checked(target, wanted, old, options, self._around)
+        new = objects.checked(target, wanted, old, options, self.around)
         if target.subresource != "status":
             self._check_among_others(target, new)
         return new
