@@ -57,6 +57,7 @@ RULES: dict[str, list[Document]] = {
         },
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/tokens", "/tokens/*"]},
+        {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/grants", "/grants/*"]},
     ],
     VIEW: _SEEN,
 }
