@@ -48,7 +48,7 @@ ROOMS = {
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "sim": room("api", "engine", "journal", "placement", "selectors", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
