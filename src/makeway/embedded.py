@@ -9,8 +9,9 @@ import gc
 import logging
 import os
 import shutil
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
@@ -48,11 +49,20 @@ from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
+from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -71,6 +81,14 @@ class CannotServe(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """What a server for every account has of root's."""
+
+    starter: Path  # the socket of whoever runs pods as their accounts
+    logs: Path  # what pods print
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     port: int
     is_insecure: bool = False  # plain http
@@ -80,6 +98,10 @@ class Settings:
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
+    listening: socket.socket | None = None  # where to take connections instead of at the port
+    system: System | None = None  # None: pods run as we do
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -92,10 +114,17 @@ class Running:
     address: str
     kubeconfig: Path
 
+    @property
+    def unlimited(self) -> str:
+        """What of a job's limits can't be held here, and why; empty: all are."""
+        return self.app.verbs.around.unlimited
+
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -107,7 +136,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         gc.collect()
         noted = Noted(folder / "clock", boot_id())
         clock = noted.clock()  # one for all: what one stamps, another compares
-        logs = FileLogs(folder / "logs", clock)
+        logs = FileLogs(settings.system.logs if settings.system else folder / "logs", clock)
         disk = Disk(folder)
         app = App(
             store,
@@ -116,16 +145,24 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
-            app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
+            *(app.handle, app.is_authenticated),
+            host=HOST,
+            port=settings.port,
+            tls=tls,
+            listening=settings.listening,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            kubeconfig = _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -141,6 +178,17 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             noted.remove()
 
 
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
+    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
+    if people is None:
+        kubeconfig = kubeconfig_in(folder)
+        write_private(kubeconfig, identity.kubeconfig(address).encode())
+        return kubeconfig
+    text = identity.kubeconfig_for_all(address, people.socket)
+    write_public(people.kubeconfig, text.encode())
+    return people.kubeconfig
+
+
 @contextlib.asynccontextmanager
 async def _controlled(
     app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
@@ -152,28 +200,39 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    limits = settings.limits_on(Disk(folder))
-    host = LocalHost(
-        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
-    )
+    host, work = _host_and_work(folder, settings, clock)
+    app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
     control = Control(app, client, host, settings.configuration, nodes, clock, writer)
-    tidying = Tidying(host, Leavings(folder, limits, clock))
-    app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
+    app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     control.begin()
     host.watch(control.noticed)
     try:
-        async with (
-            _kept_up(control.run, control.pulse),
-            _kept_up(tidying.run, tidying.pulse),
-        ):
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(_kept_up(control.run, control.pulse))
+            for one in work:
+                await stack.enter_async_context(_kept_up(one.run, one.pulse))
             yield
     finally:
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _host_and_work(
+    folder: Path, settings: Settings, clock: SteadyClock
+) -> tuple[LocalHost | RemoteHost, list[Tidying]]:
+    """Who runs pods, and what has to be done besides as long as they run."""
+    if settings.system is not None:
+        return RemoteHost(settings.system.starter, clock), []
+    limits = settings.limits_on(Disk(folder))
+    cgroups = Cgroups.detect()
+    if not settings.has_limits:
+        cgroups = cgroups.without_limits()
+    host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
+    return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 
 def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
