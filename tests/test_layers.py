@@ -72,7 +72,7 @@ ROOMS = {
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
-        "translate",
+        *("server.people", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.
