@@ -47,14 +47,19 @@ ROOMS = {
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "drawing": room(),
+    "dashboard": room(
+        *("api", "client", "drawing", "logs", "plane", "server", "translate"),
+        libraries=("orjson",),
+    ),
+    "sim": room("api", "drawing", "engine", "placement", "selectors", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("runner", "watchdog"),
+        *("dashboard", "runner", "watchdog"),
     ),
     "cluster": room("api", "client", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),

@@ -32,6 +32,10 @@ from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
+from makeway.dashboard.board import Board
+from makeway.dashboard.feed import Feed
+from makeway.dashboard.serving import key_in, serving
+from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.plane.loop import Loop
@@ -76,6 +80,8 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+    has_dashboard: bool = True
+    dashboard_port: int | None = None  # None: the one after ours, or a free one if that is taken
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -125,7 +131,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
-                    _controlled(app, folder, settings, clock, mark),
+                    _shown(app, folder, settings, clock, bound) as site,
+                    _controlled(app, folder, settings, clock, mark, site),
                 ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
@@ -138,8 +145,30 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
+async def _shown(
+    app: App, folder: Path, settings: Settings, clock: SteadyClock, api_port: int
+) -> AsyncIterator[Site | None]:
+    """Serve pages while the context lasts, unless they are not wanted."""
+    if not settings.has_dashboard:
+        yield None
+        return
+    key = key_in(folder / "pki" / "dashboard.key")
+    site = Site(key, clock, lambda reader: client_in_process(app, manager="makeway-dashboard"))
+    wanted = settings.dashboard_port
+    default = api_port + 1 if settings.port else 0
+    async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
+        app.dashboard = site
+        yield site
+
+
+@contextlib.asynccontextmanager
 async def _controlled(
-    app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
+    app: App,
+    folder: Path,
+    settings: Settings,
+    clock: SteadyClock,
+    mark: Mark,
+    site: Site | None,
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
@@ -154,7 +183,7 @@ async def _controlled(
     )
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    control = Control(app, client, host, settings.configuration, nodes, clock)
+    control = Control(app, client, host, settings.configuration, nodes, clock, site)
     tidying = Tidying(host, Leavings(folder, limits, clock))
     app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
     control.begin()
@@ -316,8 +345,9 @@ class Control:
         configuration: Configuration,
         nodes: Sequence[Document],
         clock: Clock,
+        site: Site | None = None,
     ) -> None:
-        self._app, self._client, self._host = app, client, host
+        self._app, self._client, self._host, self._site = app, client, host, site
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
@@ -326,6 +356,10 @@ class Control:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
         plane = Plane(picture, self._configuration, self._host, self._nodes)
+        if self._site is not None:
+            board = Board(picture, self._clock)
+            plane.parts.append(board)
+            self._site.follow(Feed(board, self._clock))
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         plane.admission.observer = metrics

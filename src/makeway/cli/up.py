@@ -102,12 +102,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much of that, with the output of running pods, is kept, such as 5Gi; the oldest "
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
+    parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="port of the dashboard, see `makeway dashboard` (default: the one after --port, or a "
+        "free one if that is taken)",
+    )
+    parser.add_argument("--no-dashboard", action="store_true", help="serve no dashboard")
     add_log_options(parser, default="warning")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not 0 <= arguments.port <= 65535:
-        raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
+    for option in ("port", "dashboard_port"):
+        port = getattr(arguments, option)
+        if port is not None and not 0 <= port <= 65535:
+            name = option.replace("_", "-")
+            raise UsageError(f"--{name} {port}: not a port; write 0 to 65535")
     if not arguments.keep_days > 0:
         raise UsageError(f"--keep-days {arguments.keep_days:g}: write a number of days above 0")
     folder = arguments.data_dir or default_folder()
@@ -126,6 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
         is_reaper=True,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        has_dashboard=not arguments.no_dashboard,
+        dashboard_port=arguments.dashboard_port,
     )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
@@ -244,6 +257,9 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--keep-days", f"{arguments.keep_days:g}"]
     command += [] if arguments.keep_size is None else ["--keep-size", arguments.keep_size]
     command += ["--insecure-http"] if arguments.insecure_http else []
+    command += ["--no-dashboard"] if arguments.no_dashboard else []
+    if arguments.dashboard_port is not None:
+        command += ["--dashboard-port", str(arguments.dashboard_port)]
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()
         process = subprocess.Popen(
