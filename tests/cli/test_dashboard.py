@@ -6,4 +6,4 @@ from tests.harness.cli import CliServer
 
 
 def test_without_a_dashboard_the_command_says_so(bare: CliServer) -> None:
-    assert "it was started with --no-dashboard" in bare.run("dashboard", "--print", code=1)
+    assert "this server serves no dashboard" in bare.run("dashboard", "--print", code=1)

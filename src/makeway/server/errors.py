@@ -58,7 +58,7 @@ def no_such_path() -> ApiError:
 
 
 def no_dashboard() -> ApiError:
-    why = "this server has no dashboard: it was started with --no-dashboard"
+    why = "this server serves no dashboard (makeway up --no-dashboard, or --system)"
     return ApiError(404, "NotFound", why)
 
 
