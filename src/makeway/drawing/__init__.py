@@ -23,4 +23,4 @@ def names() -> list[str]:
 
 def joined(*modules: str) -> str:
     """Modules as one script, in this order: what they import from each other is simply there."""
-    return "".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in modules)
+    return "".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in modules)
