@@ -62,6 +62,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "placement", "selectors", "translate"),
+    "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
@@ -75,7 +76,8 @@ ROOMS = {
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("accounts", "backoff", "journal", "logs", "plane", "sim", "system", "translate"),
+        *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
+        "translate",
     ),
 }
 # What others may import of the engine: values, and the engine itself.

@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
@@ -55,10 +55,18 @@ from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -96,8 +104,10 @@ class Settings:
     has_dashboard: bool = True
     dashboard_port: int | None = None  # None: the one after ours, or a free one if that is taken
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -110,10 +120,17 @@ class Running:
     address: str
     kubeconfig: Path
 
+    @property
+    def unlimited(self) -> str:
+        """What of a job's limits can't be held here, and why; empty: all are."""
+        return self.app.verbs.around.unlimited
+
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -134,6 +151,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
             *(app.handle, app.is_authenticated),
@@ -141,13 +159,16 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            kubeconfig = _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -162,6 +183,17 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             mark.write(store)
             store.close()
             noted.remove()
+
+
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
+    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
+    if people is None:
+        kubeconfig = kubeconfig_in(folder)
+        write_private(kubeconfig, identity.kubeconfig(address).encode())
+        return kubeconfig
+    text = identity.kubeconfig_for_all(address, people.socket)
+    write_public(people.kubeconfig, text.encode())
+    return people.kubeconfig
 
 
 @contextlib.asynccontextmanager
@@ -199,6 +231,7 @@ async def _controlled(
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
     host, work = _host_and_work(folder, settings, clock)
+    app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
@@ -225,9 +258,10 @@ def _host_and_work(
     if settings.system is not None:
         return RemoteHost(settings.system.starter, clock), []
     limits = settings.limits_on(Disk(folder))
-    host = LocalHost(
-        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
-    )
+    cgroups = Cgroups.detect()
+    if not settings.has_limits:
+        cgroups = cgroups.without_limits()
+    host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 

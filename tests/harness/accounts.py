@@ -27,17 +27,22 @@ SOURCE = Path(makeway.__file__).parents[1]
 @contextmanager
 def accounts(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
     """With homes that only they can read; the names get our pid, so that tests don't meet."""
+    with accounts_named(*(f"{name}{os.getpid()}" for name in names), system=system) as made:
+        yield made
+
+
+@contextmanager
+def accounts_named(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
     prerequisites.root()
-    made = [f"{name}{os.getpid()}" for name in names]
     try:
-        for name in made:
+        for name in names:
             how = ["--system", "--no-create-home"] if system else ["--create-home"]
             change_accounts("useradd", *how, "--user-group", "--shell", "/bin/sh", name)
             if not system:
                 os.chmod(pwd.getpwnam(name).pw_dir, 0o700)
-        yield [pwd.getpwnam(name) for name in made]
+        yield [pwd.getpwnam(name) for name in names]
     finally:
-        for name in made:
+        for name in names:
             with suppress(subprocess.CalledProcessError):  # it never was
                 change_accounts("userdel", *([] if system else ["--remove"]), "--force", name)
 

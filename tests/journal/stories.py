@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
 from makeway.engine.decisions import Cycle
 from makeway.engine.engine import Engine
+from makeway.engine.events import Event
+from makeway.engine.model import Changes, Cohort, Flavor, Queue
 from makeway.journal.file import NAME, Journal, JournalFile
 from makeway.journal.recorder import Limits, Recorder, Writer
 from makeway.journal.replay import Replayed, replay
 from tests.engine.worlds import Play, Step
+from tests.harness.engine import Scenario
 from tests.harness.random_worlds import EVERYTHING, Worldmaker
 
 WHOLE = Limits(segment_bytes=1_000_000_000)
@@ -59,3 +62,36 @@ class Recorded:
             return [replay(journal.records(segment)) for segment in journal.segments()]
         finally:
             journal.close()
+
+
+class RecordedEngine(Engine):
+    """Writes down, as `Admission` has it written down, what it is told and what it decides."""
+
+    def __init__(self, engine: Engine, path: Path, clock: Callable[[], float]) -> None:
+        self.state, self.view = engine.state, engine.view
+        self.writer = Writer(JournalFile(path), clock, WHOLE)
+        self.recorder = Recorder(engine, self.writer, clock)
+
+    def apply(self, event: Event) -> Changes:
+        changes = super().apply(event)
+        self.recorder.heard(event, changes)
+        return changes
+
+    def run_cycle(self, now: float) -> Cycle:
+        cycle = super().run_cycle(now)
+        self.recorder.ended(cycle, now)
+        return cycle
+
+
+class RecordedScenario(Scenario):
+    """A scenario with a journal, from the moment on when its queues are there."""
+
+    def __init__(self, folder: Path, *parts: Queue | Cohort | Flavor, cohort: str) -> None:
+        super().__init__(*parts, cohort=cohort)
+        self.path = folder / NAME
+        self.recorded = RecordedEngine(self.engine, self.path, lambda: self.now)
+        self.engine = self.recorded
+
+    def journal(self) -> Journal:
+        self.recorded.writer.flush()
+        return Journal(self.path)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from makeway.api.kinds import NAMESPACES, NODES, PODS
+from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.harness.process import wait_until
 
@@ -112,6 +113,18 @@ def test_probes_are_asked_by_the_account(lab: Lab) -> None:
 
     assert up.ended("probed") == f"{ann.pw_uid}\n"
     assert (Path(ann.pw_dir) / "asked").stat().st_uid == ann.pw_uid
+
+
+def test_limits_hold(lab: Lab) -> None:
+    if why := Cgroups.detect().why:
+        pytest.skip(f"nothing limits here: {why}")
+    greedy = ["/usr/bin/python3", "-c", "bytearray(400 << 20)"]
+    limits = {"limits": {"memory": "50Mi"}}
+    lab.up.submitted(lab.ann, "greedy", "", command=greedy, resources=limits)
+    lab.up.ended("greedy")
+
+    [main] = lab.up.pod("greedy")["status"]["containerStatuses"]
+    assert main["state"]["terminated"]["reason"] == "OOMKilled"
 
 
 @pytest.mark.parametrize(

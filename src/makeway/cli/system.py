@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,8 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if arguments.keep_days is not None:
         said["keep_days"] = Fraction(str(arguments.keep_days))
+    if arguments.no_limits:
+        said["enforce_limits"] = False
     if arguments.keep_size is not None:
         up.read_size(arguments.keep_size)
     return said
@@ -117,7 +120,9 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
         "server_gid": server.gid,
         "allowed": list(settings.allow_accounts),
         "uid_min": settings.uid_min,
-        "limits": dict(settings.limits),
+        "ulimits": {n: v for n, v in asdict(settings.ulimits).items() if v is not None},
+        "has_limits": settings.enforce_limits,
+        "pids_max": settings.pids_per_container,
         "no_new_privileges": settings.no_new_privileges,
         "kept_days": float(settings.keep_days),
         "kept_bytes": up.read_size(settings.keep_size) if settings.keep_size else None,

@@ -132,6 +132,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-dashboard", action="store_true", help="serve no dashboard")
     parser.add_argument(
+        "--no-limits",
+        action="store_true",
+        help="let jobs use more memory and CPU than they asked for",
+    )
+    parser.add_argument(
         "--no-journal",
         action="store_true",
         help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
@@ -174,6 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
         is_reaper=True,
+        has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
         has_dashboard=not arguments.no_dashboard,
@@ -206,8 +212,10 @@ async def _serve(folder: Path, settings: Any) -> None:
 
     stop = stop_signal()
     async with serve(folder, settings) as running:
-        print(f"makeway is ready on {running.address}", flush=True)
-        print(f"  {_for_whom(running, settings)}", flush=True)
+        said = [f"makeway is ready on {running.address}", f"  {_for_whom(running, settings)}"]
+        if running.unlimited:
+            said.append(f"  limits of jobs don't hold here: {running.unlimited}")
+        print(*said, sep="\n", flush=True)
         await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
 
@@ -316,6 +324,7 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--no-dashboard"] if arguments.no_dashboard else []
     if arguments.dashboard_port is not None:
         command += ["--dashboard-port", str(arguments.dashboard_port)]
+    command += ["--no-limits"] if arguments.no_limits else []
     start_in_background(command, log_path)
     print(f"  log: {log_path}; stop it with: makeway down")
     return 0
@@ -343,7 +352,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: i
         lines = path.read_bytes()[begins_at:].decode("utf-8", "replace").splitlines()
         for number, line in enumerate(lines):
             if line.startswith("makeway is ready") and len(lines) > number + 1:
-                return lines[number : number + 2]
+                return lines[number:]
         if process.poll() is not None:
             raise UsageError("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
         if time.monotonic() > deadline:

@@ -114,6 +114,10 @@ class Encoder:
             self._new_texts.append(value)
         return number
 
+    def name(self, value: str) -> int:
+        """A text that somebody has chosen, and not a word of ours."""
+        return self.text(value)
+
     def _form(self, type_: Any) -> Encode | None:
         """How values of a type are written; None: as they are."""
         type_ = plain(type_)
@@ -125,7 +129,7 @@ class Encoder:
 
     def _made(self, type_: Any) -> Encode | None:
         if type_ is str:
-            return self.text
+            return self.name
         if type_ in (int, float, bool, NoneType):
             return None
         if is_record(type_):
