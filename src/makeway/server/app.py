@@ -19,7 +19,13 @@ from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
-from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.insight import (
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSIONS,
+    Insight,
+    Inviting,
+    pending,
+)
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import (
@@ -58,6 +64,7 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+OWNER = "owner"  # whoever has the token
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -105,6 +112,7 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
@@ -212,6 +220,8 @@ class App:
                     return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
+        if request.method == "POST" and segments == ["dashboard"]:
+            return self._invite()
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -249,6 +259,12 @@ class App:
         except StoreError as error:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
+
+    def _invite(self) -> Response:
+        """A code for the dashboard, for whoever may use this server."""
+        if self.dashboard is None:
+            raise errors.no_dashboard()
+        return json_response(self.dashboard.invite(OWNER), 201)
 
     # Objects
 
