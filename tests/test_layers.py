@@ -61,7 +61,7 @@ ROOMS = {
         *("api", "client", "drawing", "logs", "plane", "server", "translate"),
         libraries=("orjson",),
     ),
-    "sim": room("api", "drawing", "engine", "placement", "selectors", "translate"),
+    "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
     "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
@@ -77,11 +77,13 @@ ROOMS = {
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
-        "translate",
+        *("server.people", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.
-ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
+ENGINE_DOORS = frozenset(
+    {"decisions", "engine", "events", "explain", "matching", "model", "preview", "view"}
+)
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.

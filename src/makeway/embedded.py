@@ -168,7 +168,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             except NotSafe as error:
                 raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = _hand_out(identity, address, folder, settings.people)
+            kubeconfig = kubeconfig_in(folder)
+            _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -185,15 +186,12 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             noted.remove()
 
 
-def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
-    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
-    if people is None:
-        kubeconfig = kubeconfig_in(folder)
-        write_private(kubeconfig, identity.kubeconfig(address).encode())
-        return kubeconfig
-    text = identity.kubeconfig_for_all(address, people.socket)
-    write_public(people.kubeconfig, text.encode())
-    return people.kubeconfig
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> None:
+    """Write by what clients know us: a kubeconfig for one account, a certificate for all."""
+    if people is not None:
+        write_public(people.ca, identity.ca_file.read_bytes())
+        return
+    write_private(kubeconfig_in(folder), identity.kubeconfig(address).encode())
 
 
 @contextlib.asynccontextmanager

@@ -60,6 +60,7 @@ def test_it_counts_what_somebody_who_looks_on_counts(tmp_path: Path, limits: obj
                 lookout.pass_to(step)
             lab.step(step)
         lookout.pass_to(play.now)
+        lab.writer.flush()
         sums = grouped(booked(lab.path, 0.0, play.now), ["queue"])
         used = {(q, r): amount for (q,), s in sums.items() for r, amount in s.used.items()}
         assert {k: v for k, v in used.items() if v} == pytest.approx(

@@ -68,11 +68,6 @@ def plain(type_: Any) -> Any:
     return type_
 
 
-def members_of(type_: Any) -> tuple[Any, ...]:
-    """The types of a union; of any other type, itself."""
-    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-
-
 def schema() -> dict[str, list[str]]:
     """Every type that is written, with the names of its fields in order."""
     found: dict[str, list[str]] = {}
