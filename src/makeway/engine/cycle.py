@@ -9,7 +9,6 @@ are decided upon one by one, on the picture that the earlier ones have changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from makeway.engine.claims import (
     BlockingPreemptor,
@@ -42,7 +41,7 @@ from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
-from makeway.engine.snapshot import Snapshot
+from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
@@ -54,7 +53,7 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
     if tree.refusals:
         owners = Owners(state, tree)
         wake_refused(state, owners)
-    if not tree.has_heads() and may_rest(state, tree):
+    if not tree.heads() and may_rest(state, tree):
         return None
     return owners or Owners(state, tree)
 
@@ -83,8 +82,7 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 
 def first_order(state: ClusterState, tree: Tree) -> tuple[QueueOrder, ...]:
     """How important, and how long in line, the first of a tree's heads is."""
-    heads = (queue.pending.head() for queue in tree.queues if queue.inactive is None)
-    orders = [state.order_of(entry) for entry in heads if entry is not None]
+    orders = [state.order_of(entry) for entry, _ in tree.heads()]
     return (min(orders),) if orders else ()
 
 
@@ -113,6 +111,20 @@ class TreeCycle:
         """Heads, nominate, order, decide; then count what was decided."""
         self.tree.cycle += 1
         first = self.heads_worth_a_cycle()
+        if first:
+            self.decide_on(first)
+        self.tree.needs_cycle = self.consequences.needs_cycle
+        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
+            self.retry_claims()
+            self.tree.claims_checked = self.tree.revision
+        if (
+            not self.tree.needs_cycle
+            and may_rest(self.state, self.tree)
+            and not self.consequences.scan_wrapped
+        ):
+            self.tree.seen = self.tree.revision
+
+    def decide_on(self, first: list[tuple[Entry, QueueState]]) -> None:
         with self.present.trial():
             heads = {
                 entry.serial: self.nominate(entry, queue)
@@ -129,16 +141,6 @@ class TreeCycle:
             else:
                 self.consequences.pass_over(entry, queue)
         self.tree.refusals.update(refusals)
-        self.tree.needs_cycle = self.consequences.needs_cycle
-        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
-            self.retry_claims()
-            self.tree.claims_checked = self.tree.revision
-        if (
-            not self.tree.needs_cycle
-            and may_rest(self.state, self.tree)
-            and not self.consequences.scan_wrapped
-        ):
-            self.tree.seen = self.tree.revision
 
     def retry_claims(self) -> None:
         """A preemptor whose place is lost looks for another now, not when its victims are gone.
@@ -162,23 +164,20 @@ class TreeCycle:
 
     def refusals(self) -> dict[Refusal, int]:
         """Who was refused for the sake of owners, and how much those left when the cycle began."""
-        before = self.tree.refusals
-        lefts = {refusal: self.owners.left(refusal) for refusal in self.owners.refusals()}
+        before, refused = self.tree.refusals, self.owners.refusals()
+        if not refused:
+            return {}
+        lefts = {refusal: self.owners.left(refusal) for refusal in refused}
         return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
-
-    def heads(self) -> Iterator[tuple[Entry, QueueState]]:
-        for queue in self.tree.queues:
-            if queue.inactive is None and (entry := queue.pending.head()) is not None:
-                yield entry, queue
 
     def heads_worth_a_cycle(self) -> list[tuple[Entry, QueueState]]:
         """The heads, of whom one at least may have a chance; it is noted who has none.
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = [pair for pair in self.heads() if not self._parks_line(pair[1])]
+        first = [pair for pair in self.tree.heads() if not self._parks_line(*pair)]
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
@@ -187,21 +186,24 @@ class TreeCycle:
             for entry, queue in hopeless:
                 queue.pending.park_shape(entry)
             self.tree.cycle += 1
-            first = list(self.heads())
+            first = self.tree.heads()
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
 
-    def _parks_line(self, queue: QueueState) -> bool:
+    def _parks_line(self, head: Entry, queue: QueueState) -> bool:
         """Park all of a line at once, if one look tells that nobody in it has a chance."""
-        usage = self.present.usage
-        if not lets_others_pass(queue) or not line_is_without_hope(self.state, queue, usage):
+        if not queue.pending.is_short(head) or not lets_others_pass(queue):
+            return False
+        if not line_is_without_hope(self.state, queue, self.present.usage):
             return False
         queue.pending.park_all()
         return True
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
-        return lets_others_pass(queue) and is_without_hope(
-            self.state, entry, queue, self.present.usage
+        return (
+            queue.pending.is_short(entry)
+            and lets_others_pass(queue)
+            and is_without_hope(self.state, entry, queue, self.present.usage)
         )
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
@@ -462,10 +464,9 @@ class TreeCycle:
         others = {v.queue.node.index: v.queue for v in found.victims if v.queue is not own}
         return not any(is_within_quota(q.node, contested, usage) for q in others.values())
 
-    @contextmanager
-    def _without_reserved(self, picture: Snapshot) -> Iterator[None]:
+    def _without_reserved(self, picture: Snapshot) -> Trial:
         """What is kept for heads without victims lasts no longer than this cycle."""
-        with picture.trial():
-            for queue, kept in self.reserved:
-                picture.release(queue.node, kept)
-            yield
+        trial = picture.trial()
+        for queue, kept in self.reserved:
+            picture.release(queue.node, kept)
+        return trial

@@ -786,7 +786,8 @@ class ClusterState:
     def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
-            self.wake_line(queue)
+            if queue.pending.classes or queue.pending.aside:
+                self.wake_line(queue)
         self.touch(queues[0].tree)
 
     def wake_line(self, queue: QueueState) -> None:
