@@ -53,7 +53,7 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
     if tree.refusals:
         owners = Owners(state, tree)
         wake_refused(state, owners)
-    if not tree.heads() and may_rest(state, tree):
+    if not tree.has_heads() and may_rest(state, tree):
         return None
     return owners or Owners(state, tree)
 
@@ -177,10 +177,18 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = [pair for pair in self.tree.heads() if not self._parks_line(*pair)]
+        first = [
+            (entry, queue)
+            for entry, queue in self.tree.heads()
+            if not (queue.pending.is_short(entry) and self._parks_line(queue))
+        ]
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
-            hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
+            hopeless = [
+                (entry, queue)
+                for entry, queue in heads
+                if queue.pending.is_short(entry) and self._is_without_hope(entry, queue)
+            ]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
@@ -190,20 +198,17 @@ class TreeCycle:
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
 
-    def _parks_line(self, head: Entry, queue: QueueState) -> bool:
+    def _parks_line(self, queue: QueueState) -> bool:
         """Park all of a line at once, if one look tells that nobody in it has a chance."""
-        if not queue.pending.is_short(head) or not lets_others_pass(queue):
-            return False
-        if not line_is_without_hope(self.state, queue, self.present.usage):
+        usage = self.present.usage
+        if not lets_others_pass(queue) or not line_is_without_hope(self.state, queue, usage):
             return False
         queue.pending.park_all()
         return True
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
-        return (
-            queue.pending.is_short(entry)
-            and lets_others_pass(queue)
-            and is_without_hope(self.state, entry, queue, self.present.usage)
+        return lets_others_pass(queue) and is_without_hope(
+            self.state, entry, queue, self.present.usage
         )
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:

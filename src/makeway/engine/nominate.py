@@ -72,9 +72,9 @@ class Found(NamedTuple):
 
     @property
     def is_in_vain(self) -> bool:
-        """There are victims for each cell alone, but not for all together."""
+        """There are victims for single cells, but not for all together."""
         needs_some = self.nomination.mode is Mode.PREEMPT and not self.victims
-        return needs_some and bool(self.nomination.cells_with_victims())
+        return needs_some and bool(self.nomination.with_victims)
 
 
 class Nominator:
@@ -128,16 +128,16 @@ class Nominator:
     def _nominate_elsewhere(
         self, question: FlavorQuestion, found: Found, counts: Sequence[int] | None = None
     ) -> Found | None:
-        """The next best flavors, where there are victims for each cell alone, but not for all.
+        """The next best flavors, where victims were found in vain.
 
         Kueue's search ends there (in the recorded data), and the workload waits.
         """
         if not self.state.config.gates.hold_for_preemptor:
             return None
         while found.is_in_vain:
-            self._in_vain |= found.nomination.cells_with_victims()
+            self._in_vain |= found.nomination.with_victims
             found = self._find_flavors(question, counts)
-        self._in_vain.clear()
+        self._in_vain = set()
         return found if found.can_be_had else None
 
     def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:

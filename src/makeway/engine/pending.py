@@ -30,7 +30,7 @@ from makeway.engine.model import LocalQueueKey, WorkloadKey
 
 Lane = LocalQueueKey | None  # None: the only one
 Rank = tuple[Any, ...]  # small first, among all lanes at one time
-ABOUT_QUOTA = (NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall)
+ABOUT_QUOTA = frozenset({NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall})
 
 
 class ShapeClass:
@@ -245,7 +245,7 @@ class PendingQueue:
         if entry.place is not None and entry.shape.is_shared:
             shape_class = self.classes[entry.shape]
             shape_class.reasons = reasons
-            is_short = all(isinstance(reason, ABOUT_QUOTA) for reason in reasons)
+            is_short = ABOUT_QUOTA.issuperset(map(type, reasons))
             told = entry if is_short and entry.search.scan is None else None
             if shape_class.told is not told:
                 shape_class.told = told

@@ -9,7 +9,6 @@ from __future__ import annotations
 from makeway.engine.model import Amounts, FlavorResource
 from makeway.engine.quota import Node, Usage, available
 
-
 Journal = list[tuple[dict[FlavorResource, int], FlavorResource, int]]  # where, and what was there
 
 

@@ -101,8 +101,9 @@ class Upkeep:
     def _correct_clocks(self, entry: Entry) -> None:
         """No clock has more than its whole time left, even if the wall clock was set back."""
         status, now = entry.status, self.now
-        times = (status.admitted_at, status.pods_lost_at, *(t.assigned_at for t in status.history))
-        if all(at is None or at <= now for at in times):
+        times = [trial.assigned_at for trial in status.history]
+        times += [at for at in (status.admitted_at, status.pods_lost_at) if at is not None]
+        if max(times, default=now) <= now:
             return
         self.state.move(
             entry,
