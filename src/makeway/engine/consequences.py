@@ -79,9 +79,10 @@ class Consequences:
                 self._free_places_behind(head)
 
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
-        """The head is without hope, as it was when it was last told so."""
+        """The head is without hope, as it was, or its equals were, when that was last told."""
+        if not queue.pending.is_told(entry):
+            self._wait(entry, queue, queue.pending.reasons_for(entry))
         queue.pending.park_shape(entry)
-        self.needs_cycle = True  # those behind it come up
 
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""

@@ -140,6 +140,7 @@ class TreeCycle:
                 self.consequences.carry_out(heads[entry.serial], self.taken)
             else:
                 self.consequences.pass_over(entry, queue)
+                self.consequences.needs_cycle = True  # those behind it come up
         self.tree.refusals.update(refusals)
 
     def retry_claims(self) -> None:
@@ -192,7 +193,7 @@ class TreeCycle:
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
-                queue.pending.park_shape(entry)
+                self.consequences.pass_over(entry, queue)
             self.tree.cycle += 1
             first = self.tree.heads()
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}

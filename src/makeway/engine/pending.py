@@ -254,10 +254,16 @@ class PendingQueue:
     def all_short(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is that quota is short."""
         firsts = [shape_class.best()[1] for shape_class in self.classes.values()]
-        return firsts if all(map(self.is_short, firsts)) else None
+        return firsts if all(map(self.is_told, firsts)) else None
 
     def is_short(self, entry: Entry) -> bool:
-        """Whether all it was told when it was last tried is that quota is short."""
+        """Whether all that the last of its shape was told is that quota is short."""
+        if entry.place is None or entry.search.scan is not None:
+            return False
+        return self.classes[entry.shape].told is not None
+
+    def is_told(self, entry: Entry) -> bool:
+        """Whether it was told so itself."""
         return entry.place is not None and self.classes[entry.shape].told is entry
 
     def reasons_for(self, entry: Entry) -> tuple[Reason, ...]:

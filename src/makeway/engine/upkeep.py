@@ -54,7 +54,8 @@ class Upkeep:
         self.decisions: list[Decision] = []
 
     def run(self) -> None:
-        self.state.wake_due(self.now)
+        if self.state.wake_times:
+            self.state.wake_due(self.now)
         entries = {entry.serial: entry for entry in self.state.clocks.take_due(self.now)}
         entries.update((entry.serial, entry) for entry in self.state.attention.values())
         self.state.attention.clear()
