@@ -204,7 +204,7 @@ async def _shown(
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
-    site = Site(key, clock, lambda reader: client_in_process(app, manager="makeway-dashboard"))
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
@@ -581,8 +581,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def client_in_process(app: App, *, manager: str = "makeway") -> Client:
-    """A client that calls the server's handler directly."""
+def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = None) -> Client:
+    """A client that calls the server's handler directly, with the rights of an account if one is
+    named, else with all."""
 
     async def handle(call: Call) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         response = await app.handle(
@@ -592,7 +593,8 @@ def client_in_process(app: App, *, manager: str = "makeway") -> Client:
                 query=call.query,
                 headers={name.lower(): value for name, value in call.headers.items()},
                 body=call.body,
-                is_trusted=True,
+                is_trusted=uid is None,
+                uid=uid,
             )
         )
         headers: dict[str, str] = {"content-type": response.content_type}

@@ -46,7 +46,7 @@ from makeway.server.options import (
     read_options,
 )
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
-from makeway.server.people import Directory, People, for_people
+from makeway.server.people import Directory, People, Person, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
@@ -221,7 +221,7 @@ class App:
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
         if request.method == "POST" and segments == ["dashboard"]:
-            return self._invite()
+            return self._invite(request.person)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -260,11 +260,12 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
-    def _invite(self) -> Response:
+    def _invite(self, person: Person | None) -> Response:
         """A code for the dashboard, for whoever may use this server."""
         if self.dashboard is None:
             raise errors.no_dashboard()
-        return json_response(self.dashboard.invite(OWNER), 201)
+        who = (OWNER, None) if person is None else (person.name, person.uid)
+        return json_response(self.dashboard.invite(*who), 201)
 
     # Objects
 

@@ -30,8 +30,8 @@ class Insight(Protocol):
 class Inviting(Protocol):
     """The dashboard beside the server, as far as the server knows it."""
 
-    def invite(self, reader: str) -> Mapping[str, Any]:
-        """Its address, and a code that lets a reader in."""
+    def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
+        """Its address, and a code that lets a reader in; without uid, he may do everything."""
 
 
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
