@@ -211,6 +211,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
             ca=paths.ca,
             audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
+            show_names=settings.show_names,
             closed=paths.closed,
         ),
     )
