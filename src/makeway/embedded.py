@@ -436,7 +436,8 @@ class Control:
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        is_shared = self._app.is_shared
+        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -474,11 +475,18 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        *,
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -504,7 +512,7 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
 
     @property

@@ -37,7 +37,8 @@ ID = "makeway.dev/id"  # label of a Job (ours): its short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-# Annotations of a Namespace (ours): the account whose it is, where several share a server.
+# Annotations of a Namespace (ours), where several share a server: the account whose it is. The
+# first is on Jobs and pods as well.
 ACCOUNT, ACCOUNT_UID = "makeway.dev/account", "makeway.dev/uid"
 FOR = "makeway.dev/for"  # label of a priority class (ours): "everyone" if all may use it
 EVERYONE = "everyone"

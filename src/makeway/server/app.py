@@ -116,6 +116,11 @@ class App:
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people share this server."""
+        return self._reception is not None
+
     async def start(self) -> None:
         self.committer.start()
         for name in NAMESPACES_AT_START:
@@ -156,19 +161,19 @@ class App:
         head = segments[0] if segments else ""
         if head not in _OPEN_PATHS and not request.is_trusted:
             if self._reception is not None:
-                request = await self._reception.receive(request, segments)
-            elif not self.is_authenticated(request.headers):
+                return await self._reception.attend(request, segments, self._serve)
+            if not self.is_authenticated(request.headers):
                 raise errors.unauthorized()
+        return await self._serve(request, segments)
+
+    async def _serve(self, request: Request, segments: list[str]) -> Response:
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            response = await self._route(await self._read(request), segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
-        if self._reception is not None and request.person is not None:
-            return self._reception.guarded(request, segments, response)
-        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -205,8 +210,14 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
-        if self._reception is not None and segments[:1] == ["tokens"]:
-            return await self._reception.answer_tokens(request, segments[1:])
+        if self._reception is not None and request.person is not None:
+            match segments:
+                case ["tokens", *rest]:
+                    return await self._reception.answer_tokens(request, rest)
+                case ["grants", *rest]:
+                    return await self._reception.grants.answer(request, request.person, rest)
+                case ["audit"] if request.method == "GET":
+                    return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
         if request.method == "POST" and segments == ["dashboard"]:

@@ -58,6 +58,7 @@ RULES: dict[str, list[Document]] = {
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/tokens", "/tokens/*"]},
         {"verbs": ["post"], "nonResourceURLs": ["/dashboard"]},
+        {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/grants", "/grants/*"]},
     ],
     VIEW: _SEEN,
 }
