@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ class Lookout:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._at = engine, 0.0
-        self.used: Counter[tuple[str, ResourceName]] = Counter()
+        self.used: defaultdict[tuple[str, ResourceName], float] = defaultdict(float)
         self.waited_s = 0.0
 
     def pass_to(self, now: float) -> None:
