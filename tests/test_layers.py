@@ -56,7 +56,12 @@ ROOMS = {
     ),
     "system": room("accounts", "api"),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "journal", "placement", "selectors", "translate"),
+    "drawing": room(),
+    "dashboard": room(
+        *("api", "client", "drawing", "logs", "plane", "server", "translate"),
+        libraries=("orjson",),
+    ),
+    "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
     "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
@@ -64,7 +69,7 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "journal", "runner", "watchdog", "accounts"),
     ),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
@@ -72,7 +77,7 @@ ROOMS = {
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
-        "translate",
+        *("server.people", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

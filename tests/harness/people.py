@@ -33,9 +33,6 @@ class Accounts(Directory):
     def of_uid(self, uid: int) -> Entry | None:
         return self.entries.get(uid)
 
-    def named(self, name: str) -> Entry | None:
-        return next((e for e in self.entries.values() if e.account.name == name), None)
-
 
 def entry(name: str, uid: int, *groups: str, why_closed: str = "") -> Entry:
     account = Account(name, uid, uid, f"/home/{name}", "/bin/sh")
@@ -61,7 +58,7 @@ class Lab:
         self.store = Store(folder / "makeway.db")
         settings = People(
             socket=folder / "api.sock",
-            kubeconfig=folder / "kubeconfig",
+            ca=folder / "ca.crt",
             admin_groups=("wheel",),
             **(people or {}),
         )

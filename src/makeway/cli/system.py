@@ -24,6 +24,7 @@ from makeway.api.errors import in_words
 from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
+from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
     SOURCE,
@@ -88,6 +89,7 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
         print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
         return 0
     if arguments.part == "starter":
+        _write_kubeconfig(paths, settings.port)
         command = starter_command(paths, settings, server)
         os.execve(command[0], command, {"PATH": PATH})
     return asyncio.run(_keep_both(paths, settings, server))
@@ -138,6 +140,7 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
 async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) -> int:
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
+    _write_kubeconfig(paths, listening.getsockname()[1])
     serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
@@ -152,6 +155,10 @@ async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) ->
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     return max(codes, default=0)
+
+
+def _write_kubeconfig(paths: Paths, port: int) -> None:
+    write_for_all(paths.kubeconfig, kubeconfig_for_all(port, paths.ca, paths.socket))
 
 
 def _listening(port: int) -> socket.socket:
@@ -186,6 +193,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
     """As the server's account."""
     from makeway.embedded import Settings, System
     from makeway.logs import set_up
+    from makeway.server.people import People
 
     if os.geteuid() == 0:
         raise UsageError(f"--part server: run it as account {settings.server_account}, not as root")
@@ -198,6 +206,12 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
         listening=listening,
         system=System(starter=paths.starter_socket, logs=paths.logs),
+        people=People(
+            socket=paths.socket,
+            ca=paths.ca,
+            admin_groups=settings.admin_groups,
+            closed=paths.closed,
+        ),
     )
     return up.serve_folder(paths.data, serving)
 

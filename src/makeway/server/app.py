@@ -23,6 +23,7 @@ from makeway.server.insight import (
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
     Insight,
+    Inviting,
     pending,
     would_be,
 )
@@ -46,7 +47,7 @@ from makeway.server.options import (
     read_options,
 )
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
-from makeway.server.people import Directory, People, for_people
+from makeway.server.people import Directory, People, Person, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
@@ -64,6 +65,7 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+OWNER = "owner"  # whoever has the token
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -111,6 +113,7 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
@@ -209,6 +212,8 @@ class App:
             return await self._backup(request)
         if request.method == "POST" and segments == ["diff"]:
             return self._difference(request)
+        if request.method == "POST" and segments == ["dashboard"]:
+            return self._invite(request.person)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -246,6 +251,13 @@ class App:
         except StoreError as error:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
+
+    def _invite(self, person: Person | None) -> Response:
+        """A code for the dashboard, for whoever may use this server."""
+        if self.dashboard is None:
+            raise errors.no_dashboard()
+        who = (OWNER, None) if person is None else (person.name, person.uid)
+        return json_response(self.dashboard.invite(*who), 201)
 
     # Objects
 

@@ -33,6 +33,13 @@ class Insight(Protocol):
     def is_ready(self) -> bool: ...
 
 
+class Inviting(Protocol):
+    """The dashboard beside the server, as far as the server knows it."""
+
+    def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
+        """Its address, and a code that lets a reader in; without uid, he may do everything."""
+
+
 def would_be(found: Mapping[str, Any] | str) -> Response:
     """What would be, or that the question makes no sense."""
     if isinstance(found, str):

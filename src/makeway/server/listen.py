@@ -194,6 +194,7 @@ async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamRespons
     assert not isinstance(response.body, bytes)
     answer = web.StreamResponse(status=response.code)
     answer.headers["Content-Type"] = response.content_type
+    answer.headers.update(response.headers)
     answer.enable_chunked_encoding()
     try:
         await answer.prepare(raw)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from makeway.accounts import (
     Account,
-    account_named,
     account_of_uid,
     closed_accounts,
     groups_of,
@@ -38,7 +37,7 @@ class People:
     """How a server serves all accounts of a machine; without it, it serves one."""
 
     socket: Path  # where people come in, in a folder that no account can write to
-    kubeconfig: Path  # for everybody, without a secret
+    ca: Path  # where the certificate is put by which clients know the server
     admin_groups: tuple[str, ...] = ()  # whose members may do everything; root always may
     unfinished_max: int = 10_000  # jobs of one account, and pods, that have not ended
     closed: Path | None = None  # where root notes who is locked; None: /etc/shadow can be read here
@@ -77,9 +76,6 @@ class Directory:
 
     def of_uid(self, uid: int) -> Entry | None:
         return self._entry(account_of_uid(uid))
-
-    def named(self, name: str) -> Entry | None:
-        return self._entry(account_named(name))
 
     def _entry(self, account: Account | None) -> Entry | None:
         if account is None:

@@ -57,6 +57,7 @@ RULES: dict[str, list[Document]] = {
         },
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/tokens", "/tokens/*"]},
+        {"verbs": ["post"], "nonResourceURLs": ["/dashboard"]},
     ],
     VIEW: _SEEN,
 }

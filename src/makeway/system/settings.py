@@ -47,6 +47,7 @@ class SystemSettings:
     server_account: str = "makeway"
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
+    admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
     pids_per_container: Int32 = 8192
