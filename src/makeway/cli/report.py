@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     until = time.time()
     since = until - span_of("--since", arguments.since)
     with past.open_journal(arguments) as journal:
-        sums = grouped(ledger_of(journal, since, until), by)
+        sums = grouped(ledger_of(journal, since, until).sums, by)
     match arguments.output:
         case "table":
             _print(by, sums)
