@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
@@ -30,6 +31,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
@@ -514,6 +516,19 @@ class Insight(Visibility):
     ) -> None:
         super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
+        self._previews = Previews(plane.admission, picture, clock)
+
+    def preview(self, document: Mapping[str, Any]) -> Document | str:
+        try:
+            return self._previews.preview(document)
+        except NotPreviewed as error:
+            return str(error)
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Document | str:
+        try:
+            return self._previews.difference(documents)
+        except NotPreviewed as error:
+            return str(error)
 
     @property
     def is_ready(self) -> bool:

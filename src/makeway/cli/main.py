@@ -24,6 +24,7 @@ NAMES = (
     *("token", "grant", "audit", "dashboard"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
+    *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),
 )

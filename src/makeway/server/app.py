@@ -25,6 +25,7 @@ from makeway.server.insight import (
     Insight,
     Inviting,
     pending,
+    would_be,
 )
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
@@ -220,6 +221,8 @@ class App:
                     return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
+        if request.method == "POST" and segments == ["diff"]:
+            return self._difference(request)
         if request.method == "POST" and segments == ["dashboard"]:
             return self._invite(request.person)
         if request.method != "GET":
@@ -320,7 +323,12 @@ class App:
                 if resource.is_namespaced and namespace is None:
                     raise errors.method_not_allowed()
                 self._expect_room(request)
-                outcome = await self.verbs.create(target, read_body(request), read_options(request))
+                options, is_asked = read_options(request), request.flag("preview")
+                if is_asked and not options.is_dry_run:
+                    raise bad_request("preview: goes with dryRun=All")
+                outcome = await self.verbs.create(target, read_body(request), options)
+                if is_asked:
+                    return self._preview(outcome)
                 return self._answer(request, target, outcome)
             case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
@@ -418,6 +426,20 @@ class App:
         whole = replace(target, subresource="")
         patch = {"spec": {"active": active}}
         return await self.verbs.patch(whole, MERGE_PATCH, patch, read_options(request))
+
+    def _preview(self, outcome: Outcome) -> Response:
+        """What would become of an object, for whoever may create it."""
+        if self.insight is None:
+            raise errors.no_such_path()
+        return would_be(self.insight.preview(decode(outcome.body)))
+
+    def _difference(self, request: Request) -> Response:
+        """What would change for whom, were these objects applied: for those who may do anything."""
+        asked = read_body(request)
+        items = asked.get("items") if isinstance(asked, dict) else None
+        if not isinstance(items, list) or self.insight is None:
+            raise bad_request("items: write a list of queue objects")
+        return would_be(self.insight.difference(items))
 
     def _explanation(self, target: Target) -> Response:
         if self.store.get(target.key) is None:
