@@ -14,6 +14,7 @@ from makeway.server.access import Access, Ask, ask_of
 from makeway.server.audit import Audit
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.grants import Grants
+from makeway.server.membership import Membership
 from makeway.server.messages import Request, Response, bearer_of, decode, json_response, success
 from makeway.server.objects import Target
 from makeway.server.options import Options, read_body
@@ -44,6 +45,7 @@ class Reception:
         self._tokens = Tokens(verbs.store, verbs.committer, clock)
         self.access = Access(verbs.store)
         self._welcome = Welcome(verbs)
+        self._membership = Membership(verbs)
         self.grants = Grants(verbs, directory)
         self._rates = Rates(people.requests_per_s, clock)
         self._audit = Audit(people.audit, clock)
@@ -76,6 +78,7 @@ class Reception:
         try:
             with self._rates.counted(person.uid):
                 await self._welcome.settle(person)
+                await self._membership.keep(person)
                 self.access.check(person, ask)
                 may_create = ask.verb != "patch" or self._may_create(person, ask)
                 known = replace(request, person=person, may_create=may_create)
