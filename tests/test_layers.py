@@ -48,6 +48,7 @@ ROOMS = {
     ),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "forecast": room("api", "engine", "sim", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
@@ -61,7 +62,7 @@ ROOMS = {
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("logs", "plane", "sim", "translate"),
+        *("forecast", "logs", "plane", "sim", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

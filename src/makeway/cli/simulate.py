@@ -34,6 +34,7 @@ from textwrap import wrap
 
 from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
+from makeway.cli import judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
@@ -110,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " may be repeated",
     )
     _add_what_if(parser)
+    judging.add_arguments(parser)
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
@@ -221,6 +223,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _ask(arguments)
     if arguments.vary or arguments.by:
         raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
+    if arguments.judge_forecasts:
+        return _judge(arguments)
     results = _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
@@ -262,6 +266,17 @@ def _ask(arguments: argparse.Namespace) -> int:
     )
     asking = Asking(question, arguments)
     return asking.find() if arguments.find else asking.sweep()
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    if arguments.compare or arguments.explain or arguments.jobs or arguments.report:
+        raise UsageError("--judge-forecasts prints a table of its own, and has no report")
+    cluster, trace = _inputs(arguments)
+    turns = _turns(arguments.set)
+    cluster, load = changed_cluster(cluster, arguments.scenario, turns, _load(arguments))
+    trace = load.applied(trace, arguments.seed)
+    with Bar(is_shown=_has_bar(arguments)) as bar:
+        return judging.judge_forecasts(arguments, cluster, trace, bar)
 
 
 def _simulate(arguments: argparse.Namespace) -> list[Result]:

@@ -127,6 +127,7 @@ class World:
         self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
         self._notice: Notice | None = None
+        self._look_every = CYCLES_BETWEEN_LOOKS
         self._tells_checkpoints = any(
             Sorting.LEAST_WORK_LOST in queue.preemption.sorting for queue in cluster.queues.values()
         )
@@ -147,9 +148,10 @@ class World:
         until: float | None = None,
         watch: Watch | None = None,
         notice: Notice | None = None,
+        look_every: int = CYCLES_BETWEEN_LOOKS,
     ) -> bool:
         """Go on until nothing can happen any more; False if it was stopped before that."""
-        self._notice = notice
+        self._notice, self._look_every = notice, look_every
         while (now := self._next_moment()) is not None:
             if until is not None and now > until:
                 self.now = until
@@ -203,7 +205,7 @@ class World:
                 run.tell(self.now, self.engine.explain(run.key))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
-        if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
+        if watch is None or self.record.cycles % self._look_every:
             return True
         return watch(self.progress())
 
