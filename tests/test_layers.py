@@ -37,6 +37,7 @@ ROOMS = {
     ),
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
+    "journal": room("engine", "logs"),
     "server": room(
         *("selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
@@ -55,14 +56,14 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("runner", "watchdog"),
+        *("journal", "runner", "watchdog"),
     ),
-    "cluster": room("api", "client", "logs", "plane", "controller"),
+    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("forecast", "logs", "plane", "sim", "translate"),
+        *("forecast", "journal", "logs", "plane", "sim", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

@@ -33,6 +33,9 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
+from makeway.journal.file import NAME, JournalError, JournalFile
+from makeway.journal.recorder import Limits as JournalLimits
+from makeway.journal.recorder import Recorder, Writer
 from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
@@ -76,6 +79,7 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+    journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -154,7 +158,8 @@ async def _controlled(
     )
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    control = Control(app, client, host, settings.configuration, nodes, clock)
+    writer = journal_in(folder, settings.journal, clock)
+    control = Control(app, client, host, settings.configuration, nodes, clock, writer)
     tidying = Tidying(host, Leavings(folder, limits, clock))
     app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
     control.begin()
@@ -166,7 +171,23 @@ async def _controlled(
         ):
             yield
     finally:
+        if writer is not None:
+            writer.close()
         host.close()
+
+
+def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+    """The journal of a folder; None: there is to be none, or its file can't be used."""
+    if limits is None:
+        return None
+    try:
+        file = JournalFile(folder / NAME)
+    except (JournalError, OSError) as error:
+        log.error(Fields(journal="is not written", error=error))
+        return None
+    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer.start()
+    return writer
 
 
 @contextlib.asynccontextmanager
@@ -316,9 +337,11 @@ class Control:
         configuration: Configuration,
         nodes: Sequence[Document],
         clock: Clock,
+        writer: Writer | None = None,
     ) -> None:
         self._app, self._client, self._host = app, client, host
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
+        self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -328,7 +351,10 @@ class Control:
         plane = Plane(picture, self._configuration, self._host, self._nodes)
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
-        plane.admission.observer = metrics
+        engine = plane.admission.engine
+        if self._writer is not None:
+            plane.admission.observers.append(Recorder(engine, self._writer, self._clock))
+        plane.admission.observers.append(metrics)
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop

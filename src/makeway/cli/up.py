@@ -37,6 +37,7 @@ from typing import Any
 
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.journal_options import add_limits, limits_of
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
@@ -102,6 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much of that, with the output of running pods, is kept, such as 5Gi; the oldest "
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
+    parser.add_argument(
+        "--no-journal",
+        action="store_true",
+        help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
+    )
+    add_limits(parser)
     add_log_options(parser, default="warning")
 
 
@@ -126,6 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_reaper=True,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        journal=None if arguments.no_journal else limits_of(arguments),
     )
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
@@ -160,7 +168,7 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
-def read_size(text: str) -> int:
+def read_size(text: str, option: str = "--keep-size") -> int:
     from makeway.api.quantity import QuantityError, amount
 
     try:
@@ -168,7 +176,7 @@ def read_size(text: str) -> int:
     except QuantityError:
         size = -1
     if size < 0:
-        raise UsageError(f"--keep-size {text}: not a size; write one such as 5Gi")
+        raise UsageError(f"{option} {text}: not a size; write one such as 5Gi")
     return size
 
 
@@ -243,6 +251,9 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
         command += [] if path is None else [name, str(path.resolve())]
     command += ["--keep-days", f"{arguments.keep_days:g}"]
     command += [] if arguments.keep_size is None else ["--keep-size", arguments.keep_size]
+    command += ["--journal-days", f"{arguments.journal_days:g}"]
+    command += ["--journal-size", arguments.journal_size]
+    command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()
