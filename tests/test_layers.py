@@ -56,8 +56,9 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("journal", "runner", "watchdog"),
+        *("forecaster", "journal", "runner", "watchdog"),
     ),
+    "forecaster": room("api", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),

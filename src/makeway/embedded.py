@@ -33,6 +33,7 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
+from makeway.forecaster import Forecaster
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -162,6 +163,10 @@ async def _controlled(
     control = Control(app, client, host, settings.configuration, nodes, clock, writer)
     tidying = Tidying(host, Leavings(folder, limits, clock))
     app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
+    forecaster = Forecaster(
+        app.store, clock, settings.configuration, control.state, spare=host.spare
+    )
+    app.forecasts = forecaster
     control.begin()
     host.watch(control.noticed)
     try:
@@ -171,6 +176,7 @@ async def _controlled(
         ):
             yield
     finally:
+        await forecaster.stop()
         if writer is not None:
             writer.close()
         host.close()
@@ -344,6 +350,12 @@ class Control:
         self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
+        self._terms = 0
+
+    def state(self) -> tuple[int, int]:
+        """A sign that is another whenever who waits or holds quota may be another."""
+        revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
+        return self._terms, revision
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
@@ -358,6 +370,7 @@ class Control:
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
+        self._terms += 1
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:

@@ -21,7 +21,7 @@ from makeway.cli.command import RequestRefused, UsageError
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
-    *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
+    *("submit", "status", "queues", "explain", "forecast", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
-from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME, SUBMITTED_BY
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.job_state import (
     ID,
-    SUBMITTED_BY,
     JobTarget,
     group_of,
     id_of,

@@ -42,7 +42,7 @@ from typing import NoReturn
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME, SUBMITTED_BY
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
@@ -51,7 +51,6 @@ from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.job_state import (
     GIT_REVISION,
     ID,
-    SUBMITTED_BY,
     SUBMITTED_FROM,
     job_text,
     short_text,

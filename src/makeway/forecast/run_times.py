@@ -144,14 +144,14 @@ class RunTimes:
 
 def _kind(past: PastJob) -> tuple[object, ...]:
     job, workload = past
-    return (job.user, stem(job.name), str(workload.local_queue), job.amounts)
+    return (job.user, stem(job.name), workload.local_queue, _shape(workload))
 
 
 def _keys(past: PastJob) -> tuple[object, ...]:
     """What stands for each of LEVELS."""
     job, workload = past
     user, name, queue = job.user, stem(job.name), workload.local_queue
-    shape = tuple((pod_set.count, pod_set.requests) for pod_set in workload.pod_sets)
+    shape = _shape(workload)
     return (
         (0, user, name, queue, shape, job.requested_s),
         (1, user, name, queue, shape),
@@ -161,6 +161,10 @@ def _keys(past: PastJob) -> tuple[object, ...]:
         (5, queue),
         (6,),
     )
+
+
+def _shape(workload: Workload) -> tuple[object, ...]:
+    return tuple((pod_set.count, pod_set.requests) for pod_set in workload.pod_sets)
 
 
 def stem(name: str) -> str:

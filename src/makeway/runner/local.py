@@ -162,6 +162,10 @@ class LocalHost:
                 log.warning(Fields(path=pod, found="not a pod's folder", hint="move it away"))
         self._empty_trash()
 
+    def spare(self, pid: int) -> None:
+        """A child that is nobody's stray: it was started here for something else than a pod."""
+        self._others.add(pid)
+
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
         self._on_change = on_change

@@ -19,7 +19,13 @@ from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
-from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.insight import (
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSIONS,
+    Forecasts,
+    Insight,
+    pending,
+)
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import Request, Response, decode, expect_plain, json_response
@@ -87,6 +93,7 @@ class App:
         )
         self.collector = Collector(store, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.forecasts: Forecasts | None = None  # None: nobody makes any
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
@@ -170,6 +177,8 @@ class App:
                 rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
             ):
                 return pending(self.insight, request, rest)
+            case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
+                return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if request.method == "POST" and segments == ["backup"]:
@@ -343,6 +352,8 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "forecast", "GET":
+                return self._forecast(target)
             case _:
                 raise errors.method_not_allowed()
         return self._answer(request, target, outcome)
@@ -354,6 +365,23 @@ class App:
         if not found:
             raise errors.no_such_path()
         return json_response(found)
+
+    def _forecast(self, target: Target) -> Response:
+        if self.store.get(target.key) is None:
+            raise errors.not_found(target.resource, target.name)
+        if self.forecasts is None:
+            raise errors.no_such_path()
+        return json_response(self.forecasts.one(target.namespace, target.name))
+
+    def _forecasts(self, scope: list[str]) -> Response:
+        """Of one namespace, or of all."""
+        match scope:
+            case [] if self.forecasts is not None:
+                return json_response(self.forecasts.all(""))
+            case ["namespaces", namespace] if self.forecasts is not None:
+                return json_response(self.forecasts.all(namespace))
+            case _:
+                raise errors.no_such_path()
 
     async def _log(self, request: Request, target: Target) -> Response:
         record = self.store.get(target.key)
