@@ -28,6 +28,7 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "accounts": room(),
     "backoff": room(is_pure=True),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
@@ -39,7 +40,7 @@ ROOMS = {
     "store": room(),
     "journal": room("engine", "logs"),
     "server": room(
-        *("selectors", "api", "disk", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -47,6 +48,13 @@ ROOMS = {
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
+    # What runs as root: see `test_root_runs_the_standard_library_and_little_else`.
+    "starter": room(
+        *("accounts", "clocks", "disk", "logs", "runner.cgroups", "runner.folders"),
+        *("runner.homes", "runner.host", "runner.leavings", "runner.local", "runner.processes"),
+        "runner.states",
+    ),
+    "system": room("accounts", "api"),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "selectors", "translate"),
     "forecast": room("api", "engine", "sim", "translate"),
@@ -56,7 +64,7 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("forecaster", "journal", "runner", "watchdog"),
+        *("forecaster", "journal", "runner", "watchdog", "accounts"),
     ),
     "forecaster": room("api", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
@@ -64,7 +72,8 @@ ROOMS = {
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("forecast", "journal", "logs", "plane", "sim", "translate"),
+        *("accounts", "backoff", "forecast", "journal", "logs", "plane", "sim", "system"),
+        "translate",
     ),
 }
 # What others may import of the engine: values, and the engine itself.
@@ -228,6 +237,38 @@ def test_a_room_that_waits_for_nothing_is_not_async(name: str) -> None:
     ]
 
     assert not found
+
+
+ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
+    {
+        *("accounts", "backoff", "clocks", "disk", "logs", "watchdog"),
+        *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
+        *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders", "homes")),
+        *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
+        *(f"runner.{name}" for name in ("states", "supervisor")),
+    }
+)
+
+
+def test_root_runs_the_standard_library_and_little_else() -> None:
+    """Everything that the starter and its supervisors import, and what that imports."""
+    by_module: dict[str, set[str]] = {}
+    for found in ALL_IMPORTS:
+        name = ".".join(found.file.relative_to(SOURCE).with_suffix("").parts)
+        by_module.setdefault(name, set()).add(found.module)
+    reached, left = set[str](), {"starter.main", "runner.supervisor"}
+    while left:
+        module = left.pop()
+        reached.add(module)
+        for name in by_module.get(module, ()):
+            parts = name.split(".")
+            if parts[0] == "makeway" and len(parts) > 1:
+                own = ".".join(parts[1:-1]) or parts[1]
+                left |= {own} - reached
+            elif parts != ["makeway"]:
+                assert parts[0] in sys.stdlib_module_names, f"{module} imports {name}"
+
+    assert reached == ROOT_RUNS, "docs/what-runs-as-root.md tells of each of them"
 
 
 def test_the_rooms_stand_in_an_order() -> None:

@@ -66,7 +66,7 @@ class Forecaster:
         clock: Callable[[], float],
         configuration: Configuration,
         state: Callable[[], object],
-        spare: Callable[[int], None],
+        spare: Callable[[int], None] | None = None,
     ) -> None:
         """`state` answers the same as long as who waits and who runs is the same.
 
@@ -168,7 +168,8 @@ class Forecaster:
             start_new_session=True,
         ) as process:
             self._process = process
-            self._spare(process.pid)
+            if self._spare is not None:
+                self._spare(process.pid)
             try:
                 answer, trouble = process.communicate(question, TIME_MAX_S)
             finally:

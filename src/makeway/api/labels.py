@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label: the LocalQueue of a Job or pod
-SUBMITTED_BY = "makeway.dev/submitted-by"  # annotation of a Job: who sent it
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"  # label: a WorkloadPriorityClass
 DEFAULT = "default"  # the LocalQueue and the WorkloadPriorityClass of who names none
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from makeway.api.kinds import WORKLOADS, Resource
 from makeway.api.times import parse_time
-from makeway.cli.job_state import JobState
 from makeway.cli.spans import span_text
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
+from makeway.translate.job_state import JobState
 
 FORECASTS = Resource("makeway.dev/v1", "forecasts", "Forecast", has_status=False)
 COMING, EXPECTED, NEVER = "Coming", "Expected", "Never"

@@ -29,7 +29,14 @@ from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
 from makeway.cli.expectations import COMING, forecast_of, lines
-from makeway.cli.job_state import (
+from makeway.cli.references import HELP, find_target
+from makeway.cli.spans import span_text
+from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.cli.views import fetch
+from makeway.client import ApiError, Client, NotFound, Unavailable
+from makeway.client.client import Document
+from makeway.deploy.installation import LEASE, PORT, Site
+from makeway.translate.job_state import (
     ENDED,
     NOT_BEGUN,
     JobTarget,
@@ -39,13 +46,6 @@ from makeway.cli.job_state import (
     short_text,
     state_of,
 )
-from makeway.cli.references import HELP, find_target
-from makeway.cli.spans import span_text
-from makeway.cli.tables import add_output, print_document, print_safely
-from makeway.cli.views import fetch
-from makeway.client import ApiError, Client, NotFound, Unavailable
-from makeway.client.client import Document
-from makeway.deploy.installation import LEASE, PORT, Site
 
 EVENTS_SHOWN = 5
 JOBS_ASKED_MAX = 30  # names of so many jobs are looked up

@@ -36,12 +36,12 @@ from makeway.cli.expectations import (
     lines,
     span,
 )
-from makeway.cli.job_state import ENDED, NOT_BEGUN, JobState, id_of, state_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.status import add_filters, job_states
 from makeway.cli.tables import add_output, print_document, print_safely, print_table
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
+from makeway.translate.job_state import ENDED, NOT_BEGUN, JobState, id_of, state_of
 
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "START", "8 OF 10", "END", "8 OF 10")
 LOOK_EVERY_S = 0.3

@@ -10,20 +10,21 @@ from collections.abc import Iterable
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
-from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME, SUBMITTED_BY
+from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
-from makeway.cli.job_state import (
+from makeway.cli.views import fetch, fetch_all
+from makeway.client import Client, NotFound
+from makeway.translate.job_state import (
     ID,
+    SUBMITTED_BY,
     JobTarget,
     group_of,
     id_of,
     is_of,
     workloads_by_job,
 )
-from makeway.cli.views import fetch, fetch_all
-from makeway.client import Client, NotFound
 
 HELP = (
     "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "

@@ -21,13 +21,13 @@ from makeway.api.labels import (
     JOB_UID,
     PRIORITY_CLASS,
     QUEUE_NAME,
-    SUBMITTED_BY,
 )
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time
 
 ID = "makeway.dev/id"  # label of a Job: the short number
+SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
