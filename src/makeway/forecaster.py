@@ -217,6 +217,9 @@ def _item(job: JobForecast, made: Forecast, now: float) -> Document:
         item["basis"] = job.basis
     if job.obstacles:
         item["message"] = waiting_message(job.obstacles)
+    elif job.hidden:
+        more = f" and {len(job.hidden) - 1} more" if len(job.hidden) > 1 else ""
+        item["message"] = f"nothing is known of how long {job.hidden[0]}{more} will run"
     return item
 
 

@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from makeway.forecast.run_times import (
+    BY_ITSELF,
     BY_LIMIT,
     LEVELS,
     NOT_KNOWN,
@@ -76,6 +77,16 @@ def test_a_limit_is_all_that_is_known_of_the_first_job() -> None:
 
     assert HOUR / 20 <= found[0] < found[-1] <= HOUR
     assert RunTimes().basis(a_job(limit=HOUR)) == BY_LIMIT
+
+
+def test_who_has_run_longer_than_anybody_runs_as_long_again_as_often_as_not() -> None:
+    model = taught(*(ran(MINUTE) for _ in range(5)))
+
+    found = draws(model, a_job("old"), ran_s=HOUR)
+
+    assert found[0] > HOUR
+    assert 1.6 * HOUR < found[100] < 2.5 * HOUR
+    assert model.basis(a_job("old"), HOUR) == BY_ITSELF
 
 
 def test_of_some_jobs_nothing_is_known() -> None:

@@ -56,7 +56,7 @@ REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "PRIO", "AGE", "WAIT", "RUN", "REASON")
-WIDE = ("START", "8 OF 10", "USER", "WORKLOAD")
+WIDE = (*HEAD[:-1], "START", "8 OF 10", "REASON", "USER", "WORKLOAD")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +131,7 @@ def _print(
 ) -> None:
     place = "" if arguments.all_namespaces else f" in namespace {namespace}"
     more = "" if arguments.all else " that has not ended"
-    head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
+    head = WIDE if arguments.output == "wide" else HEAD
     items = [{**state.as_row(), "forecast": forecast_for(state, forecasts)} for state in shown]
     columns = {**COLUMNS, **_expected(forecasts)}
     if not print_jobs(shown, items, head, columns, arguments):

@@ -51,6 +51,7 @@ class JobForecast:
     end: Range | None = None
     basis: str = ""  # by whom its own run time is drawn
     obstacles: tuple[Obstacle, ...] = ()  # why never, or what has to be done first
+    hidden: tuple[WorkloadKey, ...] = ()  # it depends on these, and nobody knows how long they run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +91,18 @@ def forecast(situation: Situation, question: Question) -> Forecast:
     in_question = [key for key in question.asked if key not in answers]
     courses = [_course(situation, question, in_question, until, n) for n in range(question.runs)]
     bases = {job.workload.key: _basis(situation, job) for job in beginning.jobs}
-    knows_all = NOT_KNOWN not in bases.values()
+    hidden = tuple(key for key, basis in bases.items() if basis == NOT_KNOWN)
     for key in in_question:
         times = [course[key] for course in courses]
         start, end = (quantiles([time[i] for time in times]) for i in range(2))
-        is_known = start.p50 < inf or knows_all
+        is_known = start.p50 < inf or not hidden
         answers[key] = JobForecast(
             key=key,
             verdict=Verdict.EXPECTED if is_known else Verdict.UNKNOWN,
             start=start if is_known else None,
             end=end if is_known and end.p10 < inf else None,
             basis=bases[key],
+            hidden=() if is_known else hidden,
         )
     return Forecast(
         at=beginning.at,

@@ -2,9 +2,9 @@
 
 Of a job we know who sent it, its name, what it asks for, its queue and its limit. We look at the
 run times of those before it that were like it in all of that, then in less and less (`LEVELS`), and
-draw from them. Whoever has run for a while is compared only with those that ran longer, and nobody
-runs beyond its limit. Few of a kind tell little: with `n` of them, a draw goes to the next, coarser
-level with probability `k / (n + k)`.
+draw from them. Whoever has run for a while is compared only with those that ran longer; if nobody
+did, it runs as long again as often as not. Nobody runs beyond its limit. Few of a kind tell little:
+with `n` of them, a draw goes to the next, coarser level with probability `k / (n + k)`.
 
 Jobs of one kind that are there at the same time are often parts of one piece of work, and short or
 long together: within one run of a forecast their luck has a part in common (`correlation`).
@@ -33,6 +33,7 @@ LEVELS = (
     "all jobs",
 )
 BY_LIMIT = "its limit alone"
+BY_ITSELF = "what it has run by now, longer than any before it: as often as not as long again"
 NOT_KNOWN = "nothing"
 OVERDUE_S = 60.0  # a job beyond its limit is about to be ended
 LEAST_S = 1.0
@@ -109,7 +110,9 @@ class RunTimes:
             level = (level - share) / (1.0 - share)
         if found is not None:
             return max(ran_s + LEAST_S, _quantile(*found, place))
-        return _between(max(ran_s, limit_s / 20.0), limit_s, place)
+        if limit_s < inf:
+            return _between(max(ran_s, limit_s / 20.0), limit_s, place)
+        return ran_s / (1.0 - place) if self.count and ran_s else inf
 
     def basis(self, job: PastJob, ran_s: float = 0.0) -> str:
         """By whom most draws for a job are made."""
@@ -118,7 +121,9 @@ class RunTimes:
             found = f"{level} ({last - first})"
             if last - first >= self.settings.few:
                 break
-        return found or (BY_LIMIT if limit_s < inf else NOT_KNOWN)
+        if found or limit_s < inf:
+            return found or BY_LIMIT
+        return BY_ITSELF if self.count and ran_s else NOT_KNOWN
 
     def _like(
         self, job: PastJob, ran_s: float, limit_s: float
