@@ -12,6 +12,7 @@ examples:
   makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
   makeway simulate -f queues.yaml --trace jobs.csv --compare-gates OwnersFirst=false
   makeway simulate -f queues.yaml --trace jobs.csv --compare 'quota of flavor a100=+16'
+  makeway simulate --from-live -f queues.yaml      what if I apply this now?
   makeway simulate -f queues.yaml --trace jobs.csv \\
       --find 'p95 wait of all < 1h' --by 'quota of flavor a100'
   makeway simulate sweep -f queues.yaml --trace jobs.csv --report sweep.html \\
@@ -34,7 +35,7 @@ from textwrap import wrap
 
 from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
-from makeway.cli import judging
+from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
@@ -112,6 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_what_if(parser)
     judging.add_arguments(parser)
+    from_live.add_arguments(parser)
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
@@ -225,7 +227,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
     if arguments.judge_forecasts:
         return _judge(arguments)
-    results = _simulate(arguments)
+    results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
     if arguments.jobs:
@@ -266,6 +268,14 @@ def _ask(arguments: argparse.Namespace) -> int:
     )
     asking = Asking(question, arguments)
     return asking.find() if arguments.find else asking.sweep()
+
+
+def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
+    if arguments.example is not None or arguments.gates or arguments.compare_gates:
+        raise UsageError("--from-live: leave out --example; gates are set with --set 'gate NAME'")
+    trace = _trace_of(arguments) if arguments.trace else None
+    with Bar(is_shown=_has_bar(arguments)) as bar:
+        return from_live.simulate_live(arguments, trace, bar)
 
 
 def _judge(arguments: argparse.Namespace) -> int:

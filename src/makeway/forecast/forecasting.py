@@ -168,6 +168,9 @@ def _course(
     arrivals = situation.arrivals.drawn(until, rule, luck, seed) if question.others_come else []
     world = World(cluster, Continuation(cluster, beginning, jobs, arrivals), seed)
     runs = [world.runs[key] for key in asked]
+    for run in runs:
+        if run.run_from is None:
+            run.first_run_at = None  # of whoever ran before, the next start counts
     waiting = [run for run in runs if run.first_run_at is None]
 
     def some_wait(_: Progress) -> bool:

@@ -193,6 +193,7 @@ class _Seen:
             status=status,
             machines_from=status.admitted_at,
             run_from=run_from if is_running else None,
+            first_run_at=run_from if is_running else None,
         )
 
     def ended(self) -> Ended | None:

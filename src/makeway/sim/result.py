@@ -104,6 +104,8 @@ class Result:
     @cached_property
     def counted(self) -> Sequence[JobRun]:
         """The jobs that figures are about: those submitted in the window."""
+        if self.window.is_whole:
+            return self.record.runs  # with those that came before the simulation began
         return [run for run in self.record.runs if self.window.has(run.submitted_at)]
 
     # --- jobs ---
