@@ -56,15 +56,21 @@ ROOMS = {
     ),
     "system": room("accounts", "api"),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
-    "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "drawing": room(),
+    "dashboard": room(
+        *("api", "client", "drawing", "logs", "plane", "server", "translate"),
+        libraries=("orjson",),
+    ),
+    "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
     "forecast": room("api", "engine", "sim", "translate"),
+    "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("forecaster", "journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "forecaster", "journal", "runner", "watchdog", "accounts"),
     ),
     "forecaster": room("api", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
@@ -72,12 +78,14 @@ ROOMS = {
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("accounts", "backoff", "forecast", "journal", "logs", "plane", "sim", "system"),
-        "translate",
+        *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "plane", "sim"),
+        *("server.people", "system", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.
-ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
+ENGINE_DOORS = frozenset(
+    {"decisions", "engine", "events", "explain", "matching", "model", "preview", "view"}
+)
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.

@@ -218,8 +218,8 @@ def _item(job: JobForecast, made: Forecast, now: float) -> Document:
     if job.obstacles:
         item["message"] = waiting_message(job.obstacles)
     elif job.hidden:
-        more = f" and {len(job.hidden) - 1} more" if len(job.hidden) > 1 else ""
-        item["message"] = f"nothing is known of how long {job.hidden[0]}{more} will run"
+        # By number: whose they are is not for everybody.
+        item["message"] = f"nothing is known of how long {len(job.hidden)} of the jobs there run"
     return item
 
 

@@ -36,6 +36,13 @@ class Forecasts(Protocol):
         """Of everybody in a namespace; of all of them, if it is empty."""
 
 
+class Inviting(Protocol):
+    """The dashboard beside the server, as far as the server knows it."""
+
+    def invite(self, reader: str) -> Mapping[str, Any]:
+        """Its address, and a code that lets a reader in."""
+
+
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
     """The pending workloads of a queue, as Kueue's visibility API tells them."""
     if insight is None or request.method != "GET":
