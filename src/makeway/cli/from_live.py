@@ -31,14 +31,13 @@ UNKNOWN_SHOWN = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("from what is there")
-    group.add_argument(
+    parser.add_argument(
         "--from-live",
         action="store_true",
         help="begin with what the server has now; -f lays objects over its own, and both are shown"
         f" side by side; until --until (default: {UNTIL})",
     )
-    connect.add_arguments(group, has_namespace=False)
+    connect.add_arguments(parser, has_namespace=False)
 
 
 def simulate_live(arguments: argparse.Namespace, trace: Trace | None, bar: Bar) -> list[Result]:

@@ -36,9 +36,9 @@ class Arrivals:
         """`past` in order of submission, up to `at`."""
         self.settings = settings or ArrivalSettings()
         self._at = at
-        self._by_queue: dict[LocalQueueKey, list[PastJob]] = {}
+        self.by_queue: dict[LocalQueueKey, list[PastJob]] = {}
         for job in past:
-            self._by_queue.setdefault(job.workload.local_queue, []).append(job)
+            self.by_queue.setdefault(job.workload.local_queue, []).append(job)
         since = past[0].job.submit_s if past else at
         self.days = min(self.settings.days, int((at - since) / DAY_S))  # whole days of past
 
@@ -47,7 +47,7 @@ class Arrivals:
         random = SeededRandom(seed)
         return [
             _again(old, back_s, f"{queue}-{number}", rule, luck)
-            for queue, past in self._by_queue.items()
+            for queue, past in self.by_queue.items()
             for number, (old, back_s) in enumerate(self._of_queue(past, until, random, queue))
         ]
 
