@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -137,7 +137,9 @@ class Forecaster:
     async def _make(self) -> None:
         at, began, state = self._clock(), time.monotonic(), self._state()
         try:
-            answer = await asyncio.to_thread(self._ask, b"".join(self._question(at)))
+            scanned = (self._store.scan(kind.full_name) for kind in READ)
+            bodies = [record.body for records in scanned for record in records]
+            answer = await asyncio.to_thread(self._ask, at, bodies)
             self._made = Made(answer, state, at)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             log.warning(Fields(forecast="failed", error=error))
@@ -146,17 +148,10 @@ class Forecaster:
             self._rests_until = time.monotonic() + max(REST_LEAST_S, REST_FACTOR * took_s)
             self._making = None
 
-    def _question(self, at: float) -> Iterator[bytes]:
-        """All objects, as they are stored: nothing is decoded here."""
-        yield b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
-        comma = b""
-        for kind in READ:
-            for record in self._store.scan(kind.full_name):
-                yield comma + record.body
-                comma = b","
-        yield b"]}"
-
-    def _ask(self, question: bytes) -> Document:
+    def _ask(self, at: float, bodies: Sequence[bytes]) -> Document:
+        """In a thread: hand all objects over as they are stored; nothing is decoded here."""
+        head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
+        question = b"".join((head, b",".join(bodies), b"]}"))
         command = [sys.executable, "-I", "-m", "makeway.forecaster"]
         with subprocess.Popen(
             command,
