@@ -22,6 +22,7 @@ from makeway.server.evictions import evict
 from makeway.server.insight import (
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
+    Forecasts,
     Insight,
     Inviting,
     pending,
@@ -113,6 +114,7 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.forecasts: Forecasts | None = None  # None: nobody makes any
         self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
@@ -209,6 +211,8 @@ class App:
                 rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
             ):
                 return pending(self.insight, request, rest)
+            case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
+                return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if self._reception is not None and request.person is not None:
@@ -408,6 +412,8 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "forecast", "GET":
+                return self._forecast(target)
             case "active", "PATCH":
                 outcome = await self._set_active(request, target)
             case _:
@@ -448,6 +454,23 @@ class App:
         if not found:
             raise errors.no_such_path()
         return json_response(found)
+
+    def _forecast(self, target: Target) -> Response:
+        if self.store.get(target.key) is None:
+            raise errors.not_found(target.resource, target.name)
+        if self.forecasts is None:
+            raise errors.no_such_path()
+        return json_response(self.forecasts.one(target.namespace, target.name))
+
+    def _forecasts(self, scope: list[str]) -> Response:
+        """Of one namespace, or of all."""
+        match scope:
+            case [] if self.forecasts is not None:
+                return json_response(self.forecasts.all(""))
+            case ["namespaces", namespace] if self.forecasts is not None:
+                return json_response(self.forecasts.all(namespace))
+            case _:
+                raise errors.no_such_path()
 
     async def _log(self, request: Request, target: Target) -> Response:
         record = self.store.get(target.key)
