@@ -38,6 +38,7 @@ ROOMS = {
     ),
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
+    "journal": room("engine", "logs"),
     "server": room(
         *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
@@ -62,14 +63,14 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("runner", "watchdog", "accounts"),
+        *("journal", "runner", "watchdog", "accounts"),
     ),
-    "cluster": room("api", "client", "logs", "plane", "controller"),
+    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("accounts", "backoff", "logs", "plane", "sim", "system", "translate"),
+        *("accounts", "backoff", "journal", "logs", "plane", "sim", "system", "translate"),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

@@ -34,6 +34,9 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
+from makeway.journal.file import NAME, JournalError, JournalFile
+from makeway.journal.recorder import Limits as JournalLimits
+from makeway.journal.recorder import Recorder, Writer
 from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
@@ -87,6 +90,7 @@ class Settings:
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
     has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
+    journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
 
@@ -174,7 +178,8 @@ async def _controlled(
     app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    control = Control(app, client, host, settings.configuration, nodes, clock)
+    writer = journal_in(folder, settings.journal, clock)
+    control = Control(app, client, host, settings.configuration, nodes, clock, writer)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     control.begin()
     host.watch(control.noticed)
@@ -185,6 +190,8 @@ async def _controlled(
                 await stack.enter_async_context(_kept_up(one.run, one.pulse))
             yield
     finally:
+        if writer is not None:
+            writer.close()
         host.close()
 
 
@@ -200,6 +207,20 @@ def _host_and_work(
         cgroups = cgroups.without_limits()
     host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
     return host, [Tidying(host, Leavings(folder, limits, clock))]
+
+
+def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+    """The journal of a folder; None: there is to be none, or its file can't be used."""
+    if limits is None:
+        return None
+    try:
+        file = JournalFile(folder / NAME)
+    except (JournalError, OSError) as error:
+        log.error(Fields(journal="is not written", error=error))
+        return None
+    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer.start()
+    return writer
 
 
 @contextlib.asynccontextmanager
@@ -349,9 +370,11 @@ class Control:
         configuration: Configuration,
         nodes: Sequence[Document],
         clock: Clock,
+        writer: Writer | None = None,
     ) -> None:
         self._app, self._client, self._host = app, client, host
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
+        self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -361,7 +384,10 @@ class Control:
         plane = Plane(picture, self._configuration, self._host, self._nodes)
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
-        plane.admission.observer = metrics
+        engine = plane.admission.engine
+        if self._writer is not None:
+            plane.admission.observers.append(Recorder(engine, self._writer, self._clock))
+        plane.admission.observers.append(metrics)
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop

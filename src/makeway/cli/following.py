@@ -16,7 +16,12 @@ from typing import Any, NamedTuple
 from makeway.api.batch import Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
-from makeway.cli.job_state import (
+from makeway.cli.references import age_key
+from makeway.cli.views import fetch, fetch_all, readable, view_of
+from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
+from makeway.client.client import Document
+from makeway.client.transport import Unreachable
+from makeway.translate.job_state import (
     ENDED,
     JOB_NAME,
     JobTarget,
@@ -27,11 +32,6 @@ from makeway.cli.job_state import (
     owners_of,
     state_of,
 )
-from makeway.cli.references import age_key
-from makeway.cli.views import fetch, fetch_all, readable, view_of
-from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
-from makeway.client.client import Document
-from makeway.client.transport import Unreachable
 
 EXIT_GONE = 1  # the job was deleted before its end
 EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code

@@ -25,12 +25,12 @@ from dataclasses import replace
 from makeway.api.batch import Pod
 from makeway.cli import connect
 from makeway.cli.following import EXIT_UNKNOWN, end_of, first_failure
-from makeway.cli.job_state import ENDED, FAILED, JOB_NAME, SUCCEEDED, JobState, pods_by_job
 from makeway.cli.spans import span_of, span_text
 from makeway.cli.status import COLUMNS, add_filters, job_states, print_jobs
 from makeway.cli.tables import Cell, add_output
 from makeway.cli.views import fetch_all
 from makeway.client import Client
+from makeway.translate.job_state import ENDED, FAILED, JOB_NAME, SUCCEEDED, JobState, pods_by_job
 
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "EXIT", "ENDED", "WAIT", "RUN", "EVICTIONS", "REASON")
 Pods = dict[str, list[Pod]]  # by uid of the Job

@@ -23,9 +23,9 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.job_state import JobTarget, is_true
 from makeway.cli.references import HELP, find_target
 from makeway.client import ApiError, Client
+from makeway.translate.job_state import JobTarget, is_true
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,

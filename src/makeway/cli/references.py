@@ -14,7 +14,9 @@ from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
-from makeway.cli.job_state import (
+from makeway.cli.views import fetch, fetch_all
+from makeway.client import Client, NotFound
+from makeway.translate.job_state import (
     ID,
     SUBMITTED_BY,
     JobTarget,
@@ -23,8 +25,6 @@ from makeway.cli.job_state import (
     is_of,
     workloads_by_job,
 )
-from makeway.cli.views import fetch, fetch_all
-from makeway.client import Client, NotFound
 
 HELP = (
     "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "

@@ -29,7 +29,12 @@ from typing import Any
 from makeway.api.batch import Job, Pod
 from makeway.api.queueing import Workload
 from makeway.cli import connect
-from makeway.cli.job_state import (
+from makeway.cli.references import managed_pods, units_of, user_name
+from makeway.cli.spans import span_text
+from makeway.cli.tables import Cell, add_output, print_document, print_table
+from makeway.cli.views import fetch_all
+from makeway.client import Client
+from makeway.translate.job_state import (
     ADMITTED,
     ENDED,
     JOB,
@@ -43,11 +48,6 @@ from makeway.cli.job_state import (
     with_pods,
     workloads_by_job,
 )
-from makeway.cli.references import managed_pods, units_of, user_name
-from makeway.cli.spans import span_text
-from makeway.cli.tables import Cell, add_output, print_document, print_table
-from makeway.cli.views import fetch_all
-from makeway.client import Client
 
 REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide

@@ -24,6 +24,7 @@ from makeway.api.errors import in_words
 from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
+from makeway.cli.journal_options import DAYS, SIZE, limits_from
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
     SOURCE,
@@ -46,7 +47,8 @@ BOOT = (
     "from makeway.starter.main import main; main(sys.argv[2])"
 )
 _REFUSED = ("data_dir", "log_file")  # flags that have no meaning here
-_KEPT = ("port", "keep_size", "log_level", "log_format")
+_KEPT = ("port", "keep_size", "journal_size", "log_level", "log_format")
+_KEPT_DAYS = ("keep_days", "journal_days")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -97,12 +99,14 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
     said = {
         name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not None
     }
-    if arguments.keep_days is not None:
-        said["keep_days"] = Fraction(str(arguments.keep_days))
-    if arguments.no_limits:
-        said["enforce_limits"] = False
-    if arguments.keep_size is not None:
-        up.read_size(arguments.keep_size)
+    for name in _KEPT_DAYS:
+        if (days := getattr(arguments, name)) is not None:
+            said[name] = Fraction(str(days))
+    said |= {"enforce_limits": False} if arguments.no_limits else {}
+    said |= {"journal": False} if arguments.no_journal else {}
+    # What is wrong must not be kept.
+    up.read_size(arguments.keep_size or "1G")
+    limits_from(arguments.journal_days or DAYS, arguments.journal_size or SIZE)
     return said
 
 
@@ -110,6 +114,14 @@ def _check_and_take_over(named: Path, kept: Path) -> None:
     (up.read_nodes(named) if kept.name == "nodes.yaml" else up.read_configuration(kept, named))
     take_over(named, kept)
     print(f"{named} is kept as {kept}: change that from now on", flush=True)
+
+
+def _journal(settings: SystemSettings) -> Any:
+    """How much of what was decided is kept; None: nothing."""
+    if not settings.journal:
+        return None
+    days = DAYS if settings.journal_days is None else float(settings.journal_days)
+    return limits_from(days, settings.journal_size or SIZE)
 
 
 def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> list[str]:
@@ -196,6 +208,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         port=settings.port,
         configuration=up.read_configuration(paths.data, configuration),
         nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
+        journal=_journal(settings),
         listening=listening,
         system=System(starter=paths.starter_socket, logs=paths.logs),
     )

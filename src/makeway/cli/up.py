@@ -38,6 +38,7 @@ from typing import Any
 
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.journal_options import DAYS, SIZE, add_limits, limits_of
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
@@ -127,8 +128,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let jobs use more memory and CPU than they asked for",
     )
+    parser.add_argument(
+        "--no-journal",
+        action="store_true",
+        help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
+    )
+    add_limits(parser)
     add_log_options(parser, default=LOG_LEVEL)
-    parser.set_defaults(log_level=None, log_format=None)  # with --system, what was said before
+    # With --system, what was said before holds.
+    parser.set_defaults(log_level=None, log_format=None, journal_days=None, journal_size=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -145,6 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--{name} goes with --system")
     arguments.port = DEFAULT_PORT if arguments.port is None else arguments.port
     arguments.keep_days = KEPT_DAYS if arguments.keep_days is None else arguments.keep_days
+    arguments.journal_days = DAYS if arguments.journal_days is None else arguments.journal_days
+    arguments.journal_size = arguments.journal_size or SIZE
     arguments.log_level = arguments.log_level or LOG_LEVEL
     arguments.log_format = arguments.log_format or LOG_FORMAT
     folder = arguments.data_dir or default_folder()
@@ -164,6 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
         has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        journal=None if arguments.no_journal else limits_of(arguments),
     )
     return serve_folder(folder, settings)
 
@@ -213,7 +224,7 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
-def read_size(text: str) -> int:
+def read_size(text: str, option: str = "--keep-size") -> int:
     from makeway.api.quantity import QuantityError, amount
 
     try:
@@ -221,7 +232,7 @@ def read_size(text: str) -> int:
     except QuantityError:
         size = -1
     if size < 0:
-        raise UsageError(f"--keep-size {text}: not a size; write one such as 5Gi")
+        raise UsageError(f"{option} {text}: not a size; write one such as 5Gi")
     return size
 
 
@@ -296,6 +307,9 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
         command += [] if path is None else [name, str(path.resolve())]
     command += ["--keep-days", f"{arguments.keep_days:g}"]
     command += [] if arguments.keep_size is None else ["--keep-size", arguments.keep_size]
+    command += ["--journal-days", f"{arguments.journal_days:g}"]
+    command += ["--journal-size", arguments.journal_size]
+    command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
     command += ["--no-limits"] if arguments.no_limits else []
     start_in_background(command, log_path)
