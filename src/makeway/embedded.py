@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
@@ -51,10 +51,18 @@ from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -86,6 +94,7 @@ class Settings:
     is_insecure: bool = False  # plain http
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
+    has_gpus: bool = True  # those of the machine are handed out; False: another server does
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
@@ -93,6 +102,7 @@ class Settings:
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -114,6 +124,8 @@ class Running:
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -134,6 +146,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
             *(app.handle, app.is_authenticated),
@@ -141,13 +154,16 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            kubeconfig = _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
@@ -163,6 +179,17 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             noted.remove()
 
 
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
+    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
+    if people is None:
+        kubeconfig = kubeconfig_in(folder)
+        write_private(kubeconfig, identity.kubeconfig(address).encode())
+        return kubeconfig
+    text = identity.kubeconfig_for_all(address, people.socket)
+    write_public(people.kubeconfig, text.encode())
+    return people.kubeconfig
+
+
 @contextlib.asynccontextmanager
 async def _controlled(
     app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
@@ -170,7 +197,8 @@ async def _controlled(
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
     try:
-        nodes = nodes_from(settings.nodes or (machine(clock()),), clock())
+        here = machine(clock(), has_gpus=settings.has_gpus)
+        nodes = nodes_from(settings.nodes or (here,), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
@@ -459,21 +487,27 @@ class Insight(Visibility):
 async def declare(client: Client, nodes: Sequence[Document]) -> None:
     """Have exactly these nodes of ours; those of others are left alone."""
     names = {node["metadata"]["name"] for node in nodes}
+    before: dict[str, Document] = {}
     for old in (await client.list(NODES, label_selector=f"{OURS}=up")).items:
+        before[old["metadata"]["name"]] = old.get("status") or {}
         if old["metadata"]["name"] not in names:
             await client.delete(NODES, old["metadata"]["name"])
     for node in nodes:
         name = node["metadata"]["name"]
         labels = {**node["metadata"]["labels"], OURS: "up"}
         metadata = {**node["metadata"], "labels": labels}
+        said = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
         try:
-            await client.patch(NODES, name, patch={"metadata": {"labels": labels}})
+            await client.patch(NODES, name, patch={"metadata": said})
             if spec := node.get("spec"):
                 await client.patch(NODES, name, patch={"spec": spec})
         except NotFound:
             await client.create(NODES, {**node, "metadata": metadata})
-        status = {"status": node["status"]}
-        await client.patch(NODES, name, patch=status, subresource="status")
+        status = {**node["status"]}
+        for part in ("capacity", "allocatable"):  # what it had and has no more
+            gone = (before.get(name, {}).get(part) or {}).keys() - status[part].keys()
+            status[part] = {**status[part], **dict.fromkeys(gone)}
+        await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
 @contextlib.contextmanager

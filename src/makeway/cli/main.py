@@ -21,10 +21,11 @@ from makeway.cli.command import RequestRefused, UsageError
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
+    *("token",),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
-    *("install", "uninstall"),
+    *("install", "uninstall", "service"),
 )
 BARE = "status"  # what `makeway` alone does
 DESCRIPTION = """\

@@ -31,6 +31,7 @@ from makeway.system.preparing import (
     NotPrepared,
     check_modes,
     check_reach,
+    check_root,
     make_folders,
     server_account,
     take_over,
@@ -68,11 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
-    if os.geteuid() != 0:
-        raise UsageError(
-            "--system runs jobs as the accounts that submit them, and needs root for that: "
-            "`sudo makeway up --system`; without --system it serves you alone"
-        )
+    check_root("up --system")
     paths.etc.mkdir(parents=True, exist_ok=True, mode=0o755)
     settings = remember(paths.settings, read_settings(paths.settings), _said(arguments))
     for named, kept in ((arguments.nodes, paths.nodes), (arguments.config, paths.configuration)):
@@ -91,8 +88,12 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
         return 0
     if arguments.part == "starter":
         command = starter_command(paths, settings, server)
-        os.execve(command[0], command, {"PATH": PATH})
+        os.execve(command[0], command, {"PATH": PATH, **_of_service_manager()})
     return asyncio.run(_keep_both(paths, settings, server))
+
+
+def _of_service_manager() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("NOTIFY_SOCKET",) if name in os.environ}
 
 
 def _said(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -198,6 +199,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
     """As the server's account."""
     from makeway.embedded import Settings, System
     from makeway.logs import set_up
+    from makeway.server.people import People
 
     if os.geteuid() == 0:
         raise UsageError(f"--part server: run it as account {settings.server_account}, not as root")
@@ -211,6 +213,12 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         journal=_journal(settings),
         listening=listening,
         system=System(starter=paths.starter_socket, logs=paths.logs),
+        people=People(
+            socket=paths.socket,
+            kubeconfig=paths.kubeconfig,
+            admin_groups=settings.admin_groups,
+            closed=paths.closed,
+        ),
     )
     return up.serve_folder(paths.data, serving)
 

@@ -29,6 +29,7 @@ import makeway
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
+from makeway.runner import gpu_locks
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
@@ -82,7 +83,7 @@ _GONE = "The container's supervisor is gone, and with it the knowledge how it en
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from makeway.runner.supervisor import main; main(sys.argv[2])"
+    "from makeway.runner.supervisor import main; main(*sys.argv[2:])"
 )
 _SOURCE = str(Path(makeway.__file__).parents[1])
 
@@ -201,7 +202,7 @@ class LocalHost:
         written = self._written(order)
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
         self._note_order(order.uid, written)
-        self._spawn(order.uid)
+        self._spawn(order.uid, order.locks)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
         )
@@ -265,12 +266,21 @@ class LocalHost:
             program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
         return json.dumps(order).encode()
 
-    def _spawn(self, uid: str) -> None:
+    def _spawn(self, uid: str, gpus: Iterable[str]) -> None:
+        locks = gpu_locks.take(gpus)
+        try:
+            for lock in locks:
+                lock.set_inheritable(True)
+            self._spawn_with(uid, [str(lock.fileno()) for lock in locks])
+        finally:
+            gpu_locks.release(locks)  # the supervisor has its own
+
+    def _spawn_with(self, uid: str, locks: list[str]) -> None:
         pod = str(self._pods / uid)
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, pod],
+            [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, *locks, pod],
             SURROUNDINGS,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -471,7 +481,7 @@ class LocalHost:
             if renewed != written:
                 write_whole(f"{self._pods}/{uid}/order.json", renewed)
             self._note_order(uid, order)
-            self._spawn(uid)
+            self._spawn(uid, order.get("locks", ()))
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
             # As if it had never been ordered; it will be again.

@@ -22,7 +22,14 @@ from makeway.server.evictions import evict
 from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
-from makeway.server.messages import Request, Response, decode, expect_plain, json_response
+from makeway.server.messages import (
+    Request,
+    Response,
+    bearer_of,
+    decode,
+    expect_plain,
+    json_response,
+)
 from makeway.server.objects import Outcome, Target
 from makeway.server.options import (
     Options,
@@ -32,8 +39,10 @@ from makeway.server.options import (
     read_eviction,
     read_options,
 )
-from makeway.server.patch import APPLY_PATCH, patch_types
+from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
+from makeway.server.people import Directory, People, for_people
 from makeway.server.reads import Reads, view_of
+from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
@@ -66,8 +75,10 @@ class App:
         flush: Flush | None = None,
         disk: Disk | None = None,
         configuration: Configuration | None = None,
+        people: People | None = None,
+        directory: Directory | None = None,
     ) -> None:
-        """Without `logs`, nobody here runs pods.
+        """Without `logs`, nobody here runs pods; without `people`, one token may do everything.
 
         Uids and generated names come from `chance`; nobody can guess them unless it is given.
         """
@@ -77,15 +88,22 @@ class App:
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
+        configuration = configuration or Configuration()
+        if people is not None:
+            configuration = for_people(configuration)
         self.verbs = Verbs(
             store,
             self.committer,
             clock,
             chance or random.SystemRandom(),
             self.worker,
-            configuration or Configuration(),
+            configuration,
         )
         self.collector = Collector(store, self.verbs, clock)
+        self._reception: Reception | None = None
+        if people is not None:
+            directory = directory or Directory(people.closed)
+            self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
@@ -96,6 +114,8 @@ class App:
             target = Target(NAMESPACES, "v1", "", name)
             if self.store.get(target.key) is None:
                 await self.verbs.create(target, {"metadata": {"name": name}}, Options())
+        if self._reception is not None:
+            await self._reception.start()
         self.collector.start()
 
     async def stop(self) -> None:
@@ -103,6 +123,8 @@ class App:
         await self.collector.stop()
         await self.committer.stop()
         self.worker.stop()
+        if self._reception is not None:
+            self._reception.close()
 
     # The way in
 
@@ -124,19 +146,21 @@ class App:
     async def _handle(self, request: Request) -> Response:
         segments = _segments(request.path)
         head = segments[0] if segments else ""
-        if (
-            head not in _OPEN_PATHS
-            and not request.is_trusted
-            and not self.is_authenticated(request.headers)
-        ):
-            raise errors.unauthorized()
+        if head not in _OPEN_PATHS and not request.is_trusted:
+            if self._reception is not None:
+                request = await self._reception.receive(request, segments)
+            elif not self.is_authenticated(request.headers):
+                raise errors.unauthorized()
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            return await self._route(await self._read(request), segments)
+            response = await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
+        if self._reception is not None and request.person is not None:
+            return self._reception.guarded(request, segments, response)
+        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -156,11 +180,12 @@ class App:
 
         return replace(request, parsed=await self.worker.do(size, read))
 
-    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers (names in lower case) carries the token."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip().encode("utf-8", "surrogateescape")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
+    def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
+        """Whether a request with these headers (names in lower case) comes from somebody known."""
+        if self._reception is not None:
+            return self._reception.knows(headers, uid)
+        given = bearer_of(headers).encode("utf-8", "surrogateescape")
+        return bool(given) and hmac.compare_digest(given, self._token)
 
     async def _route(self, request: Request, segments: list[str]) -> Response:
         match segments:
@@ -172,6 +197,8 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+        if self._reception is not None and segments[:1] == ["tokens"]:
+            return await self._reception.answer_tokens(request, segments[1:])
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
         if request.method != "GET":
@@ -222,7 +249,9 @@ class App:
                 if request.method != "POST":
                     raise errors.method_not_allowed()
                 expect_plain(request)
-                return json_response(answer_review(review, read_body(request)), 201)
+                access = None if self._reception is None else self._reception.access
+                answered = answer_review(review, read_body(request), request.person, access)
+                return json_response(answered, 201)
         namespace, rest = self._namespace(group, version, rest)
         if not rest:
             raise errors.no_such_path()
@@ -343,9 +372,24 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "active", "PATCH":
+                outcome = await self._set_active(request, target)
             case _:
                 raise errors.method_not_allowed()
         return self._answer(request, target, outcome)
+
+    async def _set_active(self, request: Request, target: Target) -> Outcome:
+        """Hold a Workload or let it go on: the one thing of it that is its owner's to say."""
+        asked = request.parsed
+        if asked is None:
+            asked = messages.parse(request.body, request.content_type)
+        spec = asked.get("spec") if isinstance(asked, dict) else None
+        active = spec.get("active") if isinstance(spec, dict) else None
+        if not isinstance(active, bool):
+            raise bad_request("spec.active: write true or false")
+        whole = replace(target, subresource="")
+        patch = {"spec": {"active": active}}
+        return await self.verbs.patch(whole, MERGE_PATCH, patch, read_options(request))
 
     def _explanation(self, target: Target) -> Response:
         if self.store.get(target.key) is None:

@@ -199,6 +199,10 @@ def write_failed(why: str) -> ApiError:
     return ApiError(507, "InsufficientStorage", message)
 
 
+def unavailable(why: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", why, {"retryAfterSeconds": RETRY_AFTER_S})
+
+
 def no_memory() -> ApiError:
     return ApiError(503, "ServiceUnavailable", "the server has no memory left for this request")
 

@@ -16,7 +16,7 @@ from makeway.api.kinds import NAMESPACES, NEW_EVENTS, PODS, UNSUPPORTED_KINDS, R
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import defaulting, errors, events, limit_ranges, rules
+from makeway.server import defaulting, errors, events, limit_ranges, rbac, rules
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
@@ -153,6 +153,8 @@ def checked(
         intake = decode_and_check(complete, converted, _compared_view(resource, old))
         view, found = intake.object, intake.errors
         warnings += tuple(str(part) for part in intake.unsupported)
+    elif not found and resource.group == rbac.GROUP:
+        found = rbac.problems(resource, complete, old)
     elif not found:
         found = _check_names(complete["metadata"])
     if found:

@@ -23,6 +23,7 @@ from makeway.accounts import closed_accounts
 from makeway.clocks import SteadyClock
 from makeway.disk import Disk
 from makeway.logs import set_up
+from makeway.notify import notify
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import make_owned
 from makeway.runner.leavings import DAY_S, Leavings, Limits
@@ -94,6 +95,7 @@ async def _run(settings: Settings) -> None:
     leavings = Leavings(state, limits, clock, homes="homes")
     listening = await door.open(run / SOCKET, gid)
     host.watch(door.noticed)
+    notify("READY=1")
     tasks = (door.beat(), _tidy(host, leavings), _tell_closed(run / CLOSED, gid))
     try:
         await _until_told_to_end(*map(asyncio.ensure_future, tasks))

@@ -48,6 +48,15 @@ class Paths:
         return self.root / "run/makeway"
 
     @property
+    def socket(self) -> Path:
+        return self.run / "api.sock"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For everybody, without a secret; the server writes it, and /etc has a link there."""
+        return self.run / "kubeconfig"
+
+    @property
     def starter_run(self) -> Path:
         """Root's; the server gets there, and nobody else."""
         return self.root / "run/makeway-starter"
@@ -55,6 +64,11 @@ class Paths:
     @property
     def starter_socket(self) -> Path:
         return self.starter_run / "starter.sock"
+
+    @property
+    def closed(self) -> Path:
+        """Who is locked, as root sees it, for the server."""
+        return self.starter_run / "closed.json"
 
     @property
     def starter_log(self) -> Path:
