@@ -31,6 +31,7 @@ from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.reboots import Reboots
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
@@ -455,6 +456,7 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
+            Reboots(picture),
             self.placing,
             self.pods,
             *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),

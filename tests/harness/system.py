@@ -75,7 +75,8 @@ class SystemUp(Up):
     def greet(self, account: Account) -> None:
         """Let the server see somebody for the first time: he gets a namespace."""
         ask = "from pathlib import Path; from makeway.local_socket import ask_locally; "
-        ask += f"ask_locally(Path('{self.root}/run/makeway/api.sock'), 'GET', '/version')"
+        ask += f"ask_locally(Path('{self.root}/run/makeway/api.sock'), 'GET', "
+        ask += f"'/api/v1/namespaces/{account.name}/pods')"
         own = account.uid, account.gid
         command = [self.python, "-c", ask]
         subprocess.run(command, user=own[0], group=own[1], extra_groups=[], check=True, cwd="/")

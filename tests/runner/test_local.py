@@ -1,6 +1,7 @@
 """Pods run under supervisors that outlive us: what ran is known, and nothing runs twice."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -252,7 +253,7 @@ def test_a_pod_runs_once_however_often_it_is_started(machine: Machine) -> None:
 
 
 def test_a_pod_whose_start_was_cut_short_is_started_after_the_restart(machine: Machine) -> None:
-    machine.host._spawn = lambda uid: None  # type: ignore[method-assign]
+    machine.host._spawn = lambda uid, gpus=(): None  # type: ignore[method-assign]
     machine.host.start(order(shell("echo run")))
 
     after = machine.restarted()
@@ -538,6 +539,22 @@ def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
     assert "these processes may be left of it: " in again.over().message
     assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
     os.kill(escaped, signal.SIGKILL)
+
+
+def test_a_pod_that_ran_when_the_machine_was_started_anew_was_disrupted(machine: Machine) -> None:
+    machine.host.start(order(shell("sleep 60")))
+    pid = machine.supervisor()
+    state = machine.folder / "pods" / UID / "state.json"
+    written = json.loads(state.read_text())
+    os.kill(pid, signal.SIGKILL)
+    written["supervisor"]["boot"] = "before"
+    state.write_text(json.dumps(written))
+
+    found = machine.restarted().over()
+
+    assert found.reason == "NodeRebooted"
+    assert found.message == "The machine was started anew while the pod ran"
+    assert end_of(found).exit_code == 137
 
 
 # GPUs, of which others on this machine know

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 # How a container stands of which nobody knows how it ended.
 LOST_CODE = 137
 LOST_REASON = "ContainerStatusUnknown"
+REBOOTED_REASON = "NodeRebooted"  # of a pod whose machine was started anew
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 ProbeKind = Literal["exec", "tcp", "http"]

@@ -36,6 +36,7 @@ from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
+    REBOOTED_REASON,
     ContainerState,
     Ended,
     Mount,
@@ -80,6 +81,7 @@ STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a f
 SURROUNDINGS = {"PATH": os.defpath}  # of supervisors
 DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
+_REBOOTED = "The machine was started anew while the pod ran"
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -140,6 +142,7 @@ class LocalHost:
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
+        self._of_yesterday: set[str] = set()  # ran when the machine was started anew
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
@@ -266,7 +269,7 @@ class LocalHost:
             program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
         return json.dumps(order).encode()
 
-    def _spawn(self, uid: str, gpus: Iterable[str]) -> None:
+    def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
         try:
             for lock in locks:
@@ -538,6 +541,7 @@ class LocalHost:
     def _let_go(self, uid: str) -> None:
         """Of what a pod had as long as it ran."""
         self._patience.pop(uid, None)
+        self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
         self._asleep.discard(uid)
@@ -558,6 +562,8 @@ class LocalHost:
             document = json.loads(written)
             named = document["supervisor"]
             is_of_today = named["boot"] == self._boot
+            if not is_of_today and not document["is_over"]:
+                self._of_yesterday.add(known.uid)
             supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
             # What a supervisor of today has written; not what we noted ourselves.
             shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
@@ -614,6 +620,8 @@ class LocalHost:
             message=(self._last_words(state.uid) or _GONE) + suspects,
             containers=containers,
         )
+        if state.uid in self._of_yesterday:
+            lost = replace(lost, reason=REBOOTED_REASON, message=_REBOOTED)
         content = json.dumps(_given_up(lost, self._boot)).encode()
         try:
             write_last(self._state_path(state.uid), content, durably=True)
