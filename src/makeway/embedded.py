@@ -34,6 +34,10 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.reboots import Reboots
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
+from makeway.dashboard.board import Board
+from makeway.dashboard.feed import Feed
+from makeway.dashboard.serving import key_in, serving
+from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
@@ -99,8 +103,10 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
-    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
+    has_dashboard: bool = True
+    dashboard_port: int | None = None  # None: the one after ours, or a free one if that is taken
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
     people: People | None = None  # None: for one account, with one token
@@ -164,11 +170,13 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             except NotSafe as error:
                 raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
-            kubeconfig = _hand_out(identity, address, folder, settings.people)
+            kubeconfig = kubeconfig_in(folder)
+            _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
-                    _controlled(app, folder, settings, clock, mark),
+                    _shown(app, folder, settings, clock, bound) as site,
+                    _controlled(app, folder, settings, clock, mark, site),
                 ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
@@ -180,20 +188,40 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             noted.remove()
 
 
-def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> Path:
-    """Write the kubeconfig: with the token for one account, without a secret for all of them."""
-    if people is None:
-        kubeconfig = kubeconfig_in(folder)
-        write_private(kubeconfig, identity.kubeconfig(address).encode())
-        return kubeconfig
-    text = identity.kubeconfig_for_all(address, people.socket)
-    write_public(people.kubeconfig, text.encode())
-    return people.kubeconfig
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> None:
+    """Write by what clients know us: a kubeconfig for one account, a certificate for all."""
+    if people is not None:
+        write_public(people.ca, identity.ca_file.read_bytes())
+        return
+    write_private(kubeconfig_in(folder), identity.kubeconfig(address).encode())
+
+
+@contextlib.asynccontextmanager
+async def _shown(
+    app: App, folder: Path, settings: Settings, clock: SteadyClock, api_port: int
+) -> AsyncIterator[Site | None]:
+    """Serve pages while the context lasts, unless they are not wanted."""
+    # For many accounts its port, too, has to be one that none of them can sit on.
+    if not settings.has_dashboard or settings.system is not None:
+        yield None
+        return
+    key = key_in(folder / "pki" / "dashboard.key")
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
+    wanted = settings.dashboard_port
+    default = api_port + 1 if settings.port else 0
+    async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
+        app.dashboard = site
+        yield site
 
 
 @contextlib.asynccontextmanager
 async def _controlled(
-    app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
+    app: App,
+    folder: Path,
+    settings: Settings,
+    clock: SteadyClock,
+    mark: Mark,
+    site: Site | None,
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
@@ -208,7 +236,7 @@ async def _controlled(
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
-    control = Control(app, client, host, settings.configuration, nodes, clock, writer)
+    control = Control(app, client, host, settings.configuration, nodes, clock, writer, site)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     control.begin()
     host.watch(control.noticed)
@@ -400,8 +428,9 @@ class Control:
         nodes: Sequence[Document],
         clock: Clock,
         writer: Writer | None = None,
+        site: Site | None = None,
     ) -> None:
-        self._app, self._client, self._host = app, client, host
+        self._app, self._client, self._host, self._site = app, client, host, site
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
         self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
@@ -410,7 +439,12 @@ class Control:
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        is_shared = self._app.is_shared
+        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
+        if self._site is not None:
+            board = Board(picture, self._clock)
+            plane.parts.append(board)
+            self._site.follow(Feed(board, self._clock))
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         engine = plane.admission.engine
@@ -444,11 +478,18 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        *,
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -475,7 +516,7 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
 
     @property
@@ -550,8 +591,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def client_in_process(app: App, *, manager: str = "makeway") -> Client:
-    """A client that calls the server's handler directly."""
+def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = None) -> Client:
+    """A client that calls the server's handler directly, with the rights of an account if one is
+    named, else with all."""
 
     async def handle(call: Call) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         response = await app.handle(
@@ -561,7 +603,8 @@ def client_in_process(app: App, *, manager: str = "makeway") -> Client:
                 query=call.query,
                 headers={name.lower(): value for name, value in call.headers.items()},
                 body=call.body,
-                is_trusted=True,
+                is_trusted=uid is None,
+                uid=uid,
             )
         )
         headers: dict[str, str] = {"content-type": response.content_type}

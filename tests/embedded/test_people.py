@@ -1,26 +1,20 @@
-"""Two accounts and root on one server, over the real socket, with the commands that people type."""
+"""Two accounts and root on one `makeway up --system`, with the commands that people type."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
+import os
+import pwd
 import subprocess
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from makeway.accounts import account_named
-from makeway.embedded import Running, Settings, serve
-from makeway.server.people import People
-from tests.harness.accounts import Shell, accounts, install_for_all
+from makeway.accounts import account_of_uid, groups_of
+from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.prerequisites import program
 
-NAMES = ("mwt-ada", "mwt-bob")
 JOB = """
 apiVersion: batch/v1
 kind: Job
@@ -30,85 +24,93 @@ spec:
     spec:
       restartPolicy: Never
       containers:
-      - {name: main, command: [sleep, "600"], env: [{name: KEY, value: "ada's secret"}]}
+      - name: main
+        command: [sh, -c, "echo it prints a secret; exec sleep 600"]
+        env: [{name: KEY, value: "ada's secret"}]
+        resources: {requests: {cpu: 1}}
 """
 
 
-class Machine:
-    """A machine with a server for all of its accounts."""
+class Shell:
+    """A terminal of an account."""
 
-    def __init__(self, folder: Path, running: Running, shells: dict[str, Shell]) -> None:
-        self.folder, self.running = folder, running
-        self.ada, self.bob = (shells[name] for name in NAMES)
-        self.root = shells["root"]
+    def __init__(self, up: SystemUp, account: pwd.struct_passwd) -> None:
+        self.account, self.name = account, account.pw_name
+        self._environment = {
+            "PATH": f"{up.root}/bin:/usr/local/bin:/usr/bin:/bin",
+            "HOME": account.pw_dir,
+            "KUBECONFIG": str(up.root / "etc/makeway/kubeconfig"),
+            "MAKEWAY_SOCKET": str(up.socket),
+        }
+
+    def answer(self, *command: str, text: str = "") -> tuple[int, str]:
+        """The exit code, and what is printed."""
+        own = self.account
+        done = subprocess.run(
+            command,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            cwd=own.pw_dir,
+            env=self._environment,
+            user=own.pw_uid,
+            group=own.pw_gid,
+            extra_groups=os.getgrouplist(own.pw_name, own.pw_gid),
+        )
+        return done.returncode, done.stdout
+
+    def run(self, *command: str, text: str = "", code: int = 0) -> str:
+        found, output = self.answer(*command, text=text)
+        assert found == code, output
+        return output
 
 
-@contextmanager
-def served(folder: Path, people: People) -> Iterator[Running]:
-    """A server in a thread of its own."""
-    ready, over = threading.Event(), asyncio.Event()
-    found: list[Running] = []
-    loop = asyncio.new_event_loop()
-
-    async def run() -> None:
-        async with serve(folder / "data", Settings(port=0, people=people)) as running:
-            found.append(running)
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    try:
-        assert ready.wait(30)
-        yield found[0]
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join(30)
-        loop.close()
+class Machine(NamedTuple):
+    up: SystemUp
+    ada: Shell
+    bob: Shell
+    root: Shell
 
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    with accounts(*NAMES) as made:
-        # Not below /tmp, which accounts can write to.
-        folder = Path(tempfile.mkdtemp(prefix="makeway-test-", dir="/run"))
-        folder.chmod(0o755)
-        people = People(socket=folder / "api.sock", kubeconfig=folder / "kubeconfig")
-        commands = install_for_all(folder / "bin")
-        root = account_named("root")
-        assert root is not None
-        variables = {"MAKEWAY_SOCKET": str(people.socket), "KUBECONFIG": str(people.kubeconfig)}
-        shells = {a.name: Shell(a, commands, **variables) for a in (*made, root)}
-        try:
-            with served(folder, people) as running:
-                yield Machine(folder, running, shells)
-        finally:
-            shutil.rmtree(folder)
+    with accounts("mwada", "mwbob") as [ada, bob], system_up("--port", "0") as up:
+        command = up.root / "bin" / "makeway"
+        command.parent.mkdir(mode=0o755)
+        command.write_text(f'#!/bin/sh\nexec {up.python} -m makeway.cli.main "$@"\n')
+        command.chmod(0o755)
+        root = pwd.getpwnam("root")
+        up.open_queue(root, ada, bob)
+        yield Machine(up, *(Shell(up, account) for account in (ada, bob, root)))
 
 
 def test_kubectl_knows_who_calls(machine: Machine) -> None:
     program("kubectl")
     said = machine.ada.run("kubectl", "auth", "whoami", "-o", "json")
     info = json.loads(said)["status"]["userInfo"]
-    assert info["username"] == "mwt-ada"
-    assert info["groups"] == [*machine.ada.groups, "system:authenticated"]
+    assert info["username"] == machine.ada.name
+    account = account_of_uid(machine.ada.account.pw_uid)
+    assert account is not None
+    assert info["groups"] == [*groups_of(account), "system:authenticated"]
     assert "system:masters" in machine.root.run("kubectl", "auth", "whoami")
     asked = ("kubectl", "auth", "can-i", "create", "jobs")
-    assert machine.ada.run(*asked, "-n", "mwt-ada") == "yes\n"
-    assert machine.ada.run(*asked, "-n", "mwt-bob", code=1) == "no\n"
-    assert machine.root.run(*asked, "-n", "mwt-bob") == "yes\n"
-    listed = machine.ada.run("kubectl", "auth", "can-i", "--list", "-n", "mwt-ada")
+    assert machine.ada.run(*asked, "-n", machine.ada.name) == "yes\n"
+    assert machine.ada.run(*asked, "-n", machine.bob.name, code=1) == "no\n"
+    assert machine.root.run(*asked, "-n", machine.bob.name) == "yes\n"
+    listed = machine.ada.run("kubectl", "auth", "can-i", "--list", "-n", machine.ada.name)
     assert "secrets" in listed
     assert "rolebindings" not in listed
 
 
 def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> None:
     program("kubectl")
-    machine.ada.run("kubectl", "create", "-n", "mwt-ada", "-f", "-", text=JOB)
-    assert "ada's secret" in machine.ada.run(
-        "kubectl", "get", "jobs", "-n", "mwt-ada", "-o", "yaml"
-    )
-    there = ("-n", "mwt-ada")
+    machine.ada.run("kubectl", "create", "-n", machine.ada.name, "-f", "-", text=JOB)
+    there = ("-n", machine.ada.name)
+    assert "ada's secret" in machine.ada.run("kubectl", "get", "jobs", *there, "-o", "yaml")
+    machine.ada.run("kubectl", "wait", "job/private", *there, "--for=jsonpath={.status.ready}=1")
+    assert "it prints a secret" in machine.ada.run("kubectl", "logs", "job/private", *there)
     for words in (
         ("get", "jobs", *there),
         ("get", "jobs", "-A"),
@@ -124,7 +126,7 @@ def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> No
         ("label", "job", "private", "a=b", *there),
         ("annotate", "job", "private", "a=b", *there),
         ("get", "--raw", "/metrics"),
-        ("get", "namespace", "mwt-ada"),
+        ("get", "namespace", machine.ada.name),
         ("create", "job", "x", "--image=x", *there),
     ):
         code, said = machine.bob.answer("kubectl", *words)
@@ -137,23 +139,25 @@ def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> No
 def test_the_command_uses_the_socket_and_ones_own_namespace(machine: Machine) -> None:
     mine = json.loads(machine.bob.run("makeway", "get", "jobs", "-o", "json"))
     assert mine["items"] == []
-    refused = machine.bob.run("makeway", "get", "jobs", "-n", "mwt-ada", code=1)
-    assert 'User "mwt-bob" cannot list resource "jobs"' in refused
-    found = json.loads(machine.ada.run("makeway", "get", "namespace", "mwt-ada", "-o", "json"))
+    refused = machine.bob.run("makeway", "get", "jobs", "-n", machine.ada.name, code=1)
+    assert f'User "{machine.bob.name}" cannot list resource "jobs"' in refused
+    found = json.loads(
+        machine.ada.run("makeway", "get", "namespace", machine.ada.name, "-o", "json")
+    )
     assert found["metadata"]["annotations"] == {
-        "makeway.dev/account": "mwt-ada",
-        "makeway.dev/uid": str(machine.ada.account.uid),
+        "makeway.dev/account": machine.ada.name,
+        "makeway.dev/uid": str(machine.ada.account.pw_uid),
     }
 
 
 def test_tokens_are_made_shown_and_revoked(machine: Machine) -> None:
     secret = machine.ada.run("makeway", "token", "create", "--name", "ci", "--ttl", "1h").strip()
-    server = machine.running.address
+    server = machine.up.address
     ask = ("kubectl", "--insecure-skip-tls-verify", "--kubeconfig=/dev/null", f"--server={server}")
-    assert "mwt-ada" in machine.bob.run(*ask, f"--token={secret}", "auth", "whoami")
+    assert machine.ada.name in machine.bob.run(*ask, f"--token={secret}", "auth", "whoami")
     assert " ci " in machine.ada.run("makeway", "token", "list")
     assert "ci" not in machine.bob.run("makeway", "token", "list")
-    assert "mwt-ada" in machine.root.run("makeway", "token", "list", "--all")
+    assert machine.ada.name in machine.root.run("makeway", "token", "list", "--all")
     machine.bob.run("makeway", "token", "revoke", "ci", code=1)
     assert machine.ada.run("makeway", "token", "revoke", "ci") == "token ci revoked\n"
     code, said = machine.bob.answer(*ask, f"--token={secret}", "auth", "whoami")
@@ -162,20 +166,19 @@ def test_tokens_are_made_shown_and_revoked(machine: Machine) -> None:
 
 
 def test_no_secret_lies_where_others_can_read(machine: Machine) -> None:
-    everything = (machine.folder / "kubeconfig").read_text()
-    assert "token" in everything  # the command that fetches one
+    everything = (machine.up.root / "etc/makeway/kubeconfig").read_text()
+    assert '"token"' in everything  # the command that fetches one
     assert "mw-" not in everything
-    for path in ("data", "data/makeway.db", "data/pki/token", "data/pki/server.key"):
-        code, said = machine.bob.answer("cat", str(machine.folder / path))
+    server = machine.up.state / "server"
+    for path in (server, server / "makeway.db", server / "pki/server.key"):
+        assert path.exists()
+        code, said = machine.bob.answer("cat", str(path))
         assert code != 0
-        assert "ermission denied" in said or "directory" in said
+        assert "ermission denied" in said
 
 
-def test_a_locked_account_is_refused(machine: Machine) -> None:
-    with accounts("mwt-eve") as (eve,):
-        subprocess.run(["usermod", "--password", "x", eve.name], check=True)
-        subprocess.run(["usermod", "--lock", eve.name], check=True)
-        commands = machine.folder / "bin"
-        shell = Shell(eve, commands, MAKEWAY_SOCKET=str(machine.folder / "api.sock"))
-        refused = shell.run("makeway", "token", code=1)
-        assert "account mwt-eve is refused: it is locked" in refused
+def test_an_account_without_a_shell_is_refused(machine: Machine) -> None:
+    with accounts("mwmal") as [mal]:
+        change_accounts("usermod", "--shell", "/usr/sbin/nologin", mal.pw_name)
+        refused = Shell(machine.up, mal).run("makeway", "token", code=1)
+        assert f"account {mal.pw_name} is refused: its shell /usr/sbin/nologin" in refused

@@ -1,41 +1,53 @@
-"""Accounts made for a test, and commands that run as them."""
+"""Accounts made for a test and removed after it, and a Makeway for all of them; root alone can."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
+import pwd
 import shutil
-import stat
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from makeway.accounts import Account, account_named, groups_of
-from tests.prerequisites import missing, root
+import makeway
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, PODS, QUEUES
+from makeway.client import Client
+from makeway.client.kubeconfig import access_by_socket
+from makeway.runner.processes import kill_marked
+from tests import prerequisites
+from tests.harness import documents
+from tests.harness.process import Document, Up, job, wait_until
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = Path(makeway.__file__).parents[1]
 
 
-@contextlib.contextmanager
-def accounts(*names: str) -> Iterator[list[Account]]:
-    """Accounts of these names with homes that are theirs alone, while the context lasts."""
-    root()
-    made: list[Account] = []
+@contextmanager
+def accounts(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
+    """With homes that only they can read; the names get our pid, so that tests don't meet."""
+    with accounts_named(*(f"{name}{os.getpid()}" for name in names), system=system) as made:
+        yield made
+
+
+@contextmanager
+def accounts_named(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
+    prerequisites.root()
     try:
         for name in names:
-            change_accounts("useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name)
-            found = account_named(name)
-            assert found is not None
-            Path(found.home).chmod(0o700)
-            made.append(found)
-        yield made
+            how = ["--system", "--no-create-home"] if system else ["--create-home"]
+            change_accounts("useradd", *how, "--user-group", "--shell", "/bin/sh", name)
+            if not system:
+                os.chmod(pwd.getpwnam(name).pw_dir, 0o700)
+        yield [pwd.getpwnam(name) for name in names]
     finally:
-        for account in made:
-            with contextlib.suppress(subprocess.CalledProcessError):
-                change_accounts("userdel", "--remove", "--force", account.name)
+        for name in names:
+            with suppress(subprocess.CalledProcessError):  # it never was
+                change_accounts("userdel", *([] if system else ["--remove"]), "--force", name)
 
 
 def change_accounts(*command: str) -> None:
@@ -45,69 +57,137 @@ def change_accounts(*command: str) -> None:
         subprocess.run(command, check=True, capture_output=True)
 
 
-def python_for_all() -> str:
-    """A Python of our version that every account may run."""
-    own = Path(sys.executable).resolve()
-    if all(folder.stat().st_mode & stat.S_IXOTH for folder in own.parents):
-        return str(own)
-    found = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")
-    asked = "import sys; print(sys.version_info[:2] == " + repr(tuple(sys.version_info[:2])) + ")"
-    if found and subprocess.run([found, "-c", asked], capture_output=True).stdout == b"True\n":
-        return found
-    return missing("no Python of this version that every account may run")
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder of root's that everybody may pass through, unlike those of pytest."""
+    folder = Path(tempfile.mkdtemp(prefix="makeway-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
-def install_for_all(folder: Path) -> Path:
-    """A folder with a command `makeway` that every account may run."""
-    folder.mkdir(mode=0o755)
-    libraries = sysconfig.get_paths()["platlib"]
-    command = folder / "makeway"
-    command.write_text(
-        f"#!/bin/sh\nPYTHONPATH={SOURCE}:{libraries} PYTHONDONTWRITEBYTECODE=1 "
-        f'exec {python_for_all()} -m makeway.cli.main "$@"\n'
-    )
-    command.chmod(0o755)
-    return folder
+def python_for_all(folder: Path) -> Path:
+    """A Python with Makeway that every account can run, wherever the one of this test is."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    place = shutil.which(version, path="/usr/local/bin:/usr/bin:/bin")
+    python = place or prerequisites.missing(f"there is no {version} that every account can run")
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    sites = folder / "lib" / version / "site-packages"
+    (sites / "makeway.pth").write_text(f"{sysconfig.get_path('purelib')}\n{SOURCE}\n")
+    return folder / "bin" / "python"
 
 
-class Shell:
-    """A terminal of an account."""
+class SystemUp(Up):
+    """`makeway up --system` below a root of its own; asked by root, through its socket."""
 
-    def __init__(self, account: Account, commands: Path, **variables: str) -> None:
-        self.account = account
-        self._environment = {
-            "PATH": f"{commands}:/usr/local/bin:/usr/bin:/bin",
-            "HOME": account.home,
-            "USER": account.name,
-            "LOGNAME": account.name,
-            "LANG": "C.UTF-8",
-            **variables,
-        }
+    def __init__(self, root: Path, python: Path, server: str) -> None:
+        super().__init__(root / "var/lib/makeway/server")
+        self.root, self.state, self.python = root, root / "var/lib/makeway", python
+        etc = root / "etc/makeway"
+        etc.mkdir(parents=True)
+        self.settings = etc / "settings.yaml"
+        self.settings.write_text(f"serverAccount: {server}\nlogLevel: info\n")
 
-    def answer(self, *command: str, text: str = "") -> tuple[int, str]:
-        """The exit code, and what is printed."""
-        own = self.account
-        done = subprocess.run(
-            command,
-            input=text,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            cwd=own.home,
-            env=self._environment,
-            user=own.uid,
-            group=own.gid,
-            extra_groups=os.getgrouplist(own.name, own.gid),
-            umask=0o022,
-        )
-        return done.returncode, done.stdout
-
-    def run(self, *command: str, text: str = "", code: int = 0) -> str:
-        found, output = self.answer(*command, text=text)
-        assert found == code, output
-        return output
+    def start(self, *options: str) -> None:
+        command = [str(self.python), "-m", "makeway.cli.main", "up", "--system", "--root"]
+        with open(self.root / "up.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*command, str(self.root), *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd="/",
+            )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("makeway is ready"):
+                self.address = line.split()[-1]
+                return
+        raise AssertionError(self.log)
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        return groups_of(self.account)
+    def socket(self) -> Path:
+        return self.root / "run/makeway/api.sock"
+
+    def client(self) -> Client:
+        return Client(access_by_socket(self.socket, "default").transport())
+
+    def open_queue(self, *people: pwd.struct_passwd) -> None:
+        """A queue that lets everything in, for these accounts; they come for the first time."""
+        self.create(FLAVORS, documents.flavor("default"))
+        groups = [documents.group("cpu", "memory", nominalQuota=str(2**40))]
+        self.create(QUEUES, documents.cluster_queue("all", resourceGroups=groups))
+        for account in people:
+            self.run_as(account, "token")
+            door = documents.local_queue("default", "all", namespace=account.pw_name)
+            self.create(LOCAL_QUEUES, door)
+
+    def run_as(self, account: pwd.struct_passwd, *words: str) -> str:
+        """What the command prints for an account."""
+        return subprocess.run(
+            [str(self.python), "-m", "makeway.cli.main", *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "MAKEWAY_SOCKET": str(self.socket)},
+            user=account.pw_uid,
+            group=account.pw_gid,
+            extra_groups=os.getgrouplist(account.pw_name, account.pw_gid),
+        ).stdout
+
+    @property
+    def log(self) -> str:
+        return (self.root / "up.log").read_text()
+
+    def starter(self) -> int:
+        return int((self.root / "run/makeway-starter/lock").read_text())
+
+    def submitted(
+        self, account: pwd.struct_passwd, name: str, script: str, **container: Any
+    ) -> None:
+        """A Job of one account's."""
+        made = job(name, script)
+        made["metadata"]["namespace"] = account.pw_name
+        made["spec"]["template"]["spec"]["containers"][0] |= container
+        self.create(JOBS, made)
+
+    def pod(self, name: str) -> Document:
+        """That of a Job."""
+        found = [p for p in self.listed(PODS) if p["metadata"]["name"].startswith(f"{name}-")]
+        return found[0] if found else {}
+
+    def ended(self, name: str) -> str:
+        """Wait for the end of a Job's pod, and return what it printed."""
+        over = ("Succeeded", "Failed")
+        wait_until(lambda: self.pod(name).get("status", {}).get("phase") in over, claim=self.log)
+        return self.printed(name)
+
+    def printed(self, name: str) -> str:
+        uid = self.pod(name).get("metadata", {}).get("uid", "not there yet")
+        path = self.state / "logs" / uid / "main.log"
+        return path.read_text() if path.exists() else ""
+
+    def delete_pod(self, name: str) -> None:
+        metadata = self.pod(name)["metadata"]
+        which = metadata["name"], metadata["namespace"]
+        self.ask(lambda client: client.delete(PODS, *which, grace_s=1))
+
+    def home(self, name: str) -> Path:
+        uid: str = self.pod(name)["metadata"]["uid"]
+        return self.state / "homes" / uid
+
+
+@contextmanager
+def system_up(*options: str) -> Iterator[SystemUp]:
+    with accounts("mwserver", system=True) as [server], open_folder() as folder:
+        up = SystemUp(folder, python_for_all(folder / "python"), server.pw_name)
+        up.start(*options)
+        try:
+            yield up
+        finally:
+            up.stop()
+            for pod in (up.state / "pods").iterdir():
+                kill_marked(f"MAKEWAY_POD_UID={pod.name}")

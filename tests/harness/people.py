@@ -30,11 +30,11 @@ class Accounts(Directory):
         super().__init__()
         self.entries = {entry.account.uid: entry for entry in entries}
 
+    def has(self, name: str) -> bool:
+        return any(entry.account.name == name for entry in self.entries.values())
+
     def of_uid(self, uid: int) -> Entry | None:
         return self.entries.get(uid)
-
-    def named(self, name: str) -> Entry | None:
-        return next((e for e in self.entries.values() if e.account.name == name), None)
 
 
 def entry(name: str, uid: int, *groups: str, why_closed: str = "") -> Entry:
@@ -61,7 +61,8 @@ class Lab:
         self.store = Store(folder / "makeway.db")
         settings = People(
             socket=folder / "api.sock",
-            kubeconfig=folder / "kubeconfig",
+            ca=folder / "ca.crt",
+            audit=folder / "audit.log",
             admin_groups=("wheel",),
             **(people or {}),
         )

@@ -18,7 +18,7 @@ from makeway.starter.door import Door
 from makeway.starter.homes import AccountHomes
 from makeway.starter.table import Rules, Table
 from tests import prerequisites
-from tests.harness.system import open_folder
+from tests.harness.accounts import open_folder
 
 NOBODY = 65534
 T = TypeVar("T")

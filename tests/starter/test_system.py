@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -17,27 +18,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.accounts import Account
+from makeway.api.kinds import NAMESPACES, PODS
+from makeway.client import ApiError
 from makeway.runner.cgroups import Cgroups
-from tests.harness.accounts import accounts, change_accounts
+from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.harness.process import wait_until
-from tests.harness.system import SystemUp, system_up
 
 
 class Lab(NamedTuple):
     up: SystemUp
-    ann: Account
-    bob: Account
+    ann: pwd.struct_passwd
+    bob: pwd.struct_passwd
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     with accounts("mwann", "mwbob") as [ann, bob]:
-        change_accounts("usermod", "-aG", bob.name, ann.name)
+        change_accounts("usermod", "-aG", bob.pw_name, ann.pw_name)
         with system_up("--port", "0") as up:
-            up.greet(ann)
-            up.greet(bob)
-            up.make_queues(ann.name, bob.name, "root")
+            up.open_queue(pwd.getpwnam("root"), ann, bob)
             yield Lab(up, ann, bob)
 
 
@@ -63,15 +62,15 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
     up.submitted(ann, "look", "", command=["/usr/bin/python3", "-c", LOOK])
     found: dict[str, Any] = json.loads(up.ended("look"))
 
-    assert found["uids"] == [ann.uid] * 3
-    assert found["gids"] == [ann.gid] * 3
-    assert found["groups"] == sorted({ann.gid, bob.gid})  # she is in his group
+    assert found["uids"] == [ann.pw_uid] * 3
+    assert found["gids"] == [ann.pw_gid] * 3
+    assert found["groups"] == sorted({ann.pw_gid, bob.pw_gid})  # she is in his group
     assert found["caps"] == 0
     assert found["death"] == signal.SIGKILL
     assert found["umask"] == 0o022
     assert found["open"] == {}
     assert found["folder"] == str(up.home("look") / "scratch")
-    mine = {"HOME": ann.home, "USER": ann.name, "LOGNAME": ann.name, "SHELL": "/bin/sh"}
+    mine = {"HOME": ann.pw_dir, "USER": ann.pw_name, "LOGNAME": ann.pw_name, "SHELL": "/bin/sh"}
     assert found["environ"].items() >= mine.items()
     assert found["environ"].keys() <= {*mine, "PATH", "MAKEWAY_POD_UID", "LC_CTYPE"}
 
@@ -79,11 +78,11 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
 def test_a_home_is_entered_by_its_owner_alone(lab: Lab) -> None:
     up, ann, bob = lab
     for one, name in ((ann, "own"), (bob, "foreign")):
-        up.submitted(one, name, "pwd; echo mine > kept; exec cat kept", workingDir=ann.home)
+        up.submitted(one, name, "pwd; echo mine > kept; exec cat kept", workingDir=ann.pw_dir)
 
-    assert up.ended("own") == f"{ann.home}\nmine\n"
-    assert (Path(ann.home) / "kept").stat().st_uid == ann.uid
-    assert up.ended("foreign") == f"working directory {ann.home}: Permission denied\n"
+    assert up.ended("own") == f"{ann.pw_dir}\nmine\n"
+    assert (Path(ann.pw_dir) / "kept").stat().st_uid == ann.pw_uid
+    assert up.ended("foreign") == f"working directory {ann.pw_dir}: Permission denied\n"
 
 
 def test_what_is_not_the_accounts_is_closed_to_it(lab: Lab) -> None:
@@ -107,12 +106,12 @@ def test_what_is_not_the_accounts_is_closed_to_it(lab: Lab) -> None:
 
 def test_probes_are_asked_by_the_account(lab: Lab) -> None:
     up, ann, _ = lab
-    probe = {"exec": {"command": ["sh", "-c", f"id -u > {ann.home}/asked"]}, "periodSeconds": 1}
-    script = f"while [ ! -s {ann.home}/asked ]; do sleep 0.05; done; cat {ann.home}/asked"
+    probe = {"exec": {"command": ["sh", "-c", f"id -u > {ann.pw_dir}/asked"]}, "periodSeconds": 1}
+    script = f"while [ ! -s {ann.pw_dir}/asked ]; do sleep 0.05; done; cat {ann.pw_dir}/asked"
     up.submitted(ann, "probed", script, readinessProbe=probe)
 
-    assert up.ended("probed") == f"{ann.uid}\n"
-    assert (Path(ann.home) / "asked").stat().st_uid == ann.uid
+    assert up.ended("probed") == f"{ann.pw_uid}\n"
+    assert (Path(ann.pw_dir) / "asked").stat().st_uid == ann.pw_uid
 
 
 def test_limits_hold(lab: Lab) -> None:
@@ -127,15 +126,22 @@ def test_limits_hold(lab: Lab) -> None:
     assert main["state"]["terminated"]["reason"] == "OOMKilled"
 
 
-def test_nothing_runs_as_root(lab: Lab) -> None:
+def test_nothing_runs_for_root(lab: Lab) -> None:
     up = lab.up
-    up.submitted(Account("root", 0, 0, "/", "/bin/sh"), "as-root", f"touch {up.root}/ran")
+    up.submitted(pwd.getpwnam("root"), "as-root", f"touch {up.root}/ran")
 
     assert up.ended("as-root") == ""
-    status = up.pod("as-root")["status"]
-    assert status["reason"] == "AccountRefused"
-    assert status["message"].endswith("may not run jobs: its uid 0 is below 1000")
+    assert up.pod("as-root")["status"]["reason"] == "AccountRefused"
     assert not (up.root / "ran").exists()
+
+
+def test_nothing_runs_in_a_namespace_of_nobody(lab: Lab) -> None:
+    up = lab.up
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "makeway-none"}}
+    up.create(NAMESPACES, document)
+    nobody = pwd.struct_passwd(("makeway-none", "x", 0, 0, "", "/", "/bin/sh"))
+    with pytest.raises(ApiError, match="belongs to no account"):
+        up.submitted(nobody, "as-nobody", "true")
 
 
 @contextmanager
@@ -182,17 +188,24 @@ for tried in (f"{home}/scratch2", f"{home}/volumes/other"):
 def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None:
     up, ann, _ = lab
     with victim(up.root / "victim") as folder:
-        # Its second run meets what the first has left.
-        twice = ["sh", "-c", 'test -e moved || { "$@"; exit 1; }', "sh"]
-        up.submitted(
-            *(ann, "plant", ""),
-            command=[*twice, "/usr/bin/python3", "-c", PLANT, str(folder)],
-            volumeMounts=[{"name": "data", "mountPath": "/data"}],
-            pod={
-                "restartPolicy": "OnFailure",
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "plant-1", "namespace": ann.pw_name},
+            "spec": {
+                "restartPolicy": "OnFailure",  # its second run meets what the first has left
                 "volumes": [{"name": "data", "emptyDir": {}}],
+                "containers": [
+                    {
+                        "name": "main",
+                        "command": ["sh", "-c", 'test -e moved || { "$@"; exit 1; }', "sh"],
+                        "args": ["/usr/bin/python3", "-c", PLANT, str(folder)],
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                    }
+                ],
             },
-        )
+        }
+        up.create(PODS, pod)
         up.ended("plant")
         assert up.pod("plant")["status"]["phase"] == "Succeeded"
         log = up.state / "logs" / up.pod("plant")["metadata"]["uid"] / "main.previous.log"
@@ -217,7 +230,7 @@ def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:
 
 def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:
     up, ann, _ = lab
-    go = Path(ann.home) / "go"
+    go = Path(ann.pw_dir) / "go"
     script = f"echo here; while [ ! -e {go} ]; do sleep 0.05; done; exit 3"
     up.submitted(ann, "lasting", script)
     wait_until(lambda: up.printed("lasting"))

@@ -10,7 +10,7 @@ import pytest
 
 from makeway.system.modes import weak_spot
 from tests import prerequisites
-from tests.harness.system import open_folder
+from tests.harness.accounts import open_folder
 
 NOBODY = 65534
 

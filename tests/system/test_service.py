@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,7 @@ from makeway.system.paths import Paths
 from makeway.system.settings import SystemSettings
 from makeway.system.units import SERVER, SOCKET, STARTER, units
 from tests import prerequisites
-from tests.harness.accounts import accounts, python_for_all
-from tests.harness.system import open_folder
+from tests.harness.accounts import accounts, open_folder
 
 
 def fields(text: str) -> list[str]:
@@ -43,7 +43,7 @@ def test_jobs_inherit_nothing_of_the_starters_unit_that_would_harm_them() -> Non
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     program = prerequisites.program("systemd-analyze")
     settings = SystemSettings(server_account="daemon")  # one that is there
-    for name, text in units(Paths(), settings, Path(python_for_all())).items():
+    for name, text in units(Paths(), settings, Path(sys.executable)).items():
         (tmp_path / name).write_text(text)
     files = [str(tmp_path / name) for name in (STARTER, SERVER, SOCKET)]
     done = subprocess.run([program, "verify", "--man=no", *files], capture_output=True, text=True)
@@ -67,10 +67,10 @@ def test_a_dry_run_prints_the_units_and_changes_nothing(
 def installed() -> Iterator[tuple[Path, str]]:
     with accounts("mwinst") as [server], open_folder() as root:
         (root / "etc/makeway").mkdir(parents=True)
-        (root / "etc/makeway/settings.yaml").write_text(f"serverAccount: {server.name}\n")
+        (root / "etc/makeway/settings.yaml").write_text(f"serverAccount: {server.pw_name}\n")
         prefix = ["--root", str(root), "--prefix", str(root / "opt/makeway")]
         assert main(["service", "install", *prefix]) == 0
-        yield root, server.name
+        yield root, server.pw_name
         assert main(["service", "uninstall", *prefix]) == 0
         left = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
         assert left == ["etc/makeway/settings.yaml"]

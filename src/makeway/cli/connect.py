@@ -56,7 +56,7 @@ def find_access(arguments: argparse.Namespace) -> Access:
         if arguments.data_dir is None:
             if (chosen := _chosen_access()) is not None and not chosen.is_for_all:
                 return chosen
-            if FOLDER_VARIABLE not in os.environ and (shared := shared_access()) is not None:
+            if (shared := shared_access()) is not None:
                 return shared
             if chosen is not None:
                 return chosen
@@ -76,9 +76,9 @@ def _chosen_access() -> Access | None:
 
 
 def shared_access() -> Access | None:
-    """The server for all accounts of this machine; None if there is none."""
+    """The server for all accounts; None if there is none, or a folder of one's own is named."""
     socket = system_socket()
-    if not socket.is_socket():
+    if FOLDER_VARIABLE in os.environ or not socket.is_socket():
         return None
     account = account_of_uid(os.getuid())
     return access_by_socket(socket, "default" if account is None else namespace_of(account))

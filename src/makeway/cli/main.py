@@ -21,9 +21,9 @@ from makeway.cli.command import RequestRefused, UsageError
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
-    *("token",),
+    *("token", "grant", "share", "audit", "dashboard"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
-    *("hold", "resume", "priority", "history", "why", "replay"),
+    *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall", "service"),
 )

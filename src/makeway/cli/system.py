@@ -25,6 +25,7 @@ from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
 from makeway.cli.journal_options import DAYS, SIZE, limits_from
+from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
     SOURCE,
@@ -47,17 +48,20 @@ BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from makeway.starter.main import main; main(sys.argv[2])"
 )
-_REFUSED = ("data_dir", "log_file")  # flags that have no meaning here
+_REFUSED = {  # flags that have no meaning here
+    "data_dir": "everything lies in system folders; --root names another place for all of them",
+    "log_file": "the log goes to standard error, or with --detach to /var/lib/makeway/starter.log",
+    "dashboard_port": "there is no dashboard for many accounts yet",
+}
 _KEPT = ("port", "keep_size", "journal_size", "log_level", "log_format")
 _KEPT_DAYS = ("keep_days", "journal_days")
 
 
 def run(arguments: argparse.Namespace) -> int:
     paths = Paths((arguments.root or Path("/")).resolve())
-    for name in _REFUSED:
+    for name, why in _REFUSED.items():
         if getattr(arguments, name) is not None:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag}: with --system everything lies below {paths.state}")
+            raise UsageError(f"--{name.replace('_', '-')} with --system: {why}")
     if arguments.insecure_http:
         raise UsageError("--insecure-http is for one account; tokens of many go over TLS")
     try:
@@ -87,6 +91,7 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
         print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
         return 0
     if arguments.part == "starter":
+        _write_kubeconfig(paths, settings.port)
         command = starter_command(paths, settings, server)
         os.execve(command[0], command, {"PATH": PATH, **_of_service_manager()})
     return asyncio.run(_keep_both(paths, settings, server))
@@ -151,6 +156,7 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
 async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) -> int:
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
+    _write_kubeconfig(paths, listening.getsockname()[1])
     serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
@@ -165,6 +171,10 @@ async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) ->
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     return max(codes, default=0)
+
+
+def _write_kubeconfig(paths: Paths, port: int) -> None:
+    write_for_all(paths.kubeconfig, kubeconfig_for_all(port, paths.ca, paths.socket))
 
 
 def _listening(port: int) -> socket.socket:
@@ -215,7 +225,8 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         system=System(starter=paths.starter_socket, logs=paths.logs),
         people=People(
             socket=paths.socket,
-            kubeconfig=paths.kubeconfig,
+            ca=paths.ca,
+            audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
             closed=paths.closed,
         ),

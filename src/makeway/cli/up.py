@@ -133,6 +133,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hand out the machine's GPUs though a Makeway for every account does so, too",
     )
     parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="port of the dashboard, see `makeway dashboard` (default: the one after --port, or a "
+        "free one if that is taken)",
+    )
+    parser.add_argument("--no-dashboard", action="store_true", help="serve no dashboard")
+    parser.add_argument(
         "--no-limits",
         action="store_true",
         help="let jobs use more memory and CPU than they asked for",
@@ -149,8 +157,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.port is not None and not 0 <= arguments.port <= 65535:
-        raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
+    for option in ("port", "dashboard_port"):
+        port = getattr(arguments, option)
+        if port is not None and not 0 <= port <= 65535:
+            name = option.replace("_", "-")
+            raise UsageError(f"--{name} {port}: not a port; write 0 to 65535")
     if arguments.keep_days is not None and not arguments.keep_days > 0:
         raise UsageError(f"--keep-days {arguments.keep_days:g}: write a number of days above 0")
     if arguments.system:
@@ -184,6 +195,8 @@ def run(arguments: argparse.Namespace) -> int:
         has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        has_dashboard=not arguments.no_dashboard,
+        dashboard_port=arguments.dashboard_port,
         journal=None if arguments.no_journal else limits_of(arguments),
     )
     return serve_folder(folder, settings)
@@ -344,6 +357,9 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
     command += ["--share-gpus"] if arguments.share_gpus else []
+    command += ["--no-dashboard"] if arguments.no_dashboard else []
+    if arguments.dashboard_port is not None:
+        command += ["--dashboard-port", str(arguments.dashboard_port)]
     command += ["--no-limits"] if arguments.no_limits else []
     start_in_background(command, log_path)
     print(f"  log: {log_path}; stop it with: makeway down")

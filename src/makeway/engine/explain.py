@@ -330,13 +330,16 @@ _OF_AMOUNTS = (ExceedsCapacity, Shortfall)
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
-def explain(state: ClusterState, key: WorkloadKey) -> Explanation:
-    """Everything that keeps a workload from running at this moment."""
+def explain(state: ClusterState, key: WorkloadKey, *, with_helps: bool = True) -> Explanation:
+    """Everything that keeps a workload from running at this moment.
+
+    To find out what would help costs much more than all the rest.
+    """
     entry = state.entries[key]
     status = entry.status
     match entry.phase:
         case Phase.PENDING:
-            return _explain_pending(state, entry)
+            return _explain_pending(state, entry, with_helps)
         case Phase.RESERVED:
             obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
         case Phase.EVICTING:
@@ -385,7 +388,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 
-def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
+def _explain_pending(state: ClusterState, entry: Entry, with_helps: bool) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
         obstacle = why_in_no_queue(state, entry)
@@ -411,6 +414,9 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
     is_owner = not obstacles and _is_owner(state, head)
     obstacles = (*obstacles, *head.reasons)
     left = tuple(_left_by_owners(state, head))
+    helps = (
+        (*_ways_round(state, queue, obstacles), *_helps(state, head, left)) if with_helps else ()
+    )
     return Explanation(
         workload=key,
         phase=entry.phase,
@@ -422,7 +428,7 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         holders=tuple(_holders(state, head)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
-        helps=(*_ways_round(state, queue, obstacles), *_helps(state, head, left)),
+        helps=helps,
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
         boost=state.boost_of(entry),

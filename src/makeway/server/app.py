@@ -19,7 +19,13 @@ from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
-from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.insight import (
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSIONS,
+    Insight,
+    Inviting,
+    pending,
+)
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import (
@@ -40,7 +46,7 @@ from makeway.server.options import (
     read_options,
 )
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
-from makeway.server.people import Directory, People, for_people
+from makeway.server.people import Directory, People, Person, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
@@ -58,6 +64,7 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+OWNER = "owner"  # whoever has the token
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -105,8 +112,14 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people share this server."""
+        return self._reception is not None
 
     async def start(self) -> None:
         self.committer.start()
@@ -148,19 +161,19 @@ class App:
         head = segments[0] if segments else ""
         if head not in _OPEN_PATHS and not request.is_trusted:
             if self._reception is not None:
-                request = await self._reception.receive(request, segments)
-            elif not self.is_authenticated(request.headers):
+                return await self._reception.attend(request, segments, self._serve)
+            if not self.is_authenticated(request.headers):
                 raise errors.unauthorized()
+        return await self._serve(request, segments)
+
+    async def _serve(self, request: Request, segments: list[str]) -> Response:
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            response = await self._route(await self._read(request), segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
-        if self._reception is not None and request.person is not None:
-            return self._reception.guarded(request, segments, response)
-        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -197,10 +210,18 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
-        if self._reception is not None and segments[:1] == ["tokens"]:
-            return await self._reception.answer_tokens(request, segments[1:])
+        if self._reception is not None and request.person is not None:
+            match segments:
+                case ["tokens", *rest]:
+                    return await self._reception.answer_tokens(request, rest)
+                case ["grants", *rest]:
+                    return await self._reception.grants.answer(request, request.person, rest)
+                case ["audit"] if request.method == "GET":
+                    return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
+        if request.method == "POST" and segments == ["dashboard"]:
+            return self._invite(request.person)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -238,6 +259,13 @@ class App:
         except StoreError as error:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
+
+    def _invite(self, person: Person | None) -> Response:
+        """A code for the dashboard, for whoever may use this server."""
+        if self.dashboard is None:
+            raise errors.no_dashboard()
+        who = (OWNER, None) if person is None else (person.name, person.uid)
+        return json_response(self.dashboard.invite(*who), 201)
 
     # Objects
 

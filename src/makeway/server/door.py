@@ -228,10 +228,9 @@ class NotSafe(Exception):
 def _check_folder(folder: Path) -> None:
     """Who can write to the folder can put a socket of his own there, and is believed."""
     found = folder.stat()
-    is_for_others = found.st_mode & 0o002 or (
-        found.st_mode & 0o020 and found.st_gid != os.getegid()
-    )
-    if is_for_others or found.st_uid not in (0, os.geteuid()):
+    is_ours = found.st_uid in (0, os.geteuid())
+    is_for_group = found.st_mode & 0o020 and found.st_gid not in (0, os.getegid())
+    if not is_ours or is_for_group or found.st_mode & 0o002:
         raise NotSafe(f"{folder} can be written by others than root and makeway; chmod go-w it")
 
 

@@ -57,6 +57,11 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", message, {})
 
 
+def no_dashboard() -> ApiError:
+    why = "this server serves no dashboard (makeway up --no-dashboard, or --system)"
+    return ApiError(404, "NotFound", why)
+
+
 def already_exists(resource: Resource, name: str) -> ApiError:
     message = f'{resource.full_name} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, of(resource, name))

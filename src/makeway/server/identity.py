@@ -13,7 +13,6 @@ import secrets
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -45,31 +44,16 @@ class Identity:
 
     def kubeconfig(self, address: str) -> str:
         """The text of a kubeconfig for a server at `address`; JSON, which is YAML too."""
-        return self._kubeconfig(address, {"token": self.token}, "default")
-
-    def kubeconfig_for_all(self, address: str, socket: Path, namespace: str = "default") -> str:
-        """The same without a secret: a command fetches a token through the socket."""
-        command: dict[str, Any] = {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": "makeway",
-            "args": ["token"],
-            "env": [{"name": "MAKEWAY_SOCKET", "value": str(socket)}],
-            "interactiveMode": "Never",
-            "installHint": "makeway should be in PATH for every account of this machine",
-        }
-        return self._kubeconfig(address, {"exec": command}, namespace)
-
-    def _kubeconfig(self, address: str, user: dict[str, Any], namespace: str) -> str:
         cluster: dict[str, str] = {"server": address}
         if address.startswith("https://"):
             ca = base64.b64encode(self.ca_file.read_bytes()).decode()
             cluster["certificate-authority-data"] = ca
-        context = {"cluster": CLUSTER, "user": CLUSTER, "namespace": namespace}
+        context = {"cluster": CLUSTER, "user": CLUSTER, "namespace": "default"}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": CLUSTER, "cluster": cluster}],
-            "users": [{"name": CLUSTER, "user": user}],
+            "users": [{"name": CLUSTER, "user": {"token": self.token}}],
             "contexts": [{"name": CLUSTER, "context": context}],
             "current-context": CLUSTER,
         }

@@ -27,6 +27,13 @@ class Insight(Protocol):
     def is_ready(self) -> bool: ...
 
 
+class Inviting(Protocol):
+    """The dashboard beside the server, as far as the server knows it."""
+
+    def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
+        """Its address, and a code that lets a reader in; without uid, he may do everything."""
+
+
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
     """The pending workloads of a queue, as Kueue's visibility API tells them."""
     if insight is None or request.method != "GET":

@@ -47,7 +47,10 @@ class Listener:
         listening: socket.socket | None = None,
         local: Path | None = None,
     ) -> None:
-        """At the port, or on a socket that others made for us; a Unix socket is served as well."""
+        """On a socket that others made for us, or on one of our own.
+
+        `local` is a Unix socket that is served as well.
+        """
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
         self._handler, self._is_authenticated = handler, is_authenticated
@@ -191,6 +194,7 @@ async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamRespons
     assert not isinstance(response.body, bytes)
     answer = web.StreamResponse(status=response.code)
     answer.headers["Content-Type"] = response.content_type
+    answer.headers.update(response.headers)
     answer.enable_chunked_encoding()
     try:
         await answer.prepare(raw)

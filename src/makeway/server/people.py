@@ -38,8 +38,10 @@ class People:
     """How a server serves all accounts of a machine; without it, it serves one."""
 
     socket: Path  # where people come in, in a folder that no account can write to
-    kubeconfig: Path  # for everybody, without a secret
+    ca: Path  # where the certificate is put by which clients know the server
+    audit: Path  # where it is written down who did what
     admin_groups: tuple[str, ...] = ()  # whose members may do everything; root always may
+    requests_per_s: float = 50.0  # of one account
     unfinished_max: int = 10_000  # jobs of one account, and pods, that have not ended
     closed: Path | None = None  # where root notes who is locked; None: /etc/shadow can be read here
 
@@ -78,8 +80,8 @@ class Directory:
     def of_uid(self, uid: int) -> Entry | None:
         return self._entry(account_of_uid(uid))
 
-    def named(self, name: str) -> Entry | None:
-        return self._entry(account_named(name))
+    def has(self, name: str) -> bool:
+        return account_named(name) is not None
 
     def _entry(self, account: Account | None) -> Entry | None:
         if account is None:

@@ -49,12 +49,18 @@ class Paths:
 
     @property
     def socket(self) -> Path:
+        """Where everybody may ask the server."""
         return self.run / "api.sock"
 
     @property
+    def ca(self) -> Path:
+        """The server's certificate, for its clients."""
+        return self.run / "ca.crt"
+
+    @property
     def kubeconfig(self) -> Path:
-        """For everybody, without a secret; the server writes it, and /etc has a link there."""
-        return self.run / "kubeconfig"
+        """Root's, for everybody to read."""
+        return self.etc / "kubeconfig"
 
     @property
     def starter_run(self) -> Path:
@@ -67,7 +73,7 @@ class Paths:
 
     @property
     def closed(self) -> Path:
-        """Who is locked, as root sees it, for the server."""
+        """Root's, for the server: which accounts are locked or have expired."""
         return self.starter_run / "closed.json"
 
     @property

@@ -104,10 +104,6 @@ def make_folders(paths: Paths, server: Account) -> None:
         finally:
             os.close(descriptor)
     _make_data(paths.data, server)
-    link = paths.etc / "kubeconfig"
-    if not link.is_symlink():
-        link.unlink(missing_ok=True)
-        link.symlink_to(paths.kubeconfig)
 
 
 def _folders(paths: Paths, server: Account) -> Iterator[tuple[Path, int, int]]:

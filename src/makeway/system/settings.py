@@ -48,6 +48,7 @@ class SystemSettings:
     admin_groups: tuple[str, ...] = ()  # whose members may do everything, as root may
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
+    admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
     pids_per_container: Int32 = 8192

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from makeway.api.batch import Job, Pod, StatusCondition
+from makeway.api.batch import Job, Node, Pod, StatusCondition
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
@@ -106,6 +106,8 @@ class JobState:
     target: JobTarget
     status: str
     reason: str  # why the job does not run; empty when it runs or has run
+    admitted_at: float | None = None  # None: it waits, or has never been admitted
+    started_at: float | None = None  # None: the job has not begun
     wait_s: float | None = None  # until admission, or until now; None: not in a queue
     run_s: float | None = None  # None: the job has not begun
 
@@ -182,7 +184,13 @@ def state_of(target: JobTarget, now: float) -> JobState:
     waited = max(0.0, waited_until - bare.created_at)
     started = None if status in NOT_BEGUN else _started_at(target, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
-    return replace(bare, wait_s=waited if bare.queue else None, run_s=ran)
+    return replace(
+        bare,
+        admitted_at=admitted,
+        started_at=started,
+        wait_s=waited if bare.queue else None,
+        run_s=ran,
+    )
 
 
 def _status(job: Job, workload: Workload | None) -> str:
@@ -282,7 +290,9 @@ def check_texts(checks: Iterable[AdmissionCheckState], states: Collection[str] =
 # --- conditions ---
 
 
-def condition(view: Lead | ClusterQueue | None, type_: str) -> Condition | StatusCondition | None:
+def condition(
+    view: Lead | ClusterQueue | Node | None, type_: str
+) -> Condition | StatusCondition | None:
     conditions = () if view is None else view.status.conditions
     return next((found for found in conditions if found.type == type_), None)
 
