@@ -45,7 +45,6 @@ class SystemSettings:
 
     port: Int32 = 747  # below 1024: no account can sit on it while Makeway is away
     server_account: str = "makeway"
-    admin_groups: tuple[str, ...] = ()  # whose members may do everything, as root may
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
     admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
