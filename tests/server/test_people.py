@@ -311,4 +311,20 @@ def test_who_is_let_look_sees_everything_but_secrets(tmp_path: Path) -> None:
         await lab.json(ADA, "DELETE", "/grants/bob")
         assert (await lab.send(BOB, "GET", jobs)).code == 403
 
+
+def test_a_preview_is_for_who_may_create_and_a_comparison_for_admins(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        asked = "/apis/batch/v1/namespaces/{}/jobs?{}"
+        why = await lab.json(
+            ADA, "POST", asked.format("bob", "dryRun=All&preview=true"), {}, code=403
+        )
+        assert "is forbidden" in why["message"]
+        why = await lab.json(ADA, "POST", asked.format("ada", "preview=true"), {}, code=400)
+        assert why["message"] == "preview: goes with dryRun=All"
+        assert (
+            "forbidden"
+            in (await lab.json(ADA, "POST", "/diff", {"items": []}, code=403))["message"]
+        )
+        await lab.json(GRACE, "POST", "/diff", {"items": []}, code=400)  # nobody schedules here
+
     play(tmp_path, story)

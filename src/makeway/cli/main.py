@@ -22,8 +22,9 @@ from makeway.cli.command import RequestRefused, UsageError
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("token", "grant", "share", "audit", "dashboard"),
-    *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
+    *("submit", "status", "queues", "explain", "forecast", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
+    *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall", "service"),
 )
