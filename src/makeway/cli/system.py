@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -42,6 +43,7 @@ from makeway.system.settings import BadSettings, SystemSettings, read_settings, 
 HOST, BACKLOG = "127.0.0.1", 512
 USAGE = 2  # a process that ends so has said why it can't start: to try again is of no use
 AGAIN_S, AGAIN_MAX_S = 1.0, 30.0
+LASTED_S = 60.0  # who ran so long had begun well
 SYSTEMD_SOCKET = 3  # sd_listen_fds(3)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT = (
@@ -86,7 +88,7 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
     check_reach(server)
     make_folders(paths, server)
     if arguments.detach:
-        command = [sys.executable, "-m", "makeway.cli.main", "up", "--system"]
+        command = [sys.executable, "-P", "-m", "makeway.cli.main", "up", "--system"]
         up.start_in_background([*command, "--root", str(paths.root)], paths.starter_log)
         print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
         return 0
@@ -157,7 +159,7 @@ async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) ->
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
     _write_kubeconfig(paths, listening.getsockname()[1])
-    serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
+    serving = [sys.executable, "-P", "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
     stopping = asyncio.ensure_future(up.stop_signal().wait())
@@ -189,6 +191,7 @@ async def _kept(command: Sequence[str], **how: Any) -> int:
     """Run a process, and again if it fails; its exit code if it ends well, or can't start."""
     failures = 0
     while True:
+        began_at = time.monotonic()
         process = await asyncio.create_subprocess_exec(*command, env={"PATH": PATH}, cwd="/", **how)
         try:
             code = await process.wait()
@@ -198,7 +201,7 @@ async def _kept(command: Sequence[str], **how: Any) -> int:
                 await process.wait()
         if code in (0, USAGE):
             return code
-        failures += 1
+        failures = 1 if time.monotonic() - began_at > LASTED_S else failures + 1
         await asyncio.sleep(backoff_s(failures, AGAIN_S, AGAIN_MAX_S))
 
 

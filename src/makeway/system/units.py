@@ -59,7 +59,6 @@ ProtectSystem=strict
 ReadWritePaths={data} {run}
 ProtectHome=yes
 PrivateTmp=yes
-PrivateDevices=yes
 ProtectClock=yes
 ProtectHostname=yes
 ProtectKernelLogs=yes
