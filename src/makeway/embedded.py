@@ -566,7 +566,7 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
         name = node["metadata"]["name"]
         labels = {**node["metadata"]["labels"], OURS: "up"}
         metadata = {**node["metadata"], "labels": labels}
-        said = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
+        said = {part: metadata[part] for part in ("labels", "annotations") if metadata.get(part)}
         try:
             await client.patch(NODES, name, patch={"metadata": said})
             if spec := node.get("spec"):

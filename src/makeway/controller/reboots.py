@@ -41,6 +41,9 @@ class Reboots(Reconciler):
         if reason_in(pod, "DisruptionTarget") != REBOOTED:
             return
         metadata = pod["metadata"]
+        owners = metadata.get("ownerReferences") or ()
+        if not any(owner.get("kind") == "Job" for owner in owners):
+            return  # nobody makes such a pod anew: it has failed
         if name := (metadata.get("annotations") or {}).get(WORKLOAD, ""):
             key = Key(metadata["namespace"], name)
             made_at = parse_time(metadata["creationTimestamp"])
