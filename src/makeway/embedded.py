@@ -40,6 +40,7 @@ from makeway.dashboard.feed import Feed
 from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
+from makeway.forecaster import Forecaster
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -237,6 +238,9 @@ async def _controlled(
     writer = journal_in(folder, settings.journal, clock)
     control = Control(app, client, host, settings.configuration, nodes, clock, writer, site)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
+    spare = host.spare if isinstance(host, LocalHost) else None
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    app.forecasts = forecaster
     control.begin()
     host.watch(control.noticed)
     try:
@@ -246,6 +250,7 @@ async def _controlled(
                 await stack.enter_async_context(_kept_up(one.run, one.pulse))
             yield
     finally:
+        await forecaster.stop()
         if writer is not None:
             writer.close()
         host.close()
@@ -434,11 +439,18 @@ class Control:
         self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
+        self._terms = 0
+
+    def state(self) -> tuple[int, int]:
+        """A sign that is another whenever who waits or holds quota may be another."""
+        revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
+        return self._terms, revision
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        is_shared = self._app.is_shared
+        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -452,6 +464,7 @@ class Control:
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
+        self._terms += 1
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:
@@ -476,11 +489,18 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        *,
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -506,7 +526,7 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
         self._previews = Previews(plane.admission, picture, clock)
 

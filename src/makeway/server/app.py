@@ -22,6 +22,7 @@ from makeway.server.evictions import evict
 from makeway.server.insight import (
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
+    Forecasts,
     Insight,
     Inviting,
     pending,
@@ -113,9 +114,15 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.forecasts: Forecasts | None = None  # None: nobody makes any
         self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people share this server."""
+        return self._reception is not None
 
     async def start(self) -> None:
         self.committer.start()
@@ -157,19 +164,19 @@ class App:
         head = segments[0] if segments else ""
         if head not in _OPEN_PATHS and not request.is_trusted:
             if self._reception is not None:
-                request = await self._reception.receive(request, segments)
-            elif not self.is_authenticated(request.headers):
+                return await self._reception.attend(request, segments, self._serve)
+            if not self.is_authenticated(request.headers):
                 raise errors.unauthorized()
+        return await self._serve(request, segments)
+
+    async def _serve(self, request: Request, segments: list[str]) -> Response:
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            response = await self._route(await self._read(request), segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
-        if self._reception is not None and request.person is not None:
-            return self._reception.guarded(request, segments, response)
-        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -204,10 +211,18 @@ class App:
                 rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
             ):
                 return pending(self.insight, request, rest)
+            case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
+                return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
-        if self._reception is not None and segments[:1] == ["tokens"]:
-            return await self._reception.answer_tokens(request, segments[1:])
+        if self._reception is not None and request.person is not None:
+            match segments:
+                case ["tokens", *rest]:
+                    return await self._reception.answer_tokens(request, rest)
+                case ["grants", *rest]:
+                    return await self._reception.grants.answer(request, request.person, rest)
+                case ["audit"] if request.method == "GET":
+                    return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
         if request.method == "POST" and segments == ["diff"]:
@@ -397,6 +412,8 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "forecast", "GET":
+                return self._forecast(target)
             case "active", "PATCH":
                 outcome = await self._set_active(request, target)
             case _:
@@ -437,6 +454,23 @@ class App:
         if not found:
             raise errors.no_such_path()
         return json_response(found)
+
+    def _forecast(self, target: Target) -> Response:
+        if self.store.get(target.key) is None:
+            raise errors.not_found(target.resource, target.name)
+        if self.forecasts is None:
+            raise errors.no_such_path()
+        return json_response(self.forecasts.one(target.namespace, target.name))
+
+    def _forecasts(self, scope: list[str]) -> Response:
+        """Of one namespace, or of all."""
+        match scope:
+            case [] if self.forecasts is not None:
+                return json_response(self.forecasts.all(""))
+            case ["namespaces", namespace] if self.forecasts is not None:
+                return json_response(self.forecasts.all(namespace))
+            case _:
+                raise errors.no_such_path()
 
     async def _log(self, request: Request, target: Target) -> Response:
         record = self.store.get(target.key)

@@ -33,6 +33,15 @@ class Insight(Protocol):
     def is_ready(self) -> bool: ...
 
 
+class Forecasts(Protocol):
+    """When workloads will start and end, as far as the last forecast tells; nobody waits for it."""
+
+    def one(self, namespace: str, name: str) -> Mapping[str, Any]: ...
+
+    def all(self, namespace: str) -> Mapping[str, Any]:
+        """Of everybody in a namespace; of all of them, if it is empty."""
+
+
 class Inviting(Protocol):
     """The dashboard beside the server, as far as the server knows it."""
 
