@@ -61,11 +61,11 @@ class Previews:
         with _uncollected():
             found = preview(self._admission.engine, workload, now)
         lines = list(preview_lines(found, now, in_whole_seconds))
-        metadata = document["metadata"]
+        metadata = document.get("metadata") or {}
         return {
             "apiVersion": "makeway.dev/v1",
             "kind": "Preview",
-            "metadata": {"name": metadata["name"], "namespace": metadata.get("namespace", "")},
+            "metadata": {name: metadata.get(name, "") for name in ("name", "namespace")},
             "outcome": outcome_of(found).value,
             "queue": found.queue,
             "assignment": as_data(found.assignment),
