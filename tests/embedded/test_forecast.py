@@ -63,7 +63,7 @@ def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
     start = found["probe"]["start"]
     assert start["p10"] < start["p50"] < start["p90"]
     assert start["p10"] <= found["train"]["end"]["p50"] <= start["p90"]
-    assert found["probe"]["basis"].startswith("jobs of the same user, name, shape and limit")
+    assert found["probe"]["basis"].startswith("jobs of the same user, name and shape")
 
 
 def test_explain_and_status_have_it_too(up: Up) -> None:
