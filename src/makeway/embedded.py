@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
@@ -30,6 +31,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
@@ -205,7 +207,7 @@ async def _shown(
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
-    site = Site(key, clock, lambda reader: client_in_process(app, manager="makeway-dashboard"))
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
@@ -447,7 +449,8 @@ class Control:
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        is_shared = self._app.is_shared
+        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -486,11 +489,18 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        *,
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -516,8 +526,21 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
+        self._previews = Previews(plane.admission, picture, clock)
+
+    def preview(self, document: Mapping[str, Any]) -> Document | str:
+        try:
+            return self._previews.preview(document)
+        except NotPreviewed as error:
+            return str(error)
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Document | str:
+        try:
+            return self._previews.difference(documents)
+        except NotPreviewed as error:
+            return str(error)
 
     @property
     def is_ready(self) -> bool:
@@ -585,8 +608,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def client_in_process(app: App, *, manager: str = "makeway") -> Client:
-    """A client that calls the server's handler directly."""
+def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = None) -> Client:
+    """A client that calls the server's handler directly, with the rights of an account if one is
+    named, else with all."""
 
     async def handle(call: Call) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         response = await app.handle(
@@ -596,7 +620,8 @@ def client_in_process(app: App, *, manager: str = "makeway") -> Client:
                 query=call.query,
                 headers={name.lower(): value for name, value in call.headers.items()},
                 body=call.body,
-                is_trusted=True,
+                is_trusted=uid is None,
+                uid=uid,
             )
         )
         headers: dict[str, str] = {"content-type": response.content_type}
