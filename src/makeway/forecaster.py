@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 from makeway.api.codec import decode_as, encode
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
-from makeway.forecast.forecasting import Forecast, JobForecast, Question, Range, forecast
-from makeway.forecast.live import READ, live_state
+from makeway.engine.model import WorkloadKey
+from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
+from makeway.forecast.live import READ, LiveState, live_state
 from makeway.logs import Fields
 from makeway.sim.trace_jobs import SimulationError
 from makeway.store import Store
@@ -38,6 +39,9 @@ log = logging.getLogger("makeway.forecaster")
 Document = dict[str, Any]
 NICE = 19
 TIME_MAX_S = 120.0  # for one forecast
+CPU_MAX_S, RUNS_LEAST = 40.0, 5  # after so much time so many runs are enough
+WAITING_MAX = 1000  # whom a forecast is made for, of those who wait
+TOO_FAR = f"more than {WAITING_MAX} came before it and wait"
 MEMORY_MAX_BYTES = 4 << 30
 REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
 REST_LEAST_S = 2.0
@@ -186,23 +190,39 @@ def answer(question: Mapping[str, Any]) -> Document:
     assert configuration is not None
     now = float(question["now"])
     live = live_state(question["documents"], now, configuration)
-    asked = [job.workload.key for job in live.beginning.jobs]
+    asked, too_far = _asked(live)
     try:
         situation = live.situation(live.cluster())
     except SimulationError as error:
         return {"runs": 0, "assumptions": [str(error)], "items": {}}
-    found = forecast(situation, Question(asked=asked))
+    found = forecast(situation, Question(asked=asked, is_enough=_is_enough))
     return {
         "runs": found.runs,
         "until": format_time(now + found.until),
         "assumptions": list(found.assumptions),
         "pastJobs": situation.run_times.count,
-        "items": {key: _item(job, found, now) for key, job in found.jobs.items()},
+        "items": {
+            **{key: _item(job, now) for key, job in found.jobs.items()},
+            **{key: {"verdict": Verdict.UNKNOWN.value, "message": TOO_FAR} for key in too_far},
+        },
         "cpuSeconds": time.process_time(),
     }
 
 
-def _item(job: JobForecast, made: Forecast, now: float) -> Document:
+def _asked(live: LiveState) -> tuple[list[WorkloadKey], list[WorkloadKey]]:
+    """Whom a forecast is made for, and who waits too far behind."""
+    jobs = live.beginning.jobs
+    waiting = [job.workload.key for job in jobs if job.status.assignment is None]
+    holding = [job.workload.key for job in jobs if job.status.assignment is not None]
+    return [*holding, *waiting[:WAITING_MAX]], waiting[WAITING_MAX:]
+
+
+def _is_enough(runs: int) -> bool:
+    """On a state so large that it takes long, few runs are better than none."""
+    return runs >= RUNS_LEAST and time.process_time() > CPU_MAX_S
+
+
+def _item(job: JobForecast, now: float) -> Document:
     item: Document = {"verdict": job.verdict.value}
     if job.start is not None:
         item["start"] = _times(job.start, now)
