@@ -49,6 +49,8 @@ STALE_S = 60.0  # after that time has made it another, though nothing has change
 NOBODY = 65534
 API_VERSION = "makeway.dev/v1"
 COMING = "Coming"  # in place of a verdict: there is none yet
+# Loading takes as long as many a forecast, so the priority is low before that.
+BOOT = f"import os; os.nice({NICE}); from makeway.forecaster import main; main()"
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
@@ -82,6 +84,7 @@ class Forecaster:
         self._making: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._rests_until = 0.0
+        self._is_stopped = False
 
     def _latest(self) -> Made | None:
         """The last forecast. If the state is another by now, the next one is begun."""
@@ -133,6 +136,7 @@ class Forecaster:
         }
 
     async def stop(self) -> None:
+        self._is_stopped = True
         if self._process is not None:
             self._process.kill()
         if self._making is not None:
@@ -156,7 +160,7 @@ class Forecaster:
         """In a thread: hand all objects over as they are stored; nothing is decoded here."""
         head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
         question = b"".join((head, b",".join(bodies), b"]}"))
-        command = [sys.executable, "-I", "-m", "makeway.forecaster"]
+        command = [sys.executable, "-I", "-c", BOOT]
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -169,6 +173,8 @@ class Forecaster:
             self._process = process
             if self._spare is not None:
                 self._spare(process.pid)
+            if self._is_stopped:
+                process.kill()
             try:
                 answer, trouble = process.communicate(question, TIME_MAX_S)
             finally:
@@ -248,7 +254,6 @@ def _times(span: Range, now: float) -> dict[str, str | None]:
 
 def give_up_rights() -> None:
     """From here on this process can reckon, and little else."""
-    os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with contextlib.suppress(ValueError):  # fewer are allowed than are open
@@ -264,7 +269,3 @@ def main() -> None:
     give_up_rights()
     question = json.loads(sys.stdin.buffer.read())
     sys.stdout.write(json.dumps(answer(question)))
-
-
-if __name__ == "__main__":
-    main()
