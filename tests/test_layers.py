@@ -73,7 +73,7 @@ ROOMS = {
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
         *("dashboard", "forecaster", "journal", "runner", "watchdog", "accounts"),
     ),
-    "forecaster": room("api", "forecast", "logs", "sim", "store", "translate"),
+    "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
