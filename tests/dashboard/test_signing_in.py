@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from makeway.dashboard.signing_in import Codes, Sessions
+from makeway.dashboard.signing_in import Codes, Reader, Sessions
 
 HOUR = 3600.0
+ADA = Reader("ada lovelace", 1001)
 
 
 class Clock:
@@ -19,9 +20,9 @@ class Clock:
 
 def test_a_code_lets_its_reader_in_once() -> None:
     codes = Codes(Clock())
-    code = codes.issue("ada")
+    code = codes.issue(ADA)
 
-    assert codes.redeem(code) == "ada"
+    assert codes.redeem(code) == ADA
     assert codes.redeem(code) is None
     assert codes.redeem("guessed") is None
 
@@ -29,30 +30,30 @@ def test_a_code_lets_its_reader_in_once() -> None:
 def test_a_code_is_good_for_a_minute() -> None:
     clock = Clock()
     codes = Codes(clock)
-    early, late = codes.issue("ada"), codes.issue("ada")
+    early, late = codes.issue(ADA), codes.issue(ADA)
 
     clock.now += 59
-    assert codes.redeem(early) == "ada"
+    assert codes.redeem(early) == ADA
     clock.now += 2
     assert codes.redeem(late) is None
 
 
 def test_of_very_many_codes_the_latest_are_kept() -> None:
     codes = Codes(Clock())
-    first = codes.issue("ada")
-    later = [codes.issue("ada") for _ in range(1000)]
+    first = codes.issue(ADA)
+    later = [codes.issue(ADA) for _ in range(1000)]
 
     assert codes.redeem(first) is None
-    assert codes.redeem(later[-1]) == "ada"
+    assert codes.redeem(later[-1]) == ADA
 
 
 def test_a_session_is_read_by_the_next_server_with_the_same_key() -> None:
     clock = Clock()
-    session = Sessions(b"k" * 32, clock).issue("ada lovelace")
+    session = Sessions(b"k" * 32, clock).issue(ADA)
 
     read = Sessions(b"k" * 32, clock).read(session)
     assert read is not None
-    assert read.reader == "ada lovelace"
+    assert read.reader == ADA
     assert Sessions(b"x" * 32, clock).read(session) is None
 
 
@@ -64,7 +65,7 @@ def test_what_is_no_session_is_none(text: str) -> None:
 def test_a_session_ends_after_half_a_day_and_is_renewed_before() -> None:
     clock = Clock()
     sessions = Sessions(b"k" * 32, clock)
-    first = sessions.issue("ada")
+    first = sessions.issue(ADA)
     read = sessions.read(first)
     assert read is not None
     assert sessions.renewed(read) == ""
@@ -76,4 +77,4 @@ def test_a_session_ends_after_half_a_day_and_is_renewed_before() -> None:
     assert sessions.read(first) is None
     renewed = sessions.read(second)
     assert renewed is not None
-    assert renewed.reader == "ada"
+    assert renewed.reader == ADA

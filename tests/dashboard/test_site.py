@@ -14,6 +14,7 @@ from makeway.client import Client
 from makeway.client.transport import Call, InProcessTransport
 from makeway.dashboard.files import Files
 from makeway.dashboard.serving import serving
+from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.server.messages import Request, Response
 
@@ -32,9 +33,9 @@ class Api:
         self.asked: list[tuple[str, str, str]] = []  # reader, method, path
         self.forbids = ""  # this method
 
-    def client_of(self, reader: str) -> Client:
+    def client_of(self, reader: Reader) -> Client:
         async def handle(call: Call) -> tuple[int, dict[str, str], bytes]:
-            self.asked.append((reader, call.method, call.path))
+            self.asked.append((reader.name, call.method, call.path))
             if call.method == self.forbids:
                 why = {"kind": "Status", "message": "ada may not do that", "reason": "Forbidden"}
                 return 403, {}, json.dumps(why).encode()
@@ -62,7 +63,7 @@ def send(
 
 
 def signed_in(to: Site, reader: str = "ada") -> str:
-    code = to.invite(reader)["code"]
+    code = to.invite(reader, 1001)["code"]
     answer = send(to, "POST", "/api/session", makeway_code=code)
     assert isinstance(answer.body, bytes)
     return str(json.loads(answer.body)["session"])
@@ -70,7 +71,7 @@ def signed_in(to: Site, reader: str = "ada") -> str:
 
 def test_a_code_becomes_a_session_once() -> None:
     there = site()
-    code = there.invite("ada")["code"]
+    code = there.invite("ada", 1001)["code"]
 
     assert send(there, "POST", "/api/session", makeway_code=code).code == 200
     assert send(there, "POST", "/api/session", makeway_code=code).code == 401

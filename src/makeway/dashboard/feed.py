@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 import orjson
 
 from makeway.dashboard.board import Board, Fresh
+from makeway.dashboard.sight import Sight
 
 COLLECT_S = 0.2  # what changes within that goes out together
 AT_ONCE = 50  # rows read before others get their turn
 ROWS_MAX = 500  # in one message
 BEHIND_MAX = 400  # messages that wait for a reader
 BEAT_S = 10.0  # silence that a page takes for a broken connection is longer
+SYNCED = b'{"type":"synced"}\n'
+
+News = bytes | Sequence[Fresh]  # a line, or rows that are still to be written
+Lines = AsyncIterator[bytes]
 
 
 class Feed:
@@ -27,48 +32,55 @@ class Feed:
 
     def __init__(self, board: Board, clock: Callable[[], float]) -> None:
         self._board, self._clock = board, clock
-        self._readers: set[asyncio.Queue[bytes | None]] = set()
+        self._readers: set[Reading] = set()
         self._has_news = asyncio.Event()
         self._publishing: asyncio.Task[None] | None = None
 
-    async def stream(self, hello: Mapping[str, object]) -> AsyncIterator[bytes]:
-        """Lines for one page, until it leaves or the term ends; `hello` is the first."""
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        known = [*_messages(self._board.rows())]
-        self._join(queue)  # at once, lest a change in between is missed
+    async def stream(self, hello: Mapping[str, object], sight: Sight | None) -> Lines:
+        """Lines for one page, until it leaves or the term ends; `hello` is the first.
+
+        Without `sight`, the reader sees everything.
+        """
+        reading = Reading(sight)
+        known = self._board.rows()
+        self._join(reading)  # at once, lest a change in between is missed
         try:
             yield _line({"type": "hello", "now": self._clock(), **hello})
-            for line in known:
+            for line in await reading.lines(known):
                 yield line
-            while (message := await self._next(queue)) is not None:
-                yield message
+            while True:
+                found = await self._next(reading)
+                if found is None or await reading.has_changed():
+                    return
+                for line in [found] if isinstance(found, bytes) else await reading.lines(found):
+                    yield line
         finally:
-            self._leave(queue)
+            self._leave(reading)
 
     def end(self) -> None:
         """Another board takes over: pages begin anew."""
-        for queue in self._readers:
-            queue.put_nowait(None)
+        for reading in self._readers:
+            reading.queue.put_nowait(None)
         if self._publishing is not None:
             self._publishing.cancel()
 
-    async def _next(self, queue: asyncio.Queue[bytes | None]) -> bytes | None:
+    async def _next(self, reading: Reading) -> News | None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BEAT_S):
-                return await queue.get()
+                return await reading.queue.get()
         return _line({"type": "beat", "now": self._clock()})
 
-    def _join(self, queue: asyncio.Queue[bytes | None]) -> None:
-        self._readers.add(queue)
+    def _join(self, reading: Reading) -> None:
+        self._readers.add(reading)
         if not self._board.backlog:
-            queue.put_nowait(_line({"type": "synced"}))
+            reading.queue.put_nowait(SYNCED)
         self._board.on_change = self._has_news.set
         self._has_news.set()
         if self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
-    def _leave(self, queue: asyncio.Queue[bytes | None]) -> None:
-        self._readers.discard(queue)
+    def _leave(self, reading: Reading) -> None:
+        self._readers.discard(reading)
         if not self._readers and self._publishing is not None:
             self._publishing.cancel()
             self._publishing = None
@@ -86,19 +98,46 @@ class Feed:
         while self._board.backlog:
             fresh += self._board.refresh(AT_ONCE)
             if len(fresh) >= ROWS_MAX or not self._board.backlog:
-                self._send(_messages(fresh))
+                self._tell(fresh)
                 fresh = []
             await asyncio.sleep(0)
         if had_backlog:
-            self._send([_line({"type": "synced"})])
+            for reading in self._readers:
+                reading.put(SYNCED)
 
-    def _send(self, messages: Iterable[bytes]) -> None:
-        for message in messages:
-            for queue in self._readers:
-                if queue.qsize() < BEHIND_MAX:
-                    queue.put_nowait(message)
-                elif queue.qsize() == BEHIND_MAX:
-                    queue.put_nowait(None)
+    def _tell(self, fresh: list[Fresh]) -> None:
+        """Those who see everything share what is written."""
+        written = [*_messages(fresh)]
+        for reading in self._readers:
+            if reading.sight is not None:
+                reading.put(fresh)
+                continue
+            for message in written:
+                reading.put(message)
+
+
+class Reading:
+    """One page that looks, and what waits to be sent to it."""
+
+    def __init__(self, sight: Sight | None) -> None:
+        self.sight = sight
+        self.queue: asyncio.Queue[News | None] = asyncio.Queue()
+
+    def put(self, news: News) -> None:
+        if self.queue.qsize() < BEHIND_MAX:
+            self.queue.put_nowait(news)
+        elif self.queue.qsize() == BEHIND_MAX:
+            self.queue.put_nowait(None)
+
+    async def lines(self, rows: Sequence[Fresh]) -> list[bytes]:
+        """Rows as this reader may see them."""
+        if self.sight is not None:
+            await self.sight.learn(row.namespace for row in rows)
+            rows = [row._replace(body=self.sight.body(row.namespace, row.body)) for row in rows]
+        return [*_messages(rows)]
+
+    async def has_changed(self) -> bool:
+        return self.sight is not None and await self.sight.has_changed()
 
 
 def _messages(rows: Iterable[Fresh]) -> Iterable[bytes]:

@@ -22,8 +22,15 @@ SESSION_S = 12 * 3600.0
 RENEW_S = 3600.0  # a session older than that is replaced when its page reconnects
 
 
+class Reader(NamedTuple):
+    """Somebody whom the API knows."""
+
+    name: str
+    uid: int | None = None  # None: the server is for one account, which may do everything
+
+
 class Session(NamedTuple):
-    reader: str
+    reader: Reader
     ends_at: float
 
 
@@ -32,17 +39,16 @@ class Codes:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._open: dict[
-            bytes, tuple[str, float]
-        ] = {}  # digest -> reader, until when; oldest first
+        # By digest: the reader, and until when; the oldest first.
+        self._open: dict[bytes, tuple[Reader, float]] = {}
 
-    def issue(self, reader: str) -> str:
+    def issue(self, reader: Reader) -> str:
         code = secrets.token_urlsafe(32)
         self._forget_old()
         self._open[_digest(code)] = reader, self._clock() + CODE_S
         return code
 
-    def redeem(self, code: str) -> str | None:
+    def redeem(self, code: str) -> Reader | None:
         """The reader it was made for, once; None if it was used, is too old, or is no code."""
         self._forget_old()
         found = self._open.pop(_digest(code), None)
@@ -61,8 +67,9 @@ class Sessions:
     def __init__(self, key: bytes, clock: Callable[[], float]) -> None:
         self._key, self._clock = key, clock
 
-    def issue(self, reader: str) -> str:
-        claim = f"{int(self._clock() + SESSION_S)} {reader}".encode()
+    def issue(self, reader: Reader) -> str:
+        uid = "" if reader.uid is None else reader.uid
+        claim = f"{int(self._clock() + SESSION_S)} {uid} {reader.name}".encode()
         return f"{_text(claim)}.{_text(self._sign(claim))}"
 
     def read(self, session: str) -> Session | None:
@@ -74,8 +81,10 @@ class Sessions:
             return None
         if not hmac.compare_digest(signed, self._sign(claim)):
             return None
-        ends_at, _, reader = claim.decode().partition(" ")
-        return Session(reader, float(ends_at)) if float(ends_at) > self._clock() else None
+        ends_at, uid, name = claim.decode().split(" ", 2)
+        if float(ends_at) <= self._clock():
+            return None
+        return Session(Reader(name, int(uid) if uid else None), float(ends_at))
 
     def renewed(self, session: Session) -> str:
         """A new one for a reader whose session gets old; empty while there is no need."""

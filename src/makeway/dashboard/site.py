@@ -21,7 +21,8 @@ from makeway.dashboard.actions import WrongAction, act
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
-from makeway.dashboard.signing_in import Codes, Session, Sessions
+from makeway.dashboard.sight import Sight
+from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
 from makeway.logs import Fields
 from makeway.server.messages import Request, Response
@@ -61,10 +62,10 @@ class Site:
     """What is served. `feed` follows the control plane, term by term."""
 
     def __init__(
-        self, key: bytes, clock: Callable[[], float], client_of: Callable[[str], Client]
+        self, key: bytes, clock: Callable[[], float], client_of: Callable[[Reader], Client]
     ) -> None:
         """`client_of` makes a client with the rights of a reader."""
-        self._client_of = client_of
+        self._client_of, self._clock = client_of, clock
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
@@ -77,11 +78,12 @@ class Site:
             self._feed.end()
         self._feed = feed
 
-    def invite(self, reader: str) -> dict[str, Any]:
+    def invite(self, name: str, uid: int | None) -> dict[str, Any]:
         """Where the pages are, and a code that lets a reader in, once."""
-        return {"address": f"http://127.0.0.1:{self.port}", "code": self._codes.issue(reader)}
+        code = self._codes.issue(Reader(name, uid))
+        return {"address": f"http://127.0.0.1:{self.port}", "code": code}
 
-    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
+    def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
         return self._session(headers) is not None
 
     async def handle(self, request: Request) -> Response:
@@ -147,7 +149,7 @@ class Site:
         reader = self._codes.redeem(request.headers.get(CODE, ""))
         if reader is None:
             raise Refused(401, "this code was used or is too old; ask for another")
-        return _json({"session": self._sessions.issue(reader), "reader": reader})
+        return _json({"session": self._sessions.issue(reader), "reader": reader.name})
 
     # What is told
 
@@ -156,8 +158,10 @@ class Site:
             raise Refused(503, "the scheduler is not ready")
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
-        hello = {"reader": session.reader, "session": self._sessions.renewed(session)}
-        lines = self._counted(self._feed.stream(hello))
+        reader = session.reader
+        hello = {"reader": reader.name, "session": self._sessions.renewed(session)}
+        sight = None if reader.uid is None else Sight(self._client_of(reader), self._clock)
+        lines = self._counted(self._feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
 
     async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -194,7 +198,7 @@ class Site:
         key, workload, action, value = words
         client = self._client_of(session.reader)
         await act(client, _unit(key), _name_or_none(workload), action, value)
-        log.info(Fields(reader=session.reader, action=action, job=key))
+        log.info(Fields(reader=session.reader.name, action=action, job=key))
         return _json({})
 
 
