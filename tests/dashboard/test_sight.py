@@ -31,7 +31,9 @@ def site_of(lab: Lab) -> Site:
         workload = {**documents.workload(f"of-{who}"), "status": {"conditions": [waits]}}
         workload["metadata"] = {
             **workload["metadata"],
-            "namespace": who, "uid": who, "resourceVersion": str(revision),
+            "namespace": who,
+            "uid": who,
+            "resourceVersion": str(revision),
         }
         change = picture.take(WORKLOADS, workload)
         assert change is not None
@@ -116,9 +118,21 @@ def test_nobody_touches_what_is_not_his(tmp_path: Path) -> None:
 
 def test_what_is_new_in_a_row_is_hidden_from_others_until_somebody_shows_it() -> None:
     row = dict.fromkeys(("name", "reason", "workload", "invented"), "x") | {
-        "key": "k", "kind": "Job", "namespace": "bob", "id": 3, "user": "bob", "queue": "q",
-        "status": "pending", "priority": 0, "created": 1.0, "admitted": None,
-        "started": None, "ended": None, "asks": {"cpu": 1}, "flavors": [], "nodes": ["n"],
+        "key": "k",
+        "kind": "Job",
+        "namespace": "bob",
+        "id": 3,
+        "user": "bob",
+        "queue": "q",
+        "status": "pending",
+        "priority": 0,
+        "created": 1.0,
+        "admitted": None,
+        "started": None,
+        "ended": None,
+        "asks": {"cpu": 1},
+        "flavors": [],
+        "nodes": ["n"],
     }
 
     seen = for_others(row)

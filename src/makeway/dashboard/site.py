@@ -21,6 +21,7 @@ from makeway.dashboard.actions import WrongAction, act
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
+from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.sight import Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
@@ -62,10 +63,15 @@ class Site:
     """What is served. `feed` follows the control plane, term by term."""
 
     def __init__(
-        self, key: bytes, clock: Callable[[], float], client_of: Callable[[Reader], Client]
+        self,
+        key: bytes,
+        clock: Callable[[], float],
+        client_of: Callable[[Reader], Client],
+        past: Past | None = None,
     ) -> None:
-        """`client_of` makes a client with the rights of a reader."""
-        self._client_of, self._clock = client_of, clock
+        """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
+        of what was."""
+        self._client_of, self._clock, self._past = client_of, clock, past
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
@@ -93,6 +99,8 @@ class Site:
             answer = _problem(refusal.code, refusal.why)
         except WrongAction as error:
             answer = _problem(400, str(error))
+        except NoJournal as error:
+            answer = _problem(404, str(error))
         except ApiError as error:
             answer = _problem(error.code, error.message)
         except Unavailable as error:
@@ -121,6 +129,8 @@ class Site:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
+            case "GET", ["history"]:
+                return await self._history(request.query)
             case "POST", ["action"]:
                 return await self._act(session, request)
         raise Refused(404, "there is nothing of that name")
@@ -186,6 +196,15 @@ class Site:
         first = await anext(pieces, b"")  # a refusal comes before the first piece
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
+
+    async def _history(self, query: Mapping[str, str]) -> Response:
+        spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
+        span_s = spans.get(query.get("span", ""))
+        if span_s is None:
+            raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
+        if self._past is None:
+            raise Refused(404, "no journal is written (makeway up --no-journal)")
+        return _json(await self._past.tell(span_s))
 
     # What is done
 

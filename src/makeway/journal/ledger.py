@@ -126,6 +126,15 @@ class Ledger:
         self._queues: dict[LocalQueueKey, QueueName] = {}
         self._seen: set[WorkloadKey] | None = None  # since the segment began; None: it runs
 
+    def read(self, journal: Journal) -> None:
+        """Take everything in that was written about the time asked for."""
+        for segment in journal.segments():
+            if segment.last_at >= self._since and segment.header.began_at <= self._until:
+                self.begin_segment()
+                for record in journal.records(segment, self._until):
+                    self.take(record)
+        self.close()
+
     def begin_segment(self) -> None:
         self._seen = set()
 
@@ -137,12 +146,11 @@ class Ledger:
             for decision in record.decisions:
                 self._decide(decision, record.at)
 
-    def close(self) -> dict[Account, Sums]:
+    def close(self) -> None:
         """Book what goes on until the end of the time asked for."""
         for life in self._lives.values():
             self._book(life, self._until)
             self._settle_wait(life)
-        return self.sums
 
     def _end_of_listing(self) -> None:
         """Who was not seen again when a segment began is gone."""
@@ -315,12 +323,8 @@ def _charge(
 def ledger_of(journal: Journal, since: float, until: float) -> dict[Account, Sums]:
     """All that was booked between two times. Cost: the segments of that time, read once."""
     ledger = Ledger(since, until)
-    for segment in journal.segments():
-        if segment.last_at >= since and segment.header.began_at <= until:
-            ledger.begin_segment()
-            for record in journal.records(segment, until):
-                ledger.take(record)
-    return ledger.close()
+    ledger.read(journal)
+    return ledger.sums
 
 
 def grouped(sums: Mapping[Account, Sums], by: Iterable[str]) -> dict[tuple[str, ...], Sums]:
