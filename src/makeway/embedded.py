@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
@@ -30,6 +31,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
@@ -39,6 +41,7 @@ from makeway.dashboard.past import Past
 from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
+from makeway.forecaster import Forecaster
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -239,6 +242,9 @@ async def _controlled(
     writer = journal_in(folder, settings.journal, clock)
     control = Control(app, client, host, settings.configuration, nodes, clock, writer, site)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
+    spare = host.spare if isinstance(host, LocalHost) else None
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    app.forecasts = forecaster
     control.begin()
     host.watch(control.noticed)
     try:
@@ -248,6 +254,7 @@ async def _controlled(
                 await stack.enter_async_context(_kept_up(one.run, one.pulse))
             yield
     finally:
+        await forecaster.stop()
         if writer is not None:
             writer.close()
         host.close()
@@ -436,11 +443,18 @@ class Control:
         self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
+        self._terms = 0
+
+    def state(self) -> tuple[int, int]:
+        """A sign that is another whenever who waits or holds quota may be another."""
+        revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
+        return self._terms, revision
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        is_shared = self._app.is_shared
+        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -454,6 +468,7 @@ class Control:
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
+        self._terms += 1
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:
@@ -478,11 +493,18 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        *,
+        is_shared: bool = False,
     ) -> None:
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         self.pods = PodRunner(picture, host, nodes)
         self.parts: list[Part] = [
             self.admission,
@@ -508,8 +530,21 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
+        self._previews = Previews(plane.admission, picture, clock)
+
+    def preview(self, document: Mapping[str, Any]) -> Document | str:
+        try:
+            return self._previews.preview(document)
+        except NotPreviewed as error:
+            return str(error)
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Document | str:
+        try:
+            return self._previews.difference(documents)
+        except NotPreviewed as error:
+            return str(error)
 
     @property
     def is_ready(self) -> bool:

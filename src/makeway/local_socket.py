@@ -40,18 +40,18 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def ask_locally(path: Path, method: str, url: str, body: Any = None) -> dict[str, Any]:
+def ask_locally(path: Path, method: str, url: str, body: Any = None) -> str:
     """The answer to a request; Refused if it is no."""
     connection = _Connection(path)
     try:
         text = None if body is None else json.dumps(body)
         connection.request(method, url, text, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        found = json.loads(answer.read())
+        found = answer.read().decode()
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NoAnswer(f"{path}: {error}") from error
     finally:
         connection.close()
     if answer.status >= 400:
-        raise Refused(str(found.get("message") or answer.reason))
-    return dict(found)
+        raise Refused(str(json.loads(found).get("message") or answer.reason))
+    return found

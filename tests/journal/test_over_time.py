@@ -24,7 +24,7 @@ def test_steps_add_up_to_the_whole(tmp_path: Path) -> None:
         lab.steps(play.steps)
         lab.writer.flush()
         journal = Journal(lab.path)
-        whole = ledger_of(journal, 0.0, play.now)
+        whole = ledger_of(journal, 0.0, play.now).sums
         course = course_of(journal, 0.0, play.now, 7)
         journal.close()
         total: dict[Account, Sums] = {}

@@ -21,9 +21,10 @@ from makeway.cli.command import RequestRefused, UsageError
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
-    *("token", "dashboard"),
-    *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
+    *("token", "grant", "share", "audit", "dashboard"),
+    *("submit", "status", "queues", "explain", "forecast", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
+    *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),
 )

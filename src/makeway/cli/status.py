@@ -29,15 +29,18 @@ from typing import Any
 from makeway.api.batch import Job, Pod
 from makeway.api.queueing import Workload
 from makeway.cli import connect
+from makeway.cli.expectations import Forecasts, brief, forecast_for, forecasts_in, span
 from makeway.cli.references import managed_pods, units_of, user_name
 from makeway.cli.spans import span_text
 from makeway.cli.tables import Cell, add_output, print_document, print_table
 from makeway.cli.views import fetch_all
 from makeway.client import Client
+from makeway.client.client import Document
 from makeway.translate.job_state import (
     ADMITTED,
     ENDED,
     JOB,
+    NOT_BEGUN,
     POD,
     STYLES,
     JobState,
@@ -53,7 +56,7 @@ REFRESH_S = 2.0
 REASON_MAX = 100  # characters, unless -o wide
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "PRIO", "AGE", "WAIT", "RUN", "REASON")
-WIDE = ("USER", "WORKLOAD")
+WIDE = (*HEAD[:-1], "START", "8 OF 10", "REASON", "USER", "WORKLOAD")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,9 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
         while True:
             found = await job_states(client, namespace, arguments)
             shown = [s for s in found if arguments.all or s.status not in ENDED]
+            forecasts: Forecasts = {}
+            if arguments.output in ("wide", "json", "yaml"):
+                where = "" if arguments.all_namespaces else namespace
+                forecasts = await forecasts_in(client, where)
             if arguments.watch and sys.stdout.isatty():
                 print(_CLEAR, end="")
-            _print(shown, namespace, arguments)
+            _print(shown, namespace, arguments, forecasts)
             if not arguments.watch:
                 return 0
             sys.stdout.flush()
@@ -116,13 +123,32 @@ def _passes(state: JobState, arguments: argparse.Namespace) -> bool:
     return not arguments.me or state.submitted_by == user_name()
 
 
-def _print(shown: list[JobState], namespace: str, arguments: argparse.Namespace) -> None:
+def _print(
+    shown: list[JobState],
+    namespace: str,
+    arguments: argparse.Namespace,
+    forecasts: Forecasts,
+) -> None:
     place = "" if arguments.all_namespaces else f" in namespace {namespace}"
     more = "" if arguments.all else " that has not ended"
-    head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
-    items = [state.as_row() for state in shown]
-    if not print_jobs(shown, items, head, COLUMNS, arguments):
+    head = WIDE if arguments.output == "wide" else HEAD
+    items = [{**state.as_row(), "forecast": forecast_for(state, forecasts)} for state in shown]
+    columns = {**COLUMNS, **_expected(forecasts)}
+    if not print_jobs(shown, items, head, columns, arguments):
         print(f"there is no job{place}{more}", file=sys.stderr)
+
+
+def _expected(forecasts: Forecasts) -> Mapping[str, Column]:
+    """When those that wait will start."""
+
+    def show(text: Callable[[Document | None, str], str]) -> Column:
+        return lambda state: (
+            _or_dash(text(forecast_for(state, forecasts), "start"))
+            if state.status in NOT_BEGUN
+            else "-"
+        )
+
+    return {"START": show(brief), "8 OF 10": show(span)}
 
 
 def print_jobs(

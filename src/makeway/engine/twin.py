@@ -104,11 +104,11 @@ class _Copying:
 
     def _pending(self, old: PendingQueue) -> PendingQueue:
         new = copy(old)
-        classes = {id(c): self._shape_class(c) for c in old._classes.values()}
-        new._classes = {shape: classes[id(c)] for shape, c in old._classes.items()}
+        classes = {id(c): self._shape_class(c) for c in old.classes.values()}
+        new.classes = {shape: classes[id(c)] for shape, c in old.classes.items()}
         new._lanes = {name: _lane(lane, classes) for name, lane in old._lanes.items()}
         new._parked = _lane(old._parked, classes)
-        new._aside = {key: self.entry(entry) for key, entry in old._aside.items()}
+        new.aside = {key: self.entry(entry) for key, entry in old.aside.items()}
         new._held = {key: self.entry(entry) for key, entry in old._held.items()}
         new.pinned = None if old.pinned is None else self.entry(old.pinned)
         new.usage_of = None if old.usage_of is None else self.twin.usage_of
@@ -125,7 +125,7 @@ class _Copying:
                 entry.place = place = (order, entry)
                 members.append(place)
         heapify(members)
-        new.told = None if old.told is None else self.entries.get(id(old.told))
+        new.told = None if old.told is None else self.entries.get(id(old.told), old.told)
         return new
 
     # --- trees ---

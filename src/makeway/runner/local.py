@@ -164,6 +164,10 @@ class LocalHost:
         """What of a container's limits can't be held here, and why; empty: all are."""
         return self._cgroups.why
 
+    def spare(self, pid: int) -> None:
+        """A child that is nobody's stray: it was started here for something else than a pod."""
+        self._others.add(pid)
+
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
         self._on_change = on_change

@@ -1,6 +1,6 @@
 """What a server can answer only with the scheduler's help: reasons, positions, metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from makeway.server import errors
@@ -21,10 +21,25 @@ class Insight(Protocol):
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Mapping[str, Any] | None: ...
 
+    def preview(self, document: Mapping[str, Any]) -> Mapping[str, Any] | str:
+        """What would become of an object that is complete; or why nobody can say."""
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | str:
+        """What would change for whom with these queue objects; or why nobody can say."""
+
     def metrics(self) -> str: ...
 
     @property
     def is_ready(self) -> bool: ...
+
+
+class Forecasts(Protocol):
+    """When workloads will start and end, as far as the last forecast tells; nobody waits for it."""
+
+    def one(self, namespace: str, name: str) -> Mapping[str, Any]: ...
+
+    def all(self, namespace: str) -> Mapping[str, Any]:
+        """Of everybody in a namespace; of all of them, if it is empty."""
 
 
 class Inviting(Protocol):
@@ -32,6 +47,13 @@ class Inviting(Protocol):
 
     def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
         """Its address, and a code that lets a reader in; without uid, he may do everything."""
+
+
+def would_be(found: Mapping[str, Any] | str) -> Response:
+    """What would be, or that the question makes no sense."""
+    if isinstance(found, str):
+        raise errors.bad_request(found)
+    return Response(body=encode(found))
 
 
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
