@@ -212,6 +212,24 @@ def test_who_used_how_much_last_week_is_two_clicks_away(page: Page) -> None:
     assert "user%22%2C%22queue%22%2C%22jobs" in csv
 
 
+def test_what_would_become_of_a_job_is_asked_on_a_page(page: Page, up: Up) -> None:
+    before = up.makeway("status", "--all")
+    go(page, "/what-if?queue=default/vision&gpu=1")
+    page.wait("document.querySelector('#answer')")
+    page.wait("document.querySelector('.why b').innerText")
+    one_gpu = page.run("document.querySelector('.why').innerText")
+
+    go(page, "/what-if?queue=default/vision&gpu=64")
+    said = "document.querySelector('.why')?.innerText"
+    page.wait(f"{said} && {said} !== {json.dumps(one_gpu)}")
+    page.press("document.getElementById('yaml')")
+    page.type("kind: [")
+    page.press("document.getElementById('ask-queues')")
+    page.wait("document.querySelector('.problem')")
+    assert up.makeway("status", "--all").count("\n") == before.count("\n")  # nothing was created
+    page.complaints.clear()  # the browser notes the refusal
+
+
 def test_output_is_read_and_followed(page: Page) -> None:
     go(page, "/jobs?status=ended")
     page.click("3 tokenize", within="main")

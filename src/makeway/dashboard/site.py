@@ -22,6 +22,7 @@ from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
+from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
@@ -97,7 +98,7 @@ class Site:
             answer = await self._route(request)
         except Refused as refusal:
             answer = _problem(refusal.code, refusal.why)
-        except WrongAction as error:
+        except (WrongAction, WrongQuestion) as error:
             answer = _problem(400, str(error))
         except NoJournal as error:
             answer = _problem(404, str(error))
@@ -133,6 +134,8 @@ class Site:
                 return await self._history(request.query)
             case "POST", ["action"]:
                 return await self._act(session, request)
+            case "POST", ["what-if"]:
+                return await self._what_if(session, request)
         raise Refused(404, "there is nothing of that name")
 
     # Pages
@@ -208,13 +211,13 @@ class Site:
 
     # What is done
 
+    async def _what_if(self, session: Session, request: Request) -> Response:
+        text, namespace = _words(request, "text", "namespace")
+        found = await answers_to(self._client_of(session.reader), text, _name(namespace))
+        return _json({"answers": found})
+
     async def _act(self, session: Session, request: Request) -> Response:
-        try:
-            asked = orjson.loads(request.body)
-            words = [str(asked.get(name) or "") for name in ("key", "workload", "action", "value")]
-        except (orjson.JSONDecodeError, AttributeError):
-            raise Refused(400, "write an object with key and action") from None
-        key, workload, action, value = words
+        key, workload, action, value = _words(request, "key", "workload", "action", "value")
         client = self._client_of(session.reader)
         await act(client, _unit(key), _name_or_none(workload), action, value)
         log.info(Fields(reader=session.reader.name, action=action, job=key))
@@ -234,6 +237,15 @@ def _expect_own_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
         raise Refused(403, "pages of other sites are not answered")
+
+
+def _words(request: Request, *names: str) -> list[str]:
+    """Texts of the body; one that is missing is empty."""
+    try:
+        asked = orjson.loads(request.body)
+        return [str(asked.get(name) or "") for name in names]
+    except (orjson.JSONDecodeError, AttributeError):
+        raise Refused(400, f"write an object with {', '.join(names)}") from None
 
 
 def _unit(key: str) -> Unit:
