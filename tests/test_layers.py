@@ -58,7 +58,7 @@ ROOMS = {
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
     "drawing": room(),
     "dashboard": room(
-        *("api", "client", "drawing", "logs", "plane", "server", "translate"),
+        *("api", "client", "drawing", "journal", "logs", "plane", "server", "translate"),
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),

@@ -38,6 +38,7 @@ from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.dashboard.board import Board
 from makeway.dashboard.feed import Feed
+from makeway.dashboard.past import Past
 from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
@@ -209,12 +210,15 @@ async def _shown(
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
-    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
+    past = None if settings.journal is None else Past(folder / NAME, clock)
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid), past)
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
         app.dashboard = site
         yield site
+    if past is not None:
+        past.close()
 
 
 @contextlib.asynccontextmanager
