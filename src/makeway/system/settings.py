@@ -55,6 +55,9 @@ class SystemSettings:
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk
+    journal: bool = True  # false: nothing of what is decided is written down
+    journal_days: Quantity | None = None  # None: as `makeway up` has it without --system
+    journal_size: str = ""  # empty: idem
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     log_format: Literal["text", "json"] = "text"
 
