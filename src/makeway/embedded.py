@@ -214,9 +214,11 @@ async def _shown(
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
         app.dashboard = site
-        yield site
-    if past is not None:
-        past.close()
+        try:
+            yield site
+        finally:
+            if past is not None:
+                past.close()
 
 
 @contextlib.asynccontextmanager
