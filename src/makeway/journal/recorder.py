@@ -41,7 +41,8 @@ Clock = Callable[[], float]
 class Limits(NamedTuple):
     kept_days: float = 30.0
     max_bytes: int = 1_000_000_000
-    segment_bytes: int = 16_000_000  # with more, a new one begins
+    # With more, a new one begins: to look at a moment, its segment is decided again.
+    segment_bytes: int = 2_000_000
 
 
 class Begin(NamedTuple):
