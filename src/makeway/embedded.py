@@ -244,7 +244,7 @@ async def _controlled(
     app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    writer = journal_in(folder, settings.journal, clock)
+    writer = journal_in(folder, settings.journal)
     control = Control(app, client, host, settings.configuration, nodes, clock, writer, site)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
@@ -279,7 +279,7 @@ def _host_and_work(
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 
-def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+def journal_in(folder: Path, limits: JournalLimits | None) -> Writer | None:
     """The journal of a folder; None: there is to be none, or its file can't be used."""
     if limits is None:
         return None
@@ -288,7 +288,7 @@ def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writ
     except (JournalError, OSError) as error:
         log.error(Fields(journal="is not written", error=error))
         return None
-    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer = Writer(file, limits, Disk(folder).shortage)
     writer.start()
     return writer
 
