@@ -43,7 +43,7 @@ from typing import NoReturn
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME, SHELL_LIMITS
 from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
@@ -54,7 +54,7 @@ from makeway.cli.preview import previewed, print_preview
 from makeway.cli.priority import look_up_class
 from makeway.cli.references import user_name
 from makeway.cli.spans import span_of
-from makeway.cli.surroundings import Surroundings, captured, git_revision
+from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
 from makeway.cli.tables import print_document
 from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client
@@ -298,6 +298,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
         directory=str(here),
         user=user_name(),
         revision=git_revision(here),
+        limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
         environment={} if arguments.no_env else captured(os.environ),
     )
 
@@ -330,13 +331,20 @@ def job_of(
             **_counts(arguments),
             **_times(arguments),
             "template": {
+                **_template_metadata(surroundings),
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [_container(arguments, command, surroundings)],
-                }
+                },
             },
         },
     }
+
+
+def _template_metadata(surroundings: Surroundings) -> Document:
+    if not surroundings.limits:
+        return {}
+    return {"metadata": {"annotations": {SHELL_LIMITS: surroundings.limits}}}
 
 
 def _container(

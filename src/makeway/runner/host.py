@@ -69,6 +69,8 @@ class RunOrder:
     containers: tuple[Program, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
     devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # resource -> indexes
+    # Of the shell that submitted it: umask, and soft limits by name; -1: as high as may be.
+    shell_limits: Mapping[str, int] = field(default_factory=dict)
     locks: tuple[str, ...] = ()  # GPUs that no other Makeway of the machine may hand out meanwhile
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes
