@@ -23,8 +23,9 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import HELP, find_target
+from makeway.cli.references import FORBIDDEN, HELP, find_target
 from makeway.client import ApiError, Client
+from makeway.client.client import Document
 from makeway.translate.job_state import JobTarget, is_true
 
 QUEUE_WORDS = {
@@ -95,11 +96,21 @@ async def _set_active(client: Client, namespace: str, name: str, *, is_active: b
     target = await find_target(client, namespace, name)
     workload = _workload_in(target)
     where, patch = target.namespace, {"spec": {"active": is_active}}
-    await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
+    await _patch_workload(client, workload.metadata.name, where, patch)
     if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
         lifted = {"metadata": {"annotations": {HOLD: None}}}
         await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
     return target.text
+
+
+async def _patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:
+    """Where people share a server, a Workload is not theirs to write, but for this."""
+    try:
+        await client.patch(WORKLOADS, name, namespace, patch=patch)
+    except ApiError as error:
+        if error.code != FORBIDDEN:
+            raise
+        await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")
 
 
 def _workload_in(target: JobTarget) -> Workload:

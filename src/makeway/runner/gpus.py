@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from makeway.api.programs import ContainerProgram, Programs
 from makeway.runner.host import PodState
@@ -19,15 +19,23 @@ def gpus_of(amounts: Mapping[str, int]) -> dict[str, int]:
     return {n: count for n, count in amounts.items() if n.endswith("/gpu") or n in _VARIABLES}
 
 
-def take(
-    wanted: Mapping[str, int], of_node: Mapping[str, int], node: str, pods: Iterable[PodState]
-) -> dict[str, tuple[int, ...]] | None:
-    """The lowest indexes that nobody on the node holds; None if there are too few."""
+NVIDIA = "nvidia.com/gpu"
+
+
+def held_on(node: str, pods: Iterable[PodState]) -> dict[str, set[int]]:
+    """Which devices of a node its pods have: resource -> indexes."""
     held: dict[str, set[int]] = {}
     for pod in pods:
         if pod.node == node and not pod.is_over:
             for name, indexes in pod.devices.items():
                 held.setdefault(name, set()).update(indexes)
+    return held
+
+
+def take(
+    wanted: Mapping[str, int], of_node: Mapping[str, int], held: Mapping[str, Collection[int]]
+) -> dict[str, tuple[int, ...]] | None:
+    """The lowest indexes that nobody holds; None if there are too few."""
     taken: dict[str, tuple[int, ...]] = {}
     for name, count in wanted.items():
         taken_here = held.get(name, set())

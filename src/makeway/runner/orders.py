@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -24,9 +24,15 @@ from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 
 
 def order_for(
-    pod: PodOfPrograms, allocatable: Mapping[str, int], devices: Mapping[str, tuple[int, ...]]
+    pod: PodOfPrograms,
+    allocatable: Mapping[str, int],
+    devices: Mapping[str, tuple[int, ...]],
+    uuids: Sequence[str] = (),
 ) -> RunOrder:
-    """Resolve everything; raises Refused where the pod asks for what isn't there."""
+    """Resolve everything; raises Refused where the pod asks for what isn't there.
+
+    `uuids` are those of the node's GPUs, by index; none: they are only declared.
+    """
     spec = pod.spec
     dealt, of_node = gpus.deal(spec, devices), gpus.gpus_of(allocatable)
 
@@ -43,6 +49,7 @@ def order_for(
         containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
         devices=dict(devices),
+        locks=tuple(uuids[index] for index in devices.get(gpus.NVIDIA, ()) if uuids),
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
         grace_s=spec.termination_grace_period_seconds,

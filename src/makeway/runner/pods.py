@@ -14,13 +14,14 @@ from itertools import islice
 from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
 from makeway.api.kinds import NODES, PODS, Resource
+from makeway.api.labels import GPU_UUIDS
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
-from makeway.runner import gpus
+from makeway.runner import gpu_locks, gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState, Unwelcome
 from makeway.runner.orders import order_for
@@ -47,6 +48,7 @@ class PodRunner(Reconciler):
         super().__init__()
         self._picture, self._host = picture, host
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
+        self._uuids: dict[str, tuple[str, ...]] = {}  # of its GPUs by index; none: only declared
         for node in nodes:
             self._hear_node(node)
         self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
@@ -73,6 +75,8 @@ class PodRunner(Reconciler):
             log.error(Fields(kind="Node", name=name, problem="unreadable"))
         else:
             self._nodes[name] = {**node.status.capacity, **node.status.allocatable}
+            uuids = node.metadata.annotations.get(GPU_UUIDS, "")
+            self._uuids[name] = tuple(filter(None, uuids.split(",")))
 
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
@@ -188,14 +192,17 @@ class PodRunner(Reconciler):
                 has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
                 return self._refuse(document, "OutOfDevices", f"{count} {name}: {has}")
         # Every pod that runs is looked at, but only for a pod that wants GPUs.
-        states = self._host.states().values() if wanted else ()
-        devices = gpus.take(wanted, allocatable, pod.spec.node_name, states)
+        held, foreign = self._held(pod.spec.node_name) if wanted else ({}, 0)
+        devices = gpus.take(wanted, allocatable, held)
         if devices is None:
             self._short_of_gpus[key] = None
             message = "The pod waits for GPUs that other pods on its node still hold"
-            return Plan([Say(about=document, reason="WaitingForGPUs", message=message)])
+            if foreign:
+                message = f"The pod waits for GPUs; another Makeway of this machine has {foreign}"
+            saying = Say(about=document, reason="WaitingForGPUs", message=message)
+            return Plan([saying], now + START_AGAIN_S if foreign else None)
         try:
-            order = order_for(pod, allocatable, devices)
+            order = order_for(pod, allocatable, devices, self._uuids[pod.spec.node_name])
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
             plan = self._report(document, pod, state, now)
@@ -207,6 +214,15 @@ class PodRunner(Reconciler):
             return self._refuse(document, refusal.reason, str(refusal))
         log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
+
+    def _held(self, node: str) -> tuple[dict[str, set[int]], int]:
+        """The devices of a node that are not free, and how many of them are nobody's of ours."""
+        held = gpus.held_on(node, self._host.states().values())
+        ours = held.setdefault(gpus.NVIDIA, set())
+        taken = gpu_locks.taken() if self._uuids[node] else set()
+        foreign = {n for n, uuid in enumerate(self._uuids[node]) if uuid in taken} - ours
+        ours |= foreign
+        return held, len(foreign)
 
     def _requests(self, key: Key) -> Mapping[str, int]:
         found = self._picture.find(PODS, key)

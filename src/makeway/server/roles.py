@@ -49,6 +49,8 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, QUEUEING_GROUP, "admissionchecks", "clusterqueues", "cohorts"),
         _rule(READ, QUEUEING_GROUP, "resourceflavors", "workloadpriorityclasses"),
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
+        # Rows, of which only what is not private is left (`others`).
+        _rule(["list"], "visibility.makeway.dev", "jobs"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectaccessreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectrulesreviews"),
