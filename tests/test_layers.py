@@ -62,6 +62,7 @@ ROOMS = {
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("logs", "plane", "sim", "translate"),
+        libraries=("wcwidth",),
     ),
 }
 # What others may import of the engine: values, and the engine itself.

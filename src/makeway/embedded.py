@@ -25,6 +25,7 @@ from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
+from makeway.controller.job_list import JobList, asked_in
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
@@ -388,10 +389,14 @@ class Insight(Visibility):
     ) -> None:
         super().__init__(plane.admission.engine, picture, clock)
         self._loop, self._metrics = loop, metrics
+        self._jobs = JobList(plane.admission.engine, picture, clock)
 
     @property
     def is_ready(self) -> bool:
         return self._loop.is_synced
+
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
+        return self._jobs.answer(asked_in(namespace, query))
 
     def metrics(self) -> str:
         return self._metrics.text()

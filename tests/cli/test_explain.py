@@ -10,9 +10,9 @@ import orjson
 from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.cli.explain import explanation_of
-from makeway.cli.job_state import JobTarget
 from makeway.client import Client
 from makeway.client.transport import Answer, Call
+from makeway.translate.job_state import JobTarget
 
 WORKLOAD = Workload(metadata=ObjectMeta(name="job-train", namespace="lab", uid="1"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/makeway-system/leases/makeway-controller"

@@ -28,7 +28,6 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
-from makeway.cli.job_state import JobTarget, check_texts, condition, is_true, short_text, state_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely
@@ -36,6 +35,14 @@ from makeway.cli.views import fetch
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, PORT, Site
+from makeway.translate.job_state import (
+    JobTarget,
+    check_texts,
+    condition,
+    is_true,
+    short_text,
+    state_of,
+)
 
 EVENTS_SHOWN = 5
 JOBS_ASKED_MAX = 30  # names of so many jobs are looked up

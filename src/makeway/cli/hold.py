@@ -23,9 +23,9 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.job_state import JobTarget, is_true
-from makeway.cli.references import HELP, find_target
+from makeway.cli.references import HELP, find_target, user_name
 from makeway.client import ApiError, Client
+from makeway.translate.job_state import HELD_BY, JobTarget, is_true
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,
@@ -94,7 +94,8 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
 async def _set_active(client: Client, namespace: str, name: str, *, is_active: bool) -> str:
     target = await find_target(client, namespace, name)
     workload = _workload_in(target)
-    where, patch = target.namespace, {"spec": {"active": is_active}}
+    noted = {"annotations": {HELD_BY: None if is_active else user_name()}}
+    where, patch = target.namespace, {"metadata": noted, "spec": {"active": is_active}}
     await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
     if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
         lifted = {"metadata": {"annotations": {HOLD: None}}}

@@ -23,10 +23,10 @@ from makeway.api.batch import Pod
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, Printer, pods_of, streams_of
-from makeway.cli.job_state import state_of
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_of
 from makeway.client import Client
+from makeway.translate.job_state import state_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

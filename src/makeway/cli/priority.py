@@ -20,9 +20,9 @@ from makeway.api.kinds import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.job_state import ended_at, job_text
 from makeway.cli.references import HELP, find_job
 from makeway.client import Client
+from makeway.translate.job_state import ended_at, job_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

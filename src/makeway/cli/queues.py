@@ -34,12 +34,12 @@ from makeway.api.queueing import (
     ResourceQuota,
 )
 from makeway.cli import connect
-from makeway.cli.job_state import condition
 from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
 from makeway.cli.terminal import Pen
 from makeway.cli.views import readable
 from makeway.client import Client
 from makeway.client.client import Document
+from makeway.translate.job_state import condition
 
 BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on top
 BORROWED_MAX = 20

@@ -6,25 +6,25 @@ Or what is in a queue without a Job: `pod/train`, the name of a pod or of a grou
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
-from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.labels import JOB_UID, MANAGED, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
-from makeway.cli.job_state import (
+from makeway.cli.views import fetch, fetch_all
+from makeway.client import Client, NotFound
+from makeway.translate.job_state import (
     ID,
     SUBMITTED_BY,
     JobTarget,
     group_of,
     id_of,
     is_of,
+    units_of,
     workloads_by_job,
 )
-from makeway.cli.views import fetch, fetch_all
-from makeway.client import Client, NotFound
 
 HELP = (
     "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "
@@ -74,32 +74,6 @@ async def workload_of(client: Client, job: Job) -> Workload | None:
 async def managed_pods(client: Client, namespace: str) -> list[Pod]:
     """Pods that are in queues for themselves."""
     return await fetch_all(client, Pod, namespace, label_selector=f"{MANAGED}=true")
-
-
-def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarget]:
-    """What is in queues without a Job: pods, groups of pods, and Workloads for themselves."""
-    members: dict[tuple[str, str], list[Pod]] = {}
-    for pod in sorted(pods, key=age_key):
-        metadata = pod.metadata
-        key = group_of(metadata) or metadata.uid
-        members.setdefault((metadata.namespace, key), []).append(pod)
-    found: list[JobTarget] = []
-    for workload in workloads:
-        metadata = workload.metadata
-        owner = metadata.controller
-        key = "" if owner is None else owner.uid
-        if metadata.annotations.get(IS_GROUP) == "true":
-            key = metadata.name
-        elif owner is not None and owner.kind != "Pod":
-            continue
-        own = members.pop((metadata.namespace, key), [])
-        found.append(JobTarget(None, workload, tuple(own)))
-    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
-
-
-def age_key(pod: Pod) -> tuple[float, str]:
-    """Sorts the oldest pod first."""
-    return pod.metadata.creation_timestamp or 0.0, pod.metadata.name
 
 
 async def _by_pod(client: Client, namespace: str, name: str, word: str) -> JobTarget:

@@ -48,14 +48,6 @@ from makeway.api.queueing import LocalQueue
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
-from makeway.cli.job_state import (
-    GIT_REVISION,
-    ID,
-    SUBMITTED_BY,
-    SUBMITTED_FROM,
-    job_text,
-    short_text,
-)
 from makeway.cli.numbers import take_number
 from makeway.cli.priority import look_up_class
 from makeway.cli.references import user_name
@@ -65,6 +57,14 @@ from makeway.cli.tables import print_document
 from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client
 from makeway.client.client import Document
+from makeway.translate.job_state import (
+    GIT_REVISION,
+    ID,
+    SUBMITTED_BY,
+    SUBMITTED_FROM,
+    job_text,
+    short_text,
+)
 
 GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled

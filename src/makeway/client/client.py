@@ -219,6 +219,12 @@ class Client:
         """See whether a kind can be listed: NotFound if there is no such, 403 if we may not."""
         await self._json(Call(method="GET", path=resource.path(), query={"limit": "1"}))
 
+    async def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
+        """Jobs at a glance, of a Makeway that runs jobs itself; NotFound of other servers."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        path = f"/apis/visibility.makeway.dev/v1{place}/jobs"
+        return await self._json(Call(method="GET", path=path, query=query))
+
     async def table(
         self, resource: Resource, name: str = "", namespace: str = "", *, label_selector: str = ""
     ) -> Document:

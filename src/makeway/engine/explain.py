@@ -397,19 +397,11 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
             helps=tuple(_ways_in(state, entry, obstacle)),
         )
     before = _before(state, queue, entry)
-    obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
-    found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
-    head = Head(entry, queue, found)
-    if found.nomination.mode is Mode.FIT and state.config.gates.hold_for_preemptor:
-        blocking = find_blocking(state, head, queue.tree.snapshot)
-        if blocking is not None:
-            obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
-    if found.nomination.mode is Mode.FIT and state.unready:
-        obstacles = (*obstacles, PodsNotReady(min(state.unready)))
-    if queue.spec.strategy is Strategy.STRICT_FIFO and before:
-        obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
-    is_owner = not obstacles and _is_owner(state, head)
-    obstacles = (*obstacles, *head.reasons)
+    head = _as_head(state, entry, queue)
+    first = min(before)[1].workload.key if before else None
+    outside = _outside_quota(state, head, first)
+    is_owner = not outside and _is_owner(state, head)
+    obstacles = (*outside, *head.reasons)
     left = tuple(_left_by_owners(state, head))
     return Explanation(
         workload=key,
@@ -428,6 +420,64 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         boost=state.boost_of(entry),
         past=past_usage(state, entry.workload.local_queue, state.now),
     )
+
+
+def _as_head(state: ClusterState, entry: Entry, queue: QueueState) -> Head:
+    """What would be found if it were looked at now."""
+    found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
+    return Head(entry, queue, found)
+
+
+def _outside_quota(
+    state: ClusterState, head: Head, first: WorkloadKey | None
+) -> tuple[Obstacle, ...]:
+    """What keeps it waiting though there were quota; `first` is the head of the line before it."""
+    entry, queue, fits = head.entry, head.queue, head.nomination.mode is Mode.FIT
+    obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
+    if fits and state.config.gates.hold_for_preemptor:
+        blocking = find_blocking(state, head, queue.tree.snapshot)
+        if blocking is not None:
+            obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
+    if fits and state.unready:
+        obstacles = (*obstacles, PodsNotReady(min(state.unready)))
+    if queue.spec.strategy is Strategy.STRICT_FIFO and first is not None:
+        obstacles = (*obstacles, BehindHead(first))
+    return obstacles
+
+
+class Glance(NamedTuple):
+    """Why somebody waits, without who holds what is missing and what would help."""
+
+    obstacles: tuple[Obstacle, ...]  # empty: it is looked at next
+    position: int | None  # in its queue, from 0; None: in no queue, or far back
+
+
+def glances(
+    state: ClusterState, keys: Iterable[WorkloadKey], line_max: int
+) -> dict[WorkloadKey, Glance]:
+    """Of those among the keys that wait; positions are counted up to `line_max`.
+
+    It costs a nomination for each, and of each queue a look at who is in line.
+    """
+    lines: dict[QueueName, dict[WorkloadKey, int]] = {}
+    found: dict[WorkloadKey, Glance] = {}
+    for key in keys:
+        entry = state.entries.get(key)
+        if entry is None or entry.phase is not Phase.PENDING:
+            continue
+        queue = _queue_of(state, entry)
+        if queue is None:
+            found[key] = Glance((why_in_no_queue(state, entry),), None)
+            continue
+        name = queue.spec.name
+        if name not in lines:
+            waiting = waiting_line(state, queue, line_max)
+            lines[name] = {one.workload.key: place for place, one in enumerate(waiting)}
+        first = next(iter(lines[name]), None)
+        head = _as_head(state, entry, queue)
+        outside = _outside_quota(state, head, None if first == key else first)
+        found[key] = Glance((*outside, *head.reasons), lines[name].get(key))
+    return found
 
 
 def past_usage(state: ClusterState, key: LocalQueueKey, now: float) -> PastUsage | None:

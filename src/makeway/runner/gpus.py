@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from makeway.api.devices import DeviceId
 from makeway.api.programs import ContainerProgram, Programs
 from makeway.runner.host import PodState
 
@@ -15,20 +16,16 @@ _VARIABLES: Mapping[str, tuple[str, ...]] = {
 _OTHERWISE = ("CUDA_VISIBLE_DEVICES",)
 
 
-def gpus_of(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {n: count for n, count in amounts.items() if n.endswith("/gpu") or n in _VARIABLES}
-
-
 def take(
     wanted: Mapping[str, int], of_node: Mapping[str, int], node: str, pods: Iterable[PodState]
-) -> dict[str, tuple[int, ...]] | None:
+) -> dict[str, tuple[DeviceId, ...]] | None:
     """The lowest indexes that nobody on the node holds; None if there are too few."""
-    held: dict[str, set[int]] = {}
+    held: dict[str, set[DeviceId]] = {}
     for pod in pods:
         if pod.node == node and not pod.is_over:
             for name, indexes in pod.devices.items():
                 held.setdefault(name, set()).update(indexes)
-    taken: dict[str, tuple[int, ...]] = {}
+    taken: dict[str, tuple[DeviceId, ...]] = {}
     for name, count in wanted.items():
         taken_here = held.get(name, set())
         free = [index for index in range(of_node.get(name, 0)) if index not in taken_here]
@@ -39,14 +36,14 @@ def take(
 
 
 def deal(
-    programs: Programs, devices: Mapping[str, tuple[int, ...]]
-) -> dict[str, dict[str, tuple[int, ...]]]:
+    programs: Programs, devices: Mapping[str, tuple[DeviceId, ...]]
+) -> dict[str, dict[str, tuple[DeviceId, ...]]]:
     """Which container gets which of the pod's devices: container -> resource -> indexes.
 
     What runs together shares nothing. An init container has gone before the others come, so it
     uses theirs, from the far end: the sidecars that run beside it take from the near one.
     """
-    dealt: dict[str, dict[str, tuple[int, ...]]] = {}
+    dealt: dict[str, dict[str, tuple[DeviceId, ...]]] = {}
     sidecars = [c for c in programs.init_containers if c.is_sidecar]
     for resource, indexes in devices.items():
         position = 0
@@ -67,7 +64,9 @@ def _count(container: ContainerProgram, resource: str) -> int:
     return container.resources.requested().get(resource, 0)
 
 
-def visible(of_node: Mapping[str, int], devices: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def visible(
+    of_node: Mapping[str, int], devices: Mapping[str, Sequence[DeviceId]]
+) -> dict[str, str]:
     """The variables that show a container its devices, and no others of its node."""
     variables: dict[str, str] = {}
     for resource in of_node:

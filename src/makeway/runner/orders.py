@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from makeway.api.devices import DeviceId, gpus_of
 from makeway.api.programs import (
     ContainerProbe,
     ContainerProgram,
@@ -25,11 +26,11 @@ from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 
 
 def order_for(
-    pod: PodOfPrograms, allocatable: Mapping[str, int], devices: Mapping[str, tuple[int, ...]]
+    pod: PodOfPrograms, allocatable: Mapping[str, int], devices: Mapping[str, tuple[DeviceId, ...]]
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what isn't there."""
     spec = pod.spec
-    dealt, of_node = gpus.deal(spec, devices), gpus.gpus_of(allocatable)
+    dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
     def program(container: ContainerProgram) -> Program:
         shown = gpus.visible(of_node, dealt.get(container.name, {}))

@@ -13,6 +13,7 @@ from itertools import islice
 
 from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.devices import GPUS, format_devices, gpus_of
 from makeway.api.kinds import NODES, PODS, Resource
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
@@ -182,7 +183,7 @@ class PodRunner(Reconciler):
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
-        wanted = gpus.gpus_of(self._requests(key))
+        wanted = gpus_of(self._requests(key))
         for name, count in wanted.items():
             if count > allocatable.get(name, 0):
                 has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
@@ -216,9 +217,11 @@ class PodRunner(Reconciler):
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
         status = status_of(pod, state, before, now)
-        if all(before.get(name) == value for name, value in status.items()):
+        annotations = {GPUS: format_devices(state.devices)} if state.devices else {}
+        is_told = annotations.items() <= pod.metadata.annotations.items()
+        if is_told and all(before.get(name) == value for name, value in status.items()):
             return NOTHING
-        return Plan([status_patch(PODS, document, status)])
+        return Plan([status_patch(PODS, document, status, annotations)])
 
     def _refuse(self, document: Document, reason: str, message: str) -> Plan:
         """The pod will never run: say why, where its owner looks."""

@@ -19,7 +19,14 @@ from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
-from makeway.server.insight import VISIBILITY_GROUP, VISIBILITY_VERSIONS, Insight, pending
+from makeway.server.insight import (
+    OWN_VISIBILITY,
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSIONS,
+    Insight,
+    jobs,
+    pending,
+)
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import Request, Response, decode, expect_plain, json_response
@@ -170,6 +177,8 @@ class App:
                 rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
             ):
                 return pending(self.insight, request, rest)
+            case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
+                return jobs(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if request.method == "POST" and segments == ["backup"]:

@@ -8,6 +8,7 @@ from makeway.server.messages import Request, Response, encode
 
 VISIBILITY_GROUP = "visibility.kueue.x-k8s.io"
 VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
+OWN_VISIBILITY = ("visibility.makeway.dev", "v1")
 LISTED_MAX = 1000  # unless more are asked for
 
 
@@ -20,6 +21,9 @@ class Insight(Protocol):
     def pending_in_local_queue(
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Mapping[str, Any] | None: ...
+
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+        """Jobs at a glance; an empty namespace means all."""
 
     def metrics(self) -> str: ...
 
@@ -42,3 +46,16 @@ def pending(insight: Insight | None, request: Request, rest: list[str]) -> Respo
     if found is None:
         raise errors.no_such_path()
     return Response(body=encode(found))
+
+
+def jobs(insight: Insight | None, request: Request, rest: list[str]) -> Response:
+    """Jobs at a glance, a row for each: what `makeway status` shows."""
+    if insight is None or not insight.is_ready or request.method != "GET":
+        raise errors.no_such_path()
+    match rest:
+        case ["jobs"]:
+            return Response(body=encode(insight.jobs("", request.query)))
+        case ["namespaces", namespace, "jobs"]:
+            return Response(body=encode(insight.jobs(namespace, request.query)))
+        case _:
+            raise errors.no_such_path()
