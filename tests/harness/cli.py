@@ -45,6 +45,7 @@ class CliServer:
         self._in_loop(self._start())
         monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
         monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
         monkeypatch.setattr("getpass.getuser", lambda: "ada")
 
     async def _start(self) -> None:

@@ -32,7 +32,7 @@ HEAD = (
     *("ID", "NAME", "USER", "QUEUE", "GPUS", "STATUS", "EXIT", "ENDED", "WAIT", "RUN"),
     *("EVICTIONS", "REASON"),
 )
-WIDE = ("NODE", "WORKLOAD", "COMMAND")
+WIDE = ("NODE", "WORKLOAD", "COMMAND", "MESSAGE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         ended = await job_rows(client, namespace, arguments, ended="only")
         earliest = 0.0 if since_s is None else time.time() - since_s
         shown = sorted((row for row in ended if _ended_at(row) >= earliest), key=_ended_at)
-        head = (*HEAD[:-1], *WIDE, "REASON") if arguments.output == "wide" else HEAD
+        head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
         if not print_jobs(shown, head, arguments):
             print("no job has ended", file=sys.stderr)
         return 0

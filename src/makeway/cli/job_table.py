@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from makeway.cli.spans import span_text
-from makeway.cli.tables import Cell, Column, print_document, print_fitted
+from makeway.cli.tables import Cell, Column, print_document, print_fitted, print_table
 
 Row = Mapping[str, Any]
 CellOf = Callable[[Row], Cell | str]
@@ -39,10 +39,11 @@ def print_jobs(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.
     if arguments.all_namespaces:
         columns = ("NAMESPACE", *columns)
     if rows:
-        named = [COLUMNS[title] for title in columns]
-        print_fitted(
-            [column for column, _ in named], [[cell(row) for _, cell in named] for row in rows]
-        )
+        cells = [[COLUMNS[title][1](row) for title in columns] for row in rows]
+        if arguments.output == "wide":
+            print_table(columns, cells)
+        else:
+            print_fitted([COLUMNS[title][0] for title in columns], cells)
     return bool(rows)
 
 
@@ -120,7 +121,7 @@ def or_dash(value: object) -> str:
 
 
 COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
-    "NAMESPACE": (Column("NAMESPACE", least=8, is_dull=True), lambda row: row["namespace"]),
+    "NAMESPACE": (Column("NAMESPACE", least=8), lambda row: row["namespace"]),
     "ID": (Column("ID"), lambda row: or_dash(row["id"])),
     "NAME": (Column("NAME", least=12), lambda row: row["name"]),
     "USER": (Column("USER", least=6, goes=4, is_dull=True), lambda r: or_dash(r["submittedBy"])),
@@ -141,6 +142,7 @@ COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "NODE": (Column("NODE", goes=1, is_dull=True), lambda row: or_dash(",".join(row["nodes"]))),
     "WORKLOAD": (Column("WORKLOAD", goes=1), lambda row: or_dash(row["workload"])),
     "COMMAND": (Column("COMMAND", least=16, goes=1), lambda row: or_dash(" ".join(row["command"]))),
+    "MESSAGE": (Column("MESSAGE"), lambda row: row["message"] or ""),
     REASON: (Column(REASON, least=14), reason_text),
     "REASON": (Column("REASON", least=14), lambda row: row["reason"] or ""),
 }

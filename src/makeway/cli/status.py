@@ -35,7 +35,7 @@ from makeway.client import Client, NotFound
 REFRESH_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
-WIDE = ("AGE", "WAIT", "RUN", "EVICTIONS", "NODE", "WORKLOAD", "COMMAND")
+WIDE = ("AGE", "WAIT", "RUN", "EVICTIONS", "NODE", "WORKLOAD", "COMMAND", "MESSAGE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +116,6 @@ def _tell_of_others(metadata: Mapping[str, Any]) -> None:
 def _print(shown: list[Row], namespace: str, arguments: argparse.Namespace) -> None:
     place = "" if arguments.all_namespaces else f" in namespace {namespace}"
     more = "" if arguments.all else " that has not ended"
-    head = (*HEAD[:-1], *WIDE, REASON) if arguments.output == "wide" else HEAD
+    head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
     if not print_jobs(shown, head, arguments):
         print(f"there is no job{place}{more}", file=sys.stderr)

@@ -24,6 +24,7 @@ from makeway.engine.decisions import (
     NamespaceNotAdmitted,
     NotCovered,
     PodsNotReady,
+    Preemptability,
     PreemptsLater,
     Reason,
     Shortfall,
@@ -72,6 +73,7 @@ from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
 from makeway.engine.tree import Refusal as OwnersRefusal
 from makeway.engine.victims import Need, may_preempt
+from makeway.engine.what_if import least_priority, most_that_fits
 
 # --- why it is not even looked at ---
 
@@ -149,6 +151,8 @@ class Refusal(Enum):
     QUEUE_STOPPED = "QueueStopped"
     LETTING_GO = "LettingGo"
     PROTECTED = "Protected"
+    BEYOND_QUOTA = "BeyondQuota"  # who asks for more than its queue owns may not take it back
+    NOT_ENOUGH = "NotEnough"  # it might be taken, but all who might would not free enough
 
 
 class Stake(NamedTuple):
@@ -205,6 +209,20 @@ class AllOf(NamedTuple):
     """These finishing would be enough; no single one is."""
 
     workloads: tuple[WorkloadKey, ...]
+
+
+class FitsNow(NamedTuple):
+    """A request for so much in all would start now."""
+
+    cell: FlavorResource
+    amount: int
+
+
+class HigherPriority(NamedTuple):
+    """With so much priority it would preempt these, and start."""
+
+    priority: int
+    victims: tuple[WorkloadKey, ...]
 
 
 class SmallerRequest(NamedTuple):
@@ -293,6 +311,8 @@ Help = (
     | OwnQuota
     | AnyOf
     | AllOf
+    | FitsNow
+    | HigherPriority
     | SmallerRequest
     | LowerMinimum
     | HigherBorrowingLimit
@@ -327,6 +347,11 @@ class Explanation:
 
 FIRST: QueueOrder = (-(2**63), 0, 0.0, "", 0)  # before everybody
 _OF_AMOUNTS = (ExceedsCapacity, Shortfall)
+_OF_QUOTA = (MoreQuota, OwnQuota, HigherBorrowingLimit)  # an administrator's helps: told last
+_BARRED = {
+    Preemptability.FORBIDDEN: Refusal.BEYOND_QUOTA,
+    Preemptability.NO_VICTIMS: Refusal.NOT_ENOUGH,
+}
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
@@ -414,7 +439,11 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         holders=tuple(_holders(state, head)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
-        helps=(*_ways_round(state, queue, obstacles), *_helps(state, head, left)),
+        helps=(
+            *_ways_round(state, queue, obstacles),
+            *_better_requests(state, head, outside),
+            *sorted(_helps(state, head, left), key=lambda help: isinstance(help, _OF_QUOTA)),
+        ),
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
         boost=state.boost_of(entry),
@@ -654,6 +683,7 @@ def _holders(state: ClusterState, head: Head) -> list[Holder]:
     if not missing:
         return []
     need = Need(preemptor=head.entry, queue=head.queue, amounts=missing, contested=tuple(missing))
+    barred = _barred(head)
     found = []
     for queue in head.queue.tree.queues:
         for order in queue.holders:
@@ -664,9 +694,22 @@ def _holders(state: ClusterState, head: Head) -> list[Holder]:
                 verdict, stake = _verdict(need, queue, entry), stake_of(state, entry)
                 if isinstance(verdict, VictimRule) and stake is not None and stake.protection:
                     verdict = Refusal.PROTECTED
+                elif isinstance(verdict, VictimRule):
+                    verdict = barred.get(verdict is VictimRule.IN_QUEUE, verdict)
                 key, name = entry.workload.key, queue.spec.name
                 found.append(Holder(key, name, held, verdict, borrowed, stake))
     return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
+
+
+def _barred(head: Head) -> dict[bool, Refusal]:
+    """Why nobody is taken though some might be: of its own queue (True), and of others."""
+    if any(not isinstance(reason, Shortfall) for reason in head.reasons):
+        return {}  # something else keeps it from preempting, and may pass
+    ways = {reason.preemption for reason in head.reasons if isinstance(reason, Shortfall)}
+    if len(ways) != 1 or not ways <= _BARRED.keys():
+        return {}
+    why = _BARRED[ways.pop()]
+    return {True: Refusal.NOT_ENOUGH, False: why}
 
 
 def _borrowed(
@@ -730,6 +773,19 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
         first = {left[0].cell: left[0].asked}
         yield from _owners_whose_end_helps(state, head, first)
         yield from _finishes_that_help(state, head, first)
+
+
+def _better_requests(
+    state: ClusterState, head: Head, outside: tuple[Obstacle, ...]
+) -> Iterator[Help]:
+    """What its user could ask for instead, and have now."""
+    missing = _missing(head.nomination)
+    if outside or not missing or head.victims:
+        return
+    if fitting := most_that_fits(state, head, missing):
+        yield FitsNow(*fitting)
+    if found := least_priority(state, head):
+        yield HigherPriority(*found)
 
 
 def _is_held_back(node: Node, cell: FlavorResource) -> bool:

@@ -149,6 +149,10 @@ def _verdict(verdict: VictimRule | exp.Refusal) -> str:
             return "stays: its queue uses no more than its own quota"
         case exp.Refusal.QUEUE_STOPPED:
             return "stays: its queue is stopped"
+        case exp.Refusal.BEYOND_QUOTA:
+            return "stays: only a request within the queue's own quota could take it back"
+        case exp.Refusal.NOT_ENOUGH:
+            return "stays: all who could be preempted would not free enough"
         case exp.Refusal.PROTECTED:
             return ""  # what is at stake for it says the rest
         case _:
@@ -169,6 +173,13 @@ def _help(help: exp.Help) -> Line:
             return Line("the end of ", *named(help.workloads, "or"))
         case exp.AllOf():
             return Line("the end of ", *named(help.workloads), ", together")
+        case exp.FitsNow():
+            flavor, resource = help.cell
+            amount = format_amount(resource, help.amount)
+            return Line(f"ask for {amount} {resource}: so much is free in flavor {flavor} now")
+        case exp.HigherPriority():
+            taken = named(help.victims)
+            return Line(f"priority {help.priority} or more: it would preempt ", *taken)
         case exp.SmallerRequest():
             flavor, resource = help.cell
             capacity = format_amount(resource, help.capacity)

@@ -9,7 +9,7 @@ held ──┘  └──────────── evicting ◄────
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,16 +44,6 @@ OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are n
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
 NO_NODE = "no node for its pods"  # begins such a reason
 JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
-STYLES: Mapping[str, str] = {
-    HELD: "dim",
-    PENDING: "yellow",
-    RESERVED: "blue",
-    ADMITTED: "blue",
-    RUNNING: "green",
-    EVICTING: "red",
-    SUCCEEDED: "dim",
-    FAILED: "red",
-}
 
 
 Lead = Job | Pod | Workload
