@@ -11,7 +11,7 @@ FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
-	simulate-faults laws bench bench-load bench-many bench-kube constraints clean
+	simulate-faults laws replays bench bench-load bench-many bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ simulate-faults: $(STAMP) ## the whole system on virtual time with faults; SEEDS
 
 laws: $(STAMP) ## the laws over time on all small worlds; ARGS="random --seeds 0:20000 --size small|large"
 	@$(BIN)/python -m tests.laws $(or $(ARGS),played --processes 2)
+
+replays: $(STAMP) ## random stories are written down and replayed until so many decisions are equal; DECISIONS=100000
+	@$(BIN)/python -m tests.journal.test_replay $(or $(DECISIONS),100000)
 
 bench: $(STAMP) ## how cost grows in engine, placement, store and simulator; ARGS=--quick
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -6,7 +6,8 @@ process creates them and marks each finished when its run time is over; what is 
 again when it is admitted again. `makeway up` runs beside it, as a user would run it.
 
 The bound is what the same engine does with the same load on virtual time without any delay. The
-work alone fills 66 s. `--quick` plays one cohort.
+work alone fills 66 s. `--quick` plays one cohort, `--no-journal` writes nothing down: what the
+journal costs is the difference.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client, Conflict
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
+from makeway.journal.file import NAME, Journal
+from makeway.journal.records import Heard
 from makeway.sim.generator import read_generator
 from makeway.sim.simulate import simulate
 
@@ -309,7 +312,8 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="makeway-load-") as name:
         folder = Path(name)
         command = [sys.executable, "-m", "makeway.cli.main", "up", "--port", "0"]
-        server = subprocess.Popen([*command, "--data-dir", name], stdout=subprocess.PIPE)
+        options = [option for option in arguments if option == "--no-journal"]
+        server = subprocess.Popen([*command, "--data-dir", name, *options], stdout=subprocess.PIPE)
         try:
             assert server.stdout is not None
             server.stdout.readline()
@@ -321,6 +325,8 @@ def main(arguments: Sequence[str]) -> None:
             print(f"memory of makeway up at most {memory_mb(server.pid):.0f} MB", end=", ")
             own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(f"of the load generator {own_mb:.0f} MB")
+            if not options:
+                report_journal(folder, len(plan))
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=30)
@@ -339,6 +345,19 @@ def report(load: Load, makespan_s: float, bound_s: float, cohorts: int) -> None:
         print(f"  {kind.name:7} mean time to admission {mean(waits):6.2f} s, max {max(waits):.2f}")
     capacity = makespan_s * cohorts * QUEUES_EACH * 20
     print(f"quota in use {load.used_unit_s / capacity:.0%}, {load.evictions} evictions")
+
+
+def report_journal(folder: Path, workloads: int) -> None:
+    journal = Journal(folder / NAME)
+    segments = journal.segments()
+    size = sum(segment.size for segment in segments)
+    records = [record for segment in segments for record in journal.records(segment)]
+    events = sum(isinstance(record, Heard) for record in records)
+    print(
+        f"journal: {size / 1e6:.1f} MB, {events} events, {len(records) - events} cycles", end="; "
+    )
+    print(f"{size / workloads:.0f} bytes per workload, {size / events:.0f} per event")
+    journal.close()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,13 @@ def missing(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def root() -> None:
+    """Root, and programs to make accounts with."""
+    if os.geteuid() != 0:
+        missing("this needs root: it makes accounts, and runs jobs as them")
+    program("useradd"), program("userdel")
+
+
 def program(*names: str) -> str:
     """Return the path of the first of these programs that is installed."""
     found = next(filter(None, map(shutil.which, names)), None)

@@ -28,6 +28,7 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 
 
 ROOMS = {
+    "accounts": room(),
     "backoff": room(is_pure=True),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
@@ -37,8 +38,9 @@ ROOMS = {
     ),
     "translate": room("selectors", "api", "engine", "placement"),
     "store": room(),
+    "journal": room("engine", "logs"),
     "server": room(
-        *("selectors", "api", "disk", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -46,6 +48,13 @@ ROOMS = {
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
     ),
+    # What runs as root: see `test_root_runs_the_standard_library_and_little_else`.
+    "starter": room(
+        *("accounts", "clocks", "disk", "logs", "runner.cgroups", "runner.folders"),
+        *("runner.homes", "runner.host", "runner.leavings", "runner.local", "runner.processes"),
+        "runner.states",
+    ),
+    "system": room("accounts", "api"),
     "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
     "sim": room("api", "engine", "placement", "selectors", "translate"),
     "logs": room(),
@@ -54,14 +63,14 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("runner", "watchdog"),
+        *("journal", "runner", "watchdog", "accounts"),
     ),
-    "cluster": room("api", "client", "logs", "plane", "controller"),
+    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("logs", "plane", "sim", "translate"),
+        *("accounts", "backoff", "journal", "logs", "plane", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
 }
@@ -226,6 +235,38 @@ def test_a_room_that_waits_for_nothing_is_not_async(name: str) -> None:
     ]
 
     assert not found
+
+
+ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
+    {
+        *("accounts", "backoff", "clocks", "disk", "logs", "watchdog"),
+        *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
+        *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders", "homes")),
+        *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
+        *(f"runner.{name}" for name in ("states", "supervisor")),
+    }
+)
+
+
+def test_root_runs_the_standard_library_and_little_else() -> None:
+    """Everything that the starter and its supervisors import, and what that imports."""
+    by_module: dict[str, set[str]] = {}
+    for found in ALL_IMPORTS:
+        name = ".".join(found.file.relative_to(SOURCE).with_suffix("").parts)
+        by_module.setdefault(name, set()).add(found.module)
+    reached, left = set[str](), {"starter.main", "runner.supervisor"}
+    while left:
+        module = left.pop()
+        reached.add(module)
+        for name in by_module.get(module, ()):
+            parts = name.split(".")
+            if parts[0] == "makeway" and len(parts) > 1:
+                own = ".".join(parts[1:-1]) or parts[1]
+                left |= {own} - reached
+            elif parts != ["makeway"]:
+                assert parts[0] in sys.stdlib_module_names, f"{module} imports {name}"
+
+    assert reached == ROOT_RUNS, "docs/what-runs-as-root.md tells of each of them"
 
 
 def test_the_rooms_stand_in_an_order() -> None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BUDGETS, FLAVORS, LIMIT_RANGES, QUEUES, RUNTIME_CLASSES, Resource
@@ -31,6 +32,9 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.series import Family
 from makeway.controller.visibility import Visibility
+from makeway.journal.file import JournalError, JournalFile
+from makeway.journal.recorder import Limits as JournalLimits
+from makeway.journal.recorder import Recorder, Writer
 from makeway.logs import Fields
 from makeway.plane.election import Election
 from makeway.plane.loop import Loop
@@ -62,6 +66,8 @@ class Settings:
     scheduler: str = SCHEDULER  # whose pods are placed; empty: nobody's
     lease: Key | None = None  # None: there is no other replica
     identity: str = ""  # of this replica, in the Lease
+    journal: Path | None = None  # a file; None: nothing is written down
+    journal_limits: JournalLimits = field(default_factory=JournalLimits)
 
 
 class Controller:
@@ -78,12 +84,14 @@ class Controller:
             self._election = Election(self._voter, settings.lease, settings.identity, clock=clock)
         self._client = Client(Fenced(connect(), self._may_write), manager=MANAGER)
         self._absent: frozenset[Resource] = frozenset()
+        self._writer: Writer | None = None  # None: nothing is written down
         self._term: Term | None = None  # None: we stand by
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; CannotControl if the server won't do for it."""
         try:
             self._absent = await absent_kinds(self._client, self._settings)
+            self._writer = _journal(self._settings, self._clock)
             while not stop.is_set():
                 if await self._wait_to_lead(stop):
                     await self._lead(stop)
@@ -92,6 +100,8 @@ class Controller:
                 await self._election.release()
                 await self._voter.close()
             await self._client.close()
+            if self._writer is not None:
+                self._writer.close()
 
     async def _wait_to_lead(self, stop: asyncio.Event) -> bool:
         if self._election is None:
@@ -101,7 +111,9 @@ class Controller:
 
     async def _lead(self, stop: asyncio.Event) -> None:
         """One term: until told to stop, or until we may no longer."""
-        self._term = term = Term(self._client, self._settings, self._absent, self._clock)
+        self._term = term = Term(
+            self._client, self._settings, self._absent, self._clock, self._writer
+        )
         log.info(
             Fields(term="begins", absent=",".join(sorted(k.plural for k in self._absent)) or "-")
         )
@@ -145,7 +157,12 @@ class Term:
     """What works while we lead; the next time it is made anew."""
 
     def __init__(
-        self, client: Client, settings: Settings, absent: frozenset[Resource], clock: Clock
+        self,
+        client: Client,
+        settings: Settings,
+        absent: frozenset[Resource],
+        clock: Clock,
+        writer: Writer | None = None,
     ) -> None:
         picture = Picture()
         admission, parts = parts_for(picture, settings, absent)
@@ -161,11 +178,25 @@ class Term:
         role = "standalone" if settings.lease is None else "leader"
         self.metrics = Metrics(admission.engine, picture, clock, role=role)
         self.metrics.loops["controller"] = self.loop
-        admission.observer = self.metrics
+        if writer is not None:
+            admission.observers.append(Recorder(admission.engine, writer, clock))
+        admission.observers.append(self.metrics)
         for part in parts:
             if isinstance(part, Placing):
                 part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
+
+
+def _journal(settings: Settings, clock: Clock) -> Writer | None:
+    if settings.journal is None:
+        return None
+    try:
+        file = JournalFile(settings.journal)
+    except (JournalError, OSError) as error:
+        raise CannotControl(f"the journal can't be written: {error}") from None
+    writer = Writer(file, clock, settings.journal_limits)
+    writer.start()
+    return writer
 
 
 def parts_for(

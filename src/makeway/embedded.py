@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import shutil
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,9 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.disk import Disk
+from makeway.journal.file import NAME, JournalError, JournalFile
+from makeway.journal.recorder import Limits as JournalLimits
+from makeway.journal.recorder import Recorder, Writer
 from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
@@ -46,6 +50,7 @@ from makeway.runner.local import LocalHost, pods_in
 from makeway.runner.machine import NotANode, machine, nodes_from
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
+from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
 from makeway.server.identity import DamagedIdentity, identity_in, write_private
 from makeway.server.listen import Listener
@@ -69,6 +74,14 @@ class CannotServe(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """What a server for every account has of root's."""
+
+    starter: Path  # the socket of whoever runs pods as their accounts
+    logs: Path  # what pods print
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     port: int
     is_insecure: bool = False  # plain http
@@ -77,6 +90,9 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+    journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    listening: socket.socket | None = None  # where to take connections instead of at the port
+    system: System | None = None  # None: pods run as we do
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -104,7 +120,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         gc.collect()
         noted = Noted(folder / "clock", boot_id())
         clock = noted.clock()  # one for all: what one stamps, another compares
-        logs = FileLogs(folder / "logs", clock)
+        logs = FileLogs(settings.system.logs if settings.system else folder / "logs", clock)
         disk = Disk(folder)
         app = App(
             store,
@@ -115,7 +131,11 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             configuration=settings.configuration,
         )
         listener = Listener(
-            app.handle, app.is_authenticated, host=HOST, port=settings.port, tls=tls
+            *(app.handle, app.is_authenticated),
+            host=HOST,
+            port=settings.port,
+            tls=tls,
+            listening=settings.listening,
         )
         try:
             await app.start()
@@ -149,25 +169,51 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
+    host, work = _host_and_work(folder, settings, clock)
+    if loss := mark.loss(host.revision):
+        log.error(Fields(database="has lost writes", why=loss))
+    writer = journal_in(folder, settings.journal, clock)
+    control = Control(app, client, host, settings.configuration, nodes, clock, writer)
+    app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
+    control.begin()
+    host.watch(control.noticed)
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(_kept_up(control.run, control.pulse))
+            for one in work:
+                await stack.enter_async_context(_kept_up(one.run, one.pulse))
+            yield
+    finally:
+        if writer is not None:
+            writer.close()
+        host.close()
+
+
+def _host_and_work(
+    folder: Path, settings: Settings, clock: SteadyClock
+) -> tuple[LocalHost | RemoteHost, list[Tidying]]:
+    """Who runs pods, and what has to be done besides as long as they run."""
+    if settings.system is not None:
+        return RemoteHost(settings.system.starter, clock), []
     limits = settings.limits_on(Disk(folder))
     host = LocalHost(
         folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
     )
-    if loss := mark.loss(host.revision):
-        log.error(Fields(database="has lost writes", why=loss))
-    control = Control(app, client, host, settings.configuration, nodes, clock)
-    tidying = Tidying(host, Leavings(folder, limits, clock))
-    app.watchdog.add(host.pulse, control.pulse, tidying.pulse)
-    control.begin()
-    host.watch(control.noticed)
+    return host, [Tidying(host, Leavings(folder, limits, clock))]
+
+
+def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+    """The journal of a folder; None: there is to be none, or its file can't be used."""
+    if limits is None:
+        return None
     try:
-        async with (
-            _kept_up(control.run, control.pulse),
-            _kept_up(tidying.run, tidying.pulse),
-        ):
-            yield
-    finally:
-        host.close()
+        file = JournalFile(folder / NAME)
+    except (JournalError, OSError) as error:
+        log.error(Fields(journal="is not written", error=error))
+        return None
+    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer.start()
+    return writer
 
 
 @contextlib.asynccontextmanager
@@ -317,9 +363,11 @@ class Control:
         configuration: Configuration,
         nodes: Sequence[Document],
         clock: Clock,
+        writer: Writer | None = None,
     ) -> None:
         self._app, self._client, self._host = app, client, host
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
+        self._writer = writer
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
@@ -329,7 +377,10 @@ class Control:
         plane = Plane(picture, self._configuration, self._host, self._nodes)
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
-        plane.admission.observer = metrics
+        engine = plane.admission.engine
+        if self._writer is not None:
+            plane.admission.observers.append(Recorder(engine, self._writer, self._clock))
+        plane.admission.observers.append(metrics)
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop

@@ -43,6 +43,9 @@ class Rule(Enum):
     NOT_GONE_YET = "A head does not count on victims of others that have not let go."
     ONLY_RESERVED = "What is kept for a head without victims does not count as used by its queue."
     WHOLE_FLAVOR = "A flavor counts as free only where every resource is, not where one is."
+    ELSEWHERE = (
+        "A head leaves a flavor where victims help each resource, but not all, and finds another."
+    )
     FROM_THE_FIRST = (
         "A head whose search began at a later flavor is not parked before it is repeated."
     )
@@ -285,6 +288,14 @@ class Case(NamedTuple):
         several = self.head in self.background.asks_for_several
         return lost and several and not self.is_told(LostToOthers)
 
+    def goes_elsewhere(self) -> bool:
+        """It had victims for each of its resources alone, and finds something for all of them."""
+        assert self.before is not None
+        assert self.after is not None
+        several = self.head in self.background.asks_for_several
+        had_none = self.before.result == "PreemptionNoCandidates"
+        return several and had_none and (self.after.mode == "Fit" or bool(self.after.victims))
+
     def is_told(self, kind: type[Reason]) -> bool:
         return _is_told(kind, self.background.reasons.get(self.head, ()))
 
@@ -323,7 +334,7 @@ def _of_holding(case: Case) -> Rule | None:
         return Rule.ONLY_RESERVED
     if case.tree in background.preemptors.values() and after.result in ("Preempting", "Admitted"):
         return Rule.BESIDE
-    return None
+    return Rule.ELSEWHERE if case.goes_elsewhere() else None
 
 
 def _of_other_heads(case: Case) -> Rule | None:

@@ -24,7 +24,7 @@ class ObservedEngine(Engine):
 
     def run_cycle(self, now: float) -> Cycle:
         assert self.metrics is not None
-        self.metrics.begins()
+        self.metrics.begins(now)
         cycle = super().run_cycle(now)
         self.metrics.ended(cycle, now)
         return cycle

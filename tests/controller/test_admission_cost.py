@@ -25,7 +25,7 @@ class Ear:
     def heard(self, event: ev.Event, changes: Changes) -> None:
         self.events.append(type(event).__name__)
 
-    def begins(self) -> None: ...
+    def begins(self, now: float) -> None: ...
 
     def ended(self, cycle: Cycle, now: float) -> None: ...
 
@@ -33,7 +33,8 @@ class Ear:
 def test_what_a_queue_says_of_itself_is_no_news_to_the_engine() -> None:
     plane = QueuePlane()
     plane.settle()
-    ear = plane.admission.observer = Ear()
+    ear = Ear()
+    plane.admission.observers.append(ear)
     plane.edit(QUEUES, Key("", "a"), {"status": {"pendingWorkloads": 7}}, "status")
     plane.edit(LOCAL_QUEUES, Key("lab", "a"), {"status": {"pendingWorkloads": 7}}, "status")
     assert ear.events == []

@@ -261,6 +261,40 @@ def test_all_resources_of_a_group_get_the_same_flavor() -> None:
     assert lab.cycle() == [gets("on-demand")]  # spot has the cpu, but not the gpu
 
 
+def lab_with_vain_victims(config: Config | None = None) -> Scenario:
+    """w could borrow spot, and preempts before it borrows.
+
+    Of on-demand it owns the cpus, which b1 holds, and would have to borrow the gpu: for that it may
+    not take back.
+    """
+    lab = Scenario(
+        queue(
+            "a",
+            reclaim=ANY,
+            when_can_borrow=TRY_NEXT,
+            when_can_preempt=MAY_STOP,
+            cpu={"spot": 0, "on-demand": 4},
+            gpu={"spot": 0, "on-demand": 0},
+        ),
+        queue("b", cpu={"spot": 4, "on-demand": 0}, gpu={"spot": 1, "on-demand": 2}),
+        cohort="lab",
+        config=config,
+    )
+    lab.running("b1", on="b", cpu=1, gpu=1, flavor="on-demand")
+    lab.pending("w", on="a", cpu=4, gpu=1)
+    return lab
+
+
+def test_where_victims_help_each_resource_but_not_all_another_flavor_is_taken() -> None:
+    assert lab_with_vain_victims().cycles() == [admit("w", "spot")]
+
+
+def test_kueue_waits_where_victims_help_each_resource_but_not_all() -> None:
+    kueue = Config(gates=Gates(hold_for_preemptor=False))
+
+    assert lab_with_vain_victims(kueue).cycles() == []
+
+
 def test_groups_choose_apart() -> None:
     lab = Scenario(queue("q", cpu={"x86": 8, "arm": 8}, gpu={"spot": 1, "on-demand": 4}))
     lab.pending("train", on="q", cpu=4, gpu=2)

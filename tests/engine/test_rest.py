@@ -13,6 +13,7 @@ from tests.harness.engine import (
     STRICT,
     Scenario,
     admit,
+    cohort,
     preempt,
     queue,
     quota,
@@ -234,6 +235,45 @@ def test_a_restart_keeps_a_place_though_it_would_be_borrowed_by_now() -> None:
     lab.let_go("a1")
     assert lab.cycles() == [admit("b1")]
     assert lab.used("b") == 4
+
+
+def test_who_took_victims_beside_a_claim_may_start_before_they_are_gone() -> None:
+    """4 of 5 are in use, and big's claim of 2 keeps the free one from small.
+
+    small takes a victim of its own; now there are 3 for the two of them, and 1 is free already.
+    """
+    lab = Scenario(queue("a", gpu=2, within=LOWER), queue("b", gpu=3), cohort="lab")
+    lab.running("b1", on="b", gpu=1)
+    for name in ("a1", "a2", "a3"):
+        lab.later().running(name, on="a", gpu=1)
+    lab.later().pending("big", on="a", gpu=2, priority=1)
+    assert lab.cycles() == [preempt("big", victims=["a3"])]
+
+    lab.later().pending("small", on="a", gpu=1, priority=1)
+
+    assert lab.cycles() == [preempt("small", victims=["a2"]), admit("small")]
+    lab.let_go("a2", "a3")
+    assert lab.cycles() == [admit("big")]
+
+
+def test_who_loses_its_place_to_one_before_it_in_line_looks_for_another_at_once() -> None:
+    """high takes over the 3 of f0 that were cleared for middle, which has victims on f2."""
+    lab = Scenario(
+        cohort("lab", gpu={"f0": 3, "f2": 4}),
+        queue("q", cohort="lab", within=LOWER, reclaim=ANY, gpu={"f0": 0, "f2": 0}),
+        config=FAIR,
+    )
+    for name, gpu in [("l1", 1), ("l2", 1), ("l3", 1), ("l4", 2)]:
+        lab.later().pending(name, on="q", gpu=gpu)
+    lab.settle()
+    lab.later().pending("middle", on="q", gpu=3, priority=1)
+    assert lab.cycles() == [preempt("middle", victims=["l3", "l2", "l1"])]
+
+    lab.later().pending("high", on="q", gpu=3, priority=2)
+
+    assert lab.cycles() == [preempt("middle", victims=["l4"])]
+    lab.restart()
+    assert lab.cycles() == NOTHING
 
 
 @pytest.mark.parametrize("name", ["b1", "a1", "waits"])

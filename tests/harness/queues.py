@@ -46,7 +46,7 @@ class QueuePlane(Plane):
         self.admission = Admission(picture, self.configuration)
         engine = self.admission.engine
         self.metrics = Metrics(engine, picture, lambda: self.now)
-        self.admission.observer = self.metrics
+        self.admission.observers.append(self.metrics)
         return [self.admission, *(make(picture, engine) for make in self._others)]
 
     def submit(

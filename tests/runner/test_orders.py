@@ -112,14 +112,6 @@ def test_a_variable_may_refer_to_those_before_it() -> None:
     assert program({"env": env}).env["B"] == "12$(C)"
 
 
-def test_a_program_finds_programs_but_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/bin")
-    monkeypatch.setenv("TOKEN", "secret")
-
-    assert program({}).env["PATH"] == "/bin"
-    assert "TOKEN" not in program({}).env
-
-
 @pytest.mark.parametrize(
     ("container", "spec", "why"),
     [

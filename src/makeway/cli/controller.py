@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.journal_options import add_limits, limits_of
 from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
 from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster, read_kubeconfig
 
@@ -90,6 +91,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"where to answer /healthz, /readyz, /metrics and /explain; plain HTTP, "
         f"without a password (default: {ADDRESS})",
     )
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="write down what is decided, on a volume of this replica's own (default: nowhere)",
+    )
+    add_limits(parser)
     add_log_options(parser, default="info")
 
 
@@ -134,6 +142,8 @@ def read_settings(
         scheduler="" if arguments.no_placing else arguments.scheduler_name,
         lease=None if arguments.no_leader_election else lease,
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        journal=arguments.journal,
+        journal_limits=limits_of(arguments),
     )
 
 

@@ -22,7 +22,7 @@ from makeway.cli.command import RequestRefused, UsageError
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("submit", "status", "queues", "explain", "logs", "wait", "cancel"),
-    *("hold", "resume", "priority", "history"),
+    *("hold", "resume", "priority", "history", "why", "replay"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),
 )

@@ -13,6 +13,7 @@ examples:
   makeway up --nodes nodes.yaml          # try a cluster of your own making
   makeway up --config kueue-config.yaml  # fair sharing, waitForPodsReady, ...
   KUBECONFIG=$(makeway kubeconfig --path) kubectl get queues -A
+  sudo makeway up --system --detach      # for every account: jobs run as who submits them
 
 exit codes:
   0  stopped by a signal, or ready in the background
@@ -37,9 +38,12 @@ from typing import Any
 
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.journal_options import add_limits, limits_of
 from makeway.client.kubeconfig import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
+SYSTEM_PORT = 747  # below 1024: no account can sit on it while Makeway is away
+LOG_LEVEL, LOG_FORMAT = "warning", "text"
 # Requests leave little garbage in cycles; the default of 700 walks young objects far too often.
 GC_THRESHOLDS = (20_000, 20, 50)
 CONFIG_NAME = "config.yaml"  # in the data folder, used when --config names no other
@@ -57,10 +61,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where everything is kept (default: $MAKEWAY_DATA_DIR, or makeway in the data home)",
     )
     parser.add_argument(
+        "--system",
+        action="store_true",
+        help="as root: serve every account of this machine, each job as the account that submits "
+        "it; everything lies in system folders, and what other flags say is kept there",
+    )
+    parser.add_argument(
+        "--part",
+        choices=("starter", "server"),
+        help="with --system, for service managers: run one of its two processes alone",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="with --system: the folder where etc, var and run are (default: /)",
+    )
+    parser.add_argument("--listen-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument(
         "--port",
         type=int,
-        default=DEFAULT_PORT,
-        help=f"port on the loopback address; 0 takes a free one (default: {DEFAULT_PORT})",
+        help="port on the loopback address; 0 takes a free one "
+        f"(default: {DEFAULT_PORT}; with --system: {SYSTEM_PORT})",
     )
     parser.add_argument(
         "--nodes",
@@ -92,7 +114,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-days",
         type=float,
-        default=KEPT_DAYS,
         metavar="DAYS",
         help=f"how long the folders and the output of ended pods are kept (default: {KEPT_DAYS:g})",
     )
@@ -102,19 +123,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much of that, with the output of running pods, is kept, such as 5Gi; the oldest "
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
-    add_log_options(parser, default="warning")
+    parser.add_argument(
+        "--no-journal",
+        action="store_true",
+        help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
+    )
+    add_limits(parser)
+    add_log_options(parser, default=LOG_LEVEL)
+    parser.set_defaults(log_level=None, log_format=None)  # with --system, what was said before
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not 0 <= arguments.port <= 65535:
+    if arguments.port is not None and not 0 <= arguments.port <= 65535:
         raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
-    if not arguments.keep_days > 0:
+    if arguments.keep_days is not None and not arguments.keep_days > 0:
         raise UsageError(f"--keep-days {arguments.keep_days:g}: write a number of days above 0")
+    if arguments.system:
+        from makeway.cli import system
+
+        return system.run(arguments)
+    for name in ("part", "root"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} goes with --system")
+    arguments.port = DEFAULT_PORT if arguments.port is None else arguments.port
+    arguments.keep_days = KEPT_DAYS if arguments.keep_days is None else arguments.keep_days
+    arguments.log_level = arguments.log_level or LOG_LEVEL
+    arguments.log_format = arguments.log_format or LOG_FORMAT
     folder = arguments.data_dir or default_folder()
     if arguments.detach:
         return detach(folder, arguments)
     # Importing the server takes a third of a second; no other command should pay for that.
-    from makeway.embedded import CannotServe, Settings
+    from makeway.embedded import Settings
     from makeway.logs import set_up
 
     set_up(arguments.log_level, arguments.log_format, path=arguments.log_file)
@@ -126,7 +165,15 @@ def run(arguments: argparse.Namespace) -> int:
         is_reaper=True,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        journal=None if arguments.no_journal else limits_of(arguments),
     )
+    return serve_folder(folder, settings)
+
+
+def serve_folder(folder: Path, settings: Any) -> int:
+    """In the foreground, until somebody tells us to end."""
+    from makeway.embedded import CannotServe
+
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -137,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     except OSError as error:
         why = in_words(error)
-        raise UsageError(f"can't serve {folder} on port {arguments.port}: {why}") from None
+        raise UsageError(f"can't serve {folder} on port {settings.port}: {why}") from None
     return 0
 
 
@@ -147,9 +194,15 @@ async def _serve(folder: Path, settings: Any) -> None:
     stop = stop_signal()
     async with serve(folder, settings) as running:
         print(f"makeway is ready on {running.address}", flush=True)
-        print(f"  export KUBECONFIG={running.kubeconfig}", flush=True)
+        print(f"  {_for_whom(running, settings)}", flush=True)
         await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
+
+
+def _for_whom(running: Any, settings: Any) -> str:
+    if settings.system is not None:
+        return "it serves every account of this machine; jobs run as who submits them"
+    return f"export KUBECONFIG={running.kubeconfig}"
 
 
 def stop_signal() -> asyncio.Event:
@@ -160,7 +213,7 @@ def stop_signal() -> asyncio.Event:
     return stop
 
 
-def read_size(text: str) -> int:
+def read_size(text: str, option: str = "--keep-size") -> int:
     from makeway.api.quantity import QuantityError, amount
 
     try:
@@ -168,7 +221,7 @@ def read_size(text: str) -> int:
     except QuantityError:
         size = -1
     if size < 0:
-        raise UsageError(f"--keep-size {text}: not a size; write one such as 5Gi")
+        raise UsageError(f"{option} {text}: not a size; write one such as 5Gi")
     return size
 
 
@@ -243,7 +296,17 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
         command += [] if path is None else [name, str(path.resolve())]
     command += ["--keep-days", f"{arguments.keep_days:g}"]
     command += [] if arguments.keep_size is None else ["--keep-size", arguments.keep_size]
+    command += ["--journal-days", f"{arguments.journal_days:g}"]
+    command += ["--journal-size", arguments.journal_size]
+    command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
+    start_in_background(command, log_path)
+    print(f"  log: {log_path}; stop it with: makeway down")
+    return 0
+
+
+def start_in_background(command: list[str], log_path: Path) -> None:
+    """Start a makeway up, and come back when it is ready, with what it says then."""
     with open(os.open(log_path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
         begins_at = log.tell()
         process = subprocess.Popen(
@@ -254,10 +317,7 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
             start_new_session=True,
             cwd="/",
         )
-    lines = _wait_until_ready(process, log_path, begins_at)
-    print(*lines, sep="\n")
-    print(f"  log: {log_path}; stop it with: makeway down")
-    return 0
+    print(*_wait_until_ready(process, log_path, begins_at), sep="\n")
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: int) -> list[str]:

@@ -92,12 +92,12 @@ _MOVING = (ev.WorkloadSeen, ev.WorkloadEdited, ev.PodsGone)
 
 
 class Observer(Protocol):
-    """Somebody who looks on, to count and to time; it changes nothing."""
+    """Somebody who looks on, to count, to time, to write down; no decision depends on it."""
 
     def heard(self, event: ev.Event, changes: Changes) -> None:
         """The engine was told, and this is what it makes of it."""
 
-    def begins(self) -> None:
+    def begins(self, now: float) -> None:
         """A cycle begins."""
 
     def ended(self, cycle: Cycle, now: float) -> None:
@@ -113,7 +113,7 @@ class Admission:
 
     def __init__(self, picture: Picture, configuration: Configuration) -> None:
         self.engine = Engine(config_of(configuration))
-        self.observer: Observer | None = None
+        self.observers: list[Observer] = []
         self._resources = configuration.resources
         self._distance_max = configuration.preemption_priority.max_distance
         self._picture = picture
@@ -151,8 +151,8 @@ class Admission:
     def _apply(self, event: ev.Event) -> None:
         changes = self.engine.apply(event)
         self._needs_cycle = True
-        if self.observer is not None:
-            self.observer.heard(event, changes)
+        for observer in self.observers:
+            observer.heard(event, changes)
         self._tell_notes(changes, event if isinstance(event, ev.WorkloadSeen) else None)
         if isinstance(event, ev.PodsGone):
             self._tell_if_terminated(event.key)
@@ -315,11 +315,11 @@ class Admission:
         return Plan(plan.writes, now if self._needs_cycle else min(due, default=None))
 
     def _run_cycle(self, now: float) -> None:
-        if self.observer is not None:
-            self.observer.begins()
+        for observer in self.observers:
+            observer.begins(now)
         cycle = self.engine.run_cycle(now)
-        if self.observer is not None:
-            self.observer.ended(cycle, now)
+        for observer in self.observers:
+            observer.ended(cycle, now)
         log_cycle(cycle)
         self._cycle_at = cycle.next_at
         self._tell_notes(cycle.changes)

@@ -209,7 +209,7 @@ class Metrics:
 
     # What the engine decides
 
-    def begins(self) -> None:
+    def begins(self, now: float) -> None:
         """A cycle begins."""
         self._began_at = self._timer()
 

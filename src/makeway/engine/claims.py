@@ -41,13 +41,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import NamedTuple
 
 from makeway.engine.entry import Entry
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.model import Amounts, Phase, WorkloadKey
+from makeway.engine.model import Amounts, Phase, QueueName, WorkloadKey
 from makeway.engine.nominate import Nominator
 from makeway.engine.quota import Node, borrow_level
 from makeway.engine.snapshot import Snapshot
@@ -102,17 +101,35 @@ def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
     """The preemptors that lose their places to others, even if all who make way were gone."""
     lost = []
     with _without_leaving(tree) as picture:
-        claims = []
-        for entry in tree.preemptors.values():
+        for entry in _in_turn(state, tree, picture):
             node, claimed = tree.queue_of(entry).node, claimed_usage(state, tree, entry)
-            rank = (_level_claimed(entry, node, claimed, picture), *_precedence(entry))
-            claims.append((rank, entry, node, claimed))
-        for _, entry, node, claimed in sorted(claims, key=itemgetter(0)):
             if picture.fits(node, claimed):
                 picture.charge(node, claimed)
             else:
                 lost.append(entry)
     return lost
+
+
+def _in_turn(state: ClusterState, tree: Tree, picture: Snapshot) -> list[Entry]:
+    """The preemptors, best first; who has the turns of a queue is decided by its line (3)."""
+
+    def rank(entry: Entry) -> tuple[int, tuple[int, float, str, int]]:
+        node, claimed = tree.queue_of(entry).node, claimed_usage(state, tree, entry)
+        return _level_claimed(entry, node, claimed, picture), _precedence(entry)
+
+    lines: dict[QueueName | None, list[Entry]] = {}
+    for entry in sorted(tree.preemptors.values(), key=state.order_of, reverse=True):
+        lines.setdefault(entry.queue, []).append(entry)
+    return [lines[turn.queue].pop() for turn in sorted(tree.preemptors.values(), key=rank)]
+
+
+def met(state: ClusterState, tree: Tree) -> list[Entry]:
+    """The preemptors whose place is free now, though others may come before them."""
+    return [
+        entry
+        for entry in tree.preemptors.values()
+        if tree.snapshot.fits(tree.queue_of(entry).node, claimed_usage(state, tree, entry))
+    ]
 
 
 @contextmanager

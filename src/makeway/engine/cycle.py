@@ -15,6 +15,7 @@ from makeway.engine.claims import (
     BlockingPreemptor,
     beside_claims,
     find_blocking,
+    met,
     remember_claims,
     unmet,
 )
@@ -130,7 +131,7 @@ class TreeCycle:
         self.tree.refusals.update(refusals)
         self.tree.needs_cycle = self.consequences.needs_cycle
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
-            self.retry_lost_claims()
+            self.retry_claims()
             self.tree.claims_checked = self.tree.revision
         if (
             not self.tree.needs_cycle
@@ -139,20 +140,23 @@ class TreeCycle:
         ):
             self.tree.seen = self.tree.revision
 
-    def retry_lost_claims(self) -> None:
+    def retry_claims(self) -> None:
         """A preemptor whose place is lost looks for another now, not when its victims are gone.
 
-        It is lost to whoever was admitted or has a claim since, or to an owner who came since.
+        It is lost to whoever was admitted or has a claim since, or to an owner who came since. And
+        one whose place is free may need no victims any more, now that others leave as well.
         """
         if not self.state.config.gates.hold_for_preemptor:
             return
         tree, owners = self.tree, Owners(self.state, self.tree)
-        lost = unmet(self.state, tree) if self.consequences.places_changed else []
+        retried = []
+        if self.consequences.places_changed:
+            retried = [*unmet(self.state, tree), *met(self.state, tree)]
         for entry in tree.preemptors.values():
             queue, claimed = self.state.queue_of(entry), entry.search.claimed_usage or NOTHING
             if owners.refuse(entry, queue, claimed, tree.snapshot) is not None:
-                lost.append(entry)
-        for entry in lost:
+                retried.append(entry)
+        for entry in retried:
             if self.state.unpark(entry):
                 tree.needs_cycle = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from makeway.engine.beginning import beginning
 from makeway.engine.cycle import TreeCycle, first_order, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
@@ -24,6 +25,23 @@ class Engine:
         """Take note of something that has happened; returns what it makes of statuses."""
         handle(self.state, event)
         return self.state.take_changes()
+
+    def beginning(self, now: float) -> tuple[Event, ...]:
+        """All that is known, as the events that make a fresh engine know it."""
+        return beginning(self.state, now)
+
+    def begin_anew(self, now: float) -> tuple[Event, ...]:
+        """Forget every note on searches; returns all that is known, as events.
+
+        From here on it decides as a fresh engine does that is told these. Cost: all workloads.
+        """
+        events, old = self.beginning(now), self.state
+        self.state = ClusterState(old.config)
+        self.state.revision, self.state.cycle = old.revision, old.cycle
+        self.view.turn_to(self.state)
+        for event in events:
+            self.apply(event)
+        return events
 
     def run_cycle(self, now: float) -> Cycle:
         """Decide about the first of every queue. Decisions count from now on (assumed).

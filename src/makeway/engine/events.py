@@ -194,6 +194,15 @@ class Forgotten:
     key: WorkloadKey
 
 
+@dataclass(frozen=True, slots=True)
+class DecisionRecalled:
+    """How a workload stood before the last decision on it, should that have to be forgotten."""
+
+    key: WorkloadKey
+    status: WorkloadStatus
+    is_active: bool
+
+
 Event = (
     ConfigChanged
     | FlavorChanged
@@ -220,4 +229,5 @@ Event = (
     | Evicted
     | PodsGone
     | Forgotten
+    | DecisionRecalled
 )

@@ -141,6 +141,15 @@ class Nomination:
             for ps in self.pod_sets
         }
 
+    def cells_with_victims(self) -> set[FlavorResource]:
+        """Where somebody could be preempted for this cell alone."""
+        return {
+            FlavorResource(choice.flavor, resource)
+            for ps in self.pod_sets
+            for resource, choice in ps.choices.items()
+            if Mode.NO_VICTIMS < choice.offer.mode < Mode.FIT
+        }
+
     def assignment(self) -> Assignment:
         return Assignment(
             tuple(

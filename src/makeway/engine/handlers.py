@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from makeway.engine import events as ev
-from makeway.engine.entry import Entry
+from makeway.engine.entry import Entry, UndoPoint
 from makeway.engine.fallback import without_exhaustion
 from makeway.engine.model import (
     HOLDING,
@@ -329,6 +329,12 @@ def on_forgotten(state: ClusterState, event: ev.Forgotten) -> None:
         state.forget(entry)
 
 
+def on_decision_recalled(state: ClusterState, event: ev.DecisionRecalled) -> None:
+    entry = state.entries.get(event.key)
+    if entry is not None:
+        entry.undo = UndoPoint(event.status, event.is_active)
+
+
 HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
     ev.ConfigChanged: on_config,
     ev.FlavorChanged: on_flavor,
@@ -355,4 +361,5 @@ HANDLERS: dict[type, Callable[[ClusterState, Any], None]] = {
     ev.Evicted: on_evicted,
     ev.PodsGone: on_pods_gone,
     ev.Forgotten: on_forgotten,
+    ev.DecisionRecalled: on_decision_recalled,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
@@ -66,6 +66,16 @@ class Found(NamedTuple):
     victims: tuple[Chosen, ...]  # empty when none are needed, or none would do
     are_leaving: bool = False  # the victims, whatever rule they were taken by: none is taken now
 
+    @property
+    def can_be_had(self) -> bool:
+        return self.nomination.mode is Mode.FIT or bool(self.victims)
+
+    @property
+    def is_in_vain(self) -> bool:
+        """There are victims for each cell alone, but not for all together."""
+        needs_some = self.nomination.mode is Mode.PREEMPT and not self.victims
+        return needs_some and bool(self.nomination.cells_with_victims())
+
 
 class Nominator:
     """Looks for flavors and victims for one waiting workload, on a given picture of its tree."""
@@ -86,6 +96,7 @@ class Nominator:
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
         self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
+        self._in_vain: set[FlavorResource] = set()  # victims for these alone would not do
         self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[InTheWay] = set()  # of victims there would be
 
@@ -100,15 +111,32 @@ class Nominator:
                 return cleared
         pod_sets = self.state.pod_sets_of(self.entry)
         question = self._question(only, is_resumed and only is None, pod_sets)
-        nomination = assign_flavors(question)
-        victims = self._victims_for(nomination)
-        if nomination.mode is not Mode.FIT and not victims:
+        found = self._find_flavors(question)
+        if not found.can_be_had:
             partial = self._nominate_fewer(question)
             if partial is not None:
                 return partial
             if self._was_refused or self._in_the_way:
-                nomination.reasons = self._told(nomination, question)
-        return Found(nomination, victims)
+                found.nomination.reasons = self._told(found.nomination, question)
+        return found
+
+    def _find_flavors(self, question: FlavorQuestion, counts: Sequence[int] | None = None) -> Found:
+        """Flavors, and the victims they need.
+
+        Where victims are found in vain, it is the next best flavors. Kueue's search ends there (in
+        the recorded data), and the workload waits.
+        """
+        first = found = self._try_flavors(question, counts)
+        goes_on = self.state.config.gates.hold_for_preemptor
+        while goes_on and found.is_in_vain:
+            self._in_vain |= found.nomination.cells_with_victims()
+            found = self._try_flavors(question, counts)
+        self._in_vain.clear()
+        return found if found.can_be_had else first
+
+    def _try_flavors(self, question: FlavorQuestion, counts: Sequence[int] | None) -> Found:
+        nomination = assign_flavors(question, counts)
+        return Found(nomination, self._victims_for(nomination))
 
     def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:
         """Why it has to wait. Who can never fit does not wait for an owner, nor for a pause."""
@@ -123,11 +151,11 @@ class Nominator:
             return None
 
         def attempt(counts: tuple[int, ...]) -> Found | None:
-            nomination = assign_flavors(question, counts)
-            victims = self._victims_for(nomination)
-            if nomination.mode is Mode.FIT or victims:
-                return Found(nomination, victims)
-            refusals = (r for r in nomination.reasons if isinstance(r, WaitsForOwner))
+            found = self._find_flavors(question, counts)
+            if found.can_be_had:
+                return found
+            reasons = found.nomination.reasons
+            refusals = (reason for reason in reasons if isinstance(reason, WaitsForOwner))
             self._in_the_way.update(refusals)
             return None
 
@@ -241,6 +269,8 @@ class Nominator:
 
     def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
         """What preemption could do for a single cell."""
+        if cell in self._in_vain:
+            return self._offer_without((), cell, amount)
         victims = self._tried[cell, amount] = self._find({cell: amount}, (cell,))
         return self._offer_without(victims, cell, amount)
 

@@ -90,6 +90,10 @@ class View:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
+    def turn_to(self, state: ClusterState) -> None:
+        """From now on the engine has another state."""
+        self._state = state
+
     @property
     def revision(self) -> int:
         """A number that grows when who waits or holds quota may have changed."""
@@ -107,6 +111,10 @@ class View:
 
     def __getitem__(self, key: WorkloadKey) -> KnownWorkload:
         return _known(self._state.entries[key])
+
+    def workloads(self) -> Iterator[KnownWorkload]:
+        """All of them, in the order in which they came."""
+        return map(_known, self._state.entries.values())
 
     def with_unseen_pods(self) -> list[KnownWorkload]:
         """Those who hold quota since before a restart, and of whose pods nobody has told yet."""

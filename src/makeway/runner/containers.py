@@ -15,6 +15,7 @@ import os
 import signal
 
 from makeway.backoff import backoff_s
+from makeway.runner.dropping import drop
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 READ_BYTES = 64 * 1024
+LOG_MODE = 0o640  # the folder decides who else gets there: nobody, or the server of all accounts
 READS_AT_END_MAX = 32  # more than a pipe holds: who got away mustn't keep us by printing on
 CANNOT_RUN_CODE, CANNOT_RUN_REASON = 128, "ContainerCannotRun"
 HEAD_SHARE = 4  # a quarter of what is kept of a run's output is its beginning
@@ -48,10 +50,18 @@ BACK_OFF_FORGOTTEN_S = 600.0  # a run this long makes up for those before it
 
 class Container:
     def __init__(
-        self, program: dict[str, Any], logs: str, back_off_s: float, clock: Callable[[], float]
+        self,
+        program: dict[str, Any],
+        logs: str,
+        back_off_s: float,
+        clock: Callable[[], float],
+        owner: dict[str, Any] | None = None,
     ) -> None:
-        """`clock` tells the time of day, whoever sets the machine's."""
-        self.program, self._clock = program, clock
+        """`clock` tells the time of day, whoever sets the machine's.
+
+        The owner is the account that runs it; None: ours.
+        """
+        self.program, self._clock, self._owner = program, clock, owner
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
         self._logs = os.path.join(logs, self.name)
@@ -124,6 +134,8 @@ class Container:
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         self.output = reading
+        if self._owner is not None:  # who opens /dev/stdout opens the pipe anew
+            os.fchown(writing, self._owner["uid"], self._owner["gid"])
         try:
             return self._spawn(writing)
         finally:
@@ -152,8 +164,8 @@ class Container:
         if os.path.lexists(f"{self._logs}.ended"):
             os.unlink(f"{self._logs}.ended")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._times = os.open(f"{self._logs}.times", flags, 0o600)
-        self._log = os.open(f"{self._logs}.log", flags, 0o600)
+        self._times = os.open(f"{self._logs}.times", flags, LOG_MODE)
+        self._log = os.open(f"{self._logs}.log", flags, LOG_MODE)
         self._size = self._timed_ns = self._timed = 0
         self._gap_end, self._is_full = self._head, False
 
@@ -173,7 +185,7 @@ class Container:
                 die_with_parent(parent)
                 os.dup2(output, 1)
                 os.dup2(output, 2)
-                self.execute(self.program["argv"])
+                self.execute(self.program["argv"], telling)
             except BaseException as error:
                 os.write(telling, str(error).encode()[:4000])
             finally:
@@ -182,12 +194,21 @@ class Container:
         with os.fdopen(told, "rb") as file:
             return pid, file.read().decode(errors="replace")
 
-    def execute(self, argv: list[str]) -> None:
-        """Become another program in the container's surroundings."""
+    def enter(self, kept: int = 2) -> None:
+        """Have a child of ours become one of the container's; descriptor `kept` stays open."""
+        parent = os.getppid()
         self._enter_cgroup()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        if self._owner is not None:
+            drop(self._owner, parent, kept)
+
+    def execute(self, argv: list[str], kept: int = 2) -> None:
+        """Become another program in the container's surroundings."""
+        self.enter(kept)
+        for place, target in self.program.get("links", ()):
+            _link(place, target)
         folder = self.program["folder"]
         try:
             os.chdir(folder)
@@ -247,7 +268,7 @@ class Container:
 
     def _note_gap(self, start: int, end: int) -> None:
         pair = start.to_bytes(8, "little") + end.to_bytes(8, "little")
-        write_whole(f"{self._logs}.gap", pair)
+        write_whole(f"{self._logs}.gap", pair, mode=LOG_MODE)
 
     # Ending
 
@@ -353,7 +374,7 @@ class Container:
             return []
         is_started = self.state["is_started"]
         due = [
-            probe.step(now, self.execute)
+            probe.step(now, self)
             for kind, probe in self.probes.items()
             if probe.pid or (kind == "startup") is not is_started
         ]
@@ -362,3 +383,10 @@ class Container:
             if probe.is_failing and kind != "readiness":
                 self.ask_to_end(now + grace_s)
         return due if self.kill_at is None else []
+
+
+def _link(place: str, target: str) -> None:
+    """Show a volume below the scratch folder where the container would have it below the root."""
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    if not os.path.islink(place):
+        os.symlink(target, place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -17,19 +16,12 @@ from makeway.api.programs import (
 )
 
 ADDRESS = "127.0.0.1"
-_FROM_MAKEWAY = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", "TZ")
 _REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[^)\s]+)\))")
 _KEYED = re.compile(r"metadata\.(?P<what>labels|annotations)\['(?P<key>[^']+)'\]")
 
 
 class Refused(Exception):
     """The pod can't run here; the text is for its owner."""
-
-
-def base_environment() -> dict[str, str]:
-    """What every process gets: a place to live and to find programs, and no secrets of ours."""
-    found = {name: os.environ[name] for name in _FROM_MAKEWAY if name in os.environ}
-    return {"PATH": os.defpath, **found}
 
 
 def variables_of(

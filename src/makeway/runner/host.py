@@ -48,7 +48,7 @@ class Program:
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # besides what every process has
     folder: str = ""  # working directory; empty: the pod's scratch folder
     is_sidecar: bool = False
     mounts: tuple[Mount, ...] = ()
@@ -63,6 +63,7 @@ class RunOrder:
     """What to run for a pod."""
 
     uid: str
+    namespace: str = ""
     revision: int = 0  # of the pod that is run
     node: str = ""
     init: tuple[Program, ...] = ()
@@ -123,6 +124,14 @@ class PodState:
     containers: Mapping[str, ContainerState] = field(default_factory=dict)
 
 
+class Unwelcome(Exception):
+    """A pod is not run here, now or ever; the text is for its owner."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class Host(Protocol):
     """All methods are quick; what they cause shows in `states` later."""
 
@@ -130,7 +139,10 @@ class Host(Protocol):
         """All pods that were started and not removed, by uid; also from before a restart."""
 
     def start(self, order: RunOrder) -> None:
-        """Run a pod, exactly once however often this is called; OSError: not now."""
+        """Run a pod, exactly once however often this is called; OSError: not now.
+
+        Unwelcome: never, and nothing of it was begun.
+        """
 
     def stop(self, uid: str, grace_s: float) -> None:
         """Have a pod end, in this time at the most. Less time than before counts."""

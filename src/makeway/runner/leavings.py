@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from makeway.logs import Fields
+from makeway.runner.folders import discard, empty, tree_bytes
 
 log = logging.getLogger("makeway.runner")
 
@@ -63,9 +62,16 @@ class _Left:
 
 class Leavings:
     def __init__(
-        self, folder: Path, limits: Limits, wall: Clock = time.time, ticks: Clock = time.monotonic
+        self,
+        folder: Path,
+        limits: Limits,
+        wall: Clock = time.time,
+        ticks: Clock = time.monotonic,
+        homes: str = "pods",
     ) -> None:
-        self._pods, self._logs = folder / "pods", folder / "logs"
+        """`homes` is where below the folder pods have what is theirs."""
+        self._homes, self._logs, self._trash = (folder / n for n in (homes, "logs", "trash"))
+        self._trash.mkdir(exist_ok=True, mode=0o700)
         self._limits, self._wall, self._ticks = limits, wall, ticks
         self._began = ticks()
         self._left: dict[str, _Left] = {}
@@ -80,7 +86,7 @@ class Leavings:
             for uid, left in self._left.items():
                 if self._age_s(left) > self._limits.max_age_s:
                     self._remove(uid, f"it is older than {self._limits.max_age_s / DAY_S:g} days")
-        self._make_room(sum(_size(self._logs / uid) for uid in running))
+        self._make_room(sum(tree_bytes(self._logs / uid) for uid in running))
 
     def _make_room(self, in_use: int) -> None:
         total = in_use + sum(left.size for left in self._left.values())
@@ -93,8 +99,8 @@ class Leavings:
 
     def _seen(self, uid: str, ended_at: float) -> _Left:
         is_removed = (self._logs / uid / REMOVED).exists()
-        folders = (self._logs / uid, *(self._pods / uid / name for name in CONTENTS))
-        size = 0 if is_removed else sum(map(_size, folders))
+        folders = (self._logs / uid, *(self._homes / uid / name for name in CONTENTS))
+        size = 0 if is_removed else sum(map(tree_bytes, folders))
         age_s = max(self._wall() - ended_at, 0.0)
         return _Left(ended_at, age_s, self._ticks(), size, is_removed)
 
@@ -109,19 +115,10 @@ class Leavings:
         log.info(Fields(pod_uid=uid, leavings="removed", bytes=left.size, why=why))
         left.size, left.is_removed = 0, True
         for name in CONTENTS:
-            shutil.rmtree(self._pods / uid / name, ignore_errors=True)
+            discard(self._homes / uid / name, self._trash)
+        empty(self._trash)
         # The pod may be removed meanwhile; what else goes wrong here concerns no other.
         with contextlib.suppress(OSError):
             for path in list((self._logs / uid).iterdir()):
                 path.unlink()
             (self._logs / uid / REMOVED).write_text(why)
-
-
-def _size(path: Path) -> int:
-    """What a file, or a folder with all below it, takes of the disk."""
-    total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            with contextlib.suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-    return total

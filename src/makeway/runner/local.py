@@ -1,9 +1,10 @@
 """Runs pods on this machine, each under a supervisor that outlives us.
 
 Below the folder: `pods/<uid>/` with `order.json`, `state.json`, `scratch/` and `volumes/`, and
-`logs/<uid>/` with what the containers print. Everything we know is read from there, so a restart
-finds what ran before, by pid and start time. `changes` is a pipe through which supervisors tell of
-news; whoever dies without a word is found by looking from time to time.
+`logs/<uid>/` with what the containers print. Pods of several accounts have the last two elsewhere
+(`Homes`), and then no account can write or read what is here. Everything we know is read from here,
+so a restart finds what ran before, by pid and start time. `changes` is a pipe through which
+supervisors tell of news; whoever dies without a word is found by looking from time to time.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ import fcntl
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import makeway
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.folders import discard, empty
+from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
@@ -40,7 +42,6 @@ from makeway.runner.host import (
     Program,
     Running,
     RunOrder,
-    Waiting,
 )
 from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
@@ -63,6 +64,7 @@ from makeway.runner.processes import (
     write_last,
     write_whole,
 )
+from makeway.runner.states import document_of, state_of
 from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.runner")
@@ -84,15 +86,7 @@ _BOOT = (
 )
 _SOURCE = str(Path(makeway.__file__).parents[1])
 
-_TOLD = ("began_at", "is_over", "reason", "message")  # of a pod, by its supervisor
-_PHASES: Mapping[str, type[Waiting | Running | Ended]] = {
-    "waiting": Waiting,
-    "running": Running,
-    "ended": Ended,
-}
-
 OnChange = Callable[[str], None]
-Phase = TypeVar("Phase", bound=Waiting | Running | Ended)
 
 
 # What reading a damaged file may raise.
@@ -112,6 +106,7 @@ class LocalHost:
         folder: Path,
         cgroups: Cgroups | None = None,
         *,
+        homes: Homes | None = None,
         limits: Limits | None = None,
         clock: SteadyClock | None = None,
         is_reaper: bool = False,
@@ -121,6 +116,8 @@ class LocalHost:
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._cgroups = cgroups or Cgroups(None)
+        self._homes = homes or OwnHomes(self._pods)
+        self._owners: dict[str, int] = {}  # of pods that are not over: whom they run as
         self._disk = Disk(folder)
         self._limits = limits or Limits(self._disk.leavings_bytes)
         self.revision = 0  # of the server's objects: the latest of which an order speaks
@@ -192,8 +189,8 @@ class LocalHost:
         if shortage := self._disk.shortage():
             raise OSError(errno.ENOSPC, shortage)
         pod = self._pods / order.uid
-        for below in (pod / "scratch", pod / "volumes", self._logs / order.uid):
-            below.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pod.mkdir(exist_ok=True, mode=0o700)
+        (self._logs / order.uid).mkdir(exist_ok=True, mode=0o750)
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
@@ -206,42 +203,39 @@ class LocalHost:
 
     def _written(self, order: RunOrder) -> dict[str, Any]:
         """An order as its supervisor reads it, with the folders that it names made."""
-        pod = self._pods / order.uid
+        home = self._homes.settle(order)
         volumes = {
-            name: path or str(pod / "volumes" / name) for name, path in order.volumes.items()
+            name: path or str(home.folder / "volumes" / name)
+            for name, path in order.volumes.items()
         }
-        for name, path in order.volumes.items():
-            if not path:
-                (pod / "volumes" / name).mkdir(exist_ok=True)
         programs = (*order.init, *order.containers)
-        for mount in (mount for program in programs for mount in program.mounts):
-            _link(pod / "scratch", mount, volumes)
         marks = {
             f"MAKEWAY_VOLUME_{name.upper().replace('-', '_')}": path
             for name, path in volumes.items()
         } | {"MAKEWAY_POD_UID": order.uid}
         granted = sum(self._granted.values())
         allowance = self._limits.allowance(granted, len(programs))
+
+        def written(program: Program) -> dict[str, Any]:
+            scratch = home.folder / "scratch"
+            links = [_link(scratch, mount, volumes) for mount in program.mounts]
+            return asdict(program) | {
+                "env": {**home.environment, **program.env, **marks},
+                "folder": program.folder or str(scratch),
+                "links": links,
+                "output_bytes": allowance,
+                "cgroup": self._cgroups.make(
+                    order.uid, program.name, program.memory_bytes, program.cpu_milli
+                ),
+            }
+
         return asdict(order) | {
+            "owner": home.owner,
             "changes": str(self._pipe),
             "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
-            "init": [self._program(order.uid, one, marks, allowance) for one in order.init],
-            "containers": [
-                self._program(order.uid, one, marks, allowance) for one in order.containers
-            ],
-        }
-
-    def _program(
-        self, uid: str, program: Program, marks: Mapping[str, str], output_bytes: int
-    ) -> dict[str, Any]:
-        return asdict(program) | {
-            "env": {**program.env, **marks},
-            "folder": program.folder or str(self._pods / uid / "scratch"),
-            "output_bytes": output_bytes,
-            "cgroup": self._cgroups.make(
-                uid, program.name, program.memory_bytes, program.cpu_milli
-            ),
+            "init": list(map(written, order.init)),
+            "containers": list(map(written, order.containers)),
         }
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
@@ -249,6 +243,8 @@ class LocalHost:
         granted = sum(program.get("output_bytes", 0) for program in programs)  # 0: an older order
         self._granted[uid] = RUNS_KEPT * granted
         self.revision = max(self.revision, order.get("revision", 0))
+        if owner := order.get("owner"):
+            self._owners[uid] = owner["uid"]
         self._groups[uid] = [program["cgroup"] for program in programs if program["cgroup"]]
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
@@ -366,19 +362,20 @@ class LocalHost:
             return
         assert state.is_over, f"{uid} still runs"
         self._reap(uid)
-        for kind, folder in (("logs", self._logs), ("pods", self._pods)):
-            with contextlib.suppress(FileNotFoundError):
-                (folder / uid).rename(self._trash / f"{uid}.{kind}")
+        self._discard(uid)
         del self._states[uid]
         self._empty_trash()
 
+    def _discard(self, uid: str) -> None:
+        for folder in (self._homes.folder, self._logs, self._pods):
+            discard(folder / uid, self._trash)
+
     def _empty_trash(self) -> None:
         """A pod may leave many files behind; nobody waits for them to go."""
-        found = list(self._trash.iterdir())
         # Without a thread to be had they wait for the next who goes.
         with contextlib.suppress(RuntimeError):
-            if found:
-                threading.Thread(target=_delete, args=(found,), daemon=True).start()
+            if any(self._trash.iterdir()):
+                threading.Thread(target=empty, args=(self._trash,), daemon=True).start()
 
     # Looking
 
@@ -442,7 +439,7 @@ class LocalHost:
         has_state = os.path.exists(self._state_path(uid))
         if not written and not has_state:
             # We ended, or the power did, before there was an order: nobody was started for it.
-            shutil.rmtree(self._pods / uid)
+            self._discard(uid)
             return
         self._states[uid] = PodState(uid=uid)
         self._supervisors[uid], self._seen[uid] = (0, 0), None
@@ -486,7 +483,7 @@ class LocalHost:
         """Nobody can know how this pod stands: it is ended, and has failed; the others go on."""
         log.error(Fields(pod_uid=uid, damage=damage))
         kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
-        kill_marked(f"MAKEWAY_POD_UID={uid}")
+        kill_marked(f"MAKEWAY_POD_UID={uid}", self._owners.get(uid))
         self._groups[uid] = [*self._groups.get(uid, ()), *self._cgroups.of(uid)]
         known, now = self._states[uid], self._clock()
         failed = replace(
@@ -498,7 +495,7 @@ class LocalHost:
             containers={},
         )
         order = {"node": known.node, "devices": dict(known.devices), "init": [], "containers": []}
-        for name, document in (("order", order), ("state", _document_of(failed, self._boot))):
+        for name, document in (("order", order), ("state", _given_up(failed, self._boot))):
             content = json.dumps(document).encode()
             with contextlib.suppress(OSError):
                 write_whole(f"{self._pods}/{uid}/{name}.json", content, durably=True)
@@ -527,6 +524,7 @@ class LocalHost:
         """Of what a pod had as long as it ran."""
         self._patience.pop(uid, None)
         self._granted.pop(uid, None)
+        self._owners.pop(uid, None)
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
         for group in self._groups.pop(uid, ()):
@@ -548,7 +546,7 @@ class LocalHost:
             supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
             # What a supervisor of today has written; not what we noted ourselves.
             shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
-            state = _state_of(known, document, shift_s)
+            state = state_of(known, document, shift_s)
         except _WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
@@ -601,7 +599,7 @@ class LocalHost:
             message=(self._last_words(state.uid) or _GONE) + suspects,
             containers=containers,
         )
-        content = json.dumps(_document_of(lost, self._boot)).encode()
+        content = json.dumps(_given_up(lost, self._boot)).encode()
         try:
             write_last(self._state_path(state.uid), content, durably=True)
             for name in names:
@@ -615,7 +613,7 @@ class LocalHost:
         """End what a supervisor left behind when it died; a word about who may have got away."""
         groups, is_ours = self._groups.get(uid, ()), self._is_reaper and uid in self._children
         mark = f"MAKEWAY_POD_UID={uid}"
-        kill_marked(mark)
+        kill_marked(mark, self._owners.get(uid))
         for group in groups:
             left = (pid for pid in in_cgroup(group) if not is_marked(pid, mark))
             self._name(left, is_ended=True)
@@ -628,7 +626,8 @@ class LocalHost:
     def _suspects(self, uid: str) -> str:
         """Without a cgroup, and not as its reaper, we can't tell whose a process was: named."""
         _, ticks = self._supervisors[uid]
-        found = orphans_since(ticks, self._adopters) if ticks else []
+        owner = self._owners.get(uid, os.geteuid())
+        found = orphans_since(ticks, self._adopters, owner) if ticks else []
         found = [pid for pid in found if "makeway.runner.supervisor" not in command_of(pid)]
         if not found:
             return ""
@@ -680,39 +679,13 @@ def _ended_at(state: PodState) -> float:
     return max(ends, default=state.began_at or 0.0)
 
 
-def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> None:
-    """Show a volume below the scratch folder where the container would have it below the root."""
-    link = scratch / mount.path.lstrip("/")
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(Path(volumes[mount.volume]) / mount.sub_path)
+def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str]:
+    """Where below the scratch folder a volume shows that the container would have below the root.
 
-
-def _delete(folders: Iterable[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _state_of(known: PodState, document: Mapping[str, Any], shift_s: float) -> PodState:
-    told = {name: document[name] for name in _TOLD} | {"began_at": document["began_at"] + shift_s}
-    containers = {name: _container_of(one, shift_s) for name, one in document["containers"].items()}
-    return replace(known, **told, containers=containers)
-
-
-def _container_of(document: Mapping[str, Any], shift_s: float) -> ContainerState:
-    last = document["last"]
-    return ContainerState(
-        now=_read_as(_PHASES[document["phase"]], document, shift_s),
-        before=_read_as(Ended, last, shift_s) if last else None,
-        restarts=document["restarts"],
-        is_started=document["is_started"],
-        is_ready=document["is_ready"],
-    )
-
-
-def _read_as(kind: type[Phase], document: Mapping[str, Any], shift_s: float) -> Phase:
-    found = {field.name: document[field.name] for field in fields(kind)}
-    return kind(**found | {name: found[name] + shift_s for name in found if name.endswith("_at")})
+    And what is to be shown there; the container's first process makes the link.
+    """
+    place = scratch / mount.path.lstrip("/")
+    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:
@@ -732,20 +705,6 @@ def _lost(state: ContainerState | None, now: float) -> ContainerState:
     return replace(state or ContainerState(now=ended), now=ended, is_ready=False, is_started=False)
 
 
-def _document_of(state: PodState, boot: str) -> dict[str, Any]:
+def _given_up(state: PodState, boot: str) -> dict[str, Any]:
     """The state of a pod that was given up, as a supervisor would have written it."""
-    containers = {}
-    for name, container in state.containers.items():
-        assert isinstance(container.now, Ended)
-        containers[name] = asdict(container.now) | {
-            "phase": "ended",
-            "restarts": container.restarts,
-            "is_started": False,
-            "is_ready": False,
-            "last": asdict(container.before) if container.before else None,
-        }
-    return {
-        "supervisor": {"pid": 0, "ticks": 0, "boot": boot},
-        "containers": containers,
-        **{name: getattr(state, name) for name in _TOLD},
-    }
+    return document_of(state) | {"supervisor": {"pid": 0, "ticks": 0, "boot": boot}}

@@ -17,7 +17,6 @@ from makeway.runner import gpus
 from makeway.runner.environment import (
     ADDRESS,
     Refused,
-    base_environment,
     command_line,
     expand,
     variables_of,
@@ -38,6 +37,7 @@ def order_for(
 
     order = RunOrder(
         uid=pod.metadata.uid,
+        namespace=pod.metadata.namespace,
         revision=int(pod.metadata.resource_version or 0),
         node=spec.node_name,
         init=tuple(map(program, spec.init_containers)),
@@ -66,7 +66,7 @@ def _program(
     return Program(
         name=container.name,
         argv=command_line(container, declared),
-        env=base_environment() | declared | devices,
+        env=declared | devices,
         folder=container.working_dir,
         is_sidecar=container.is_sidecar,
         mounts=tuple(_mount(mount, declared) for mount in container.volume_mounts),

@@ -23,7 +23,7 @@ from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
-from makeway.runner.host import Host, PodState
+from makeway.runner.host import Host, PodState, Unwelcome
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
     has_begun,
@@ -202,7 +202,10 @@ class PodRunner(Reconciler):
             plan = self._report(document, pod, state, now)
             return Plan([*plan.writes, _failure(document, str(refused))])
         self._starts += 1
-        self._host.start(order)
+        try:
+            self._host.start(order)
+        except Unwelcome as refusal:
+            return self._refuse(document, refusal.reason, str(refusal))
         log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
 

@@ -12,8 +12,15 @@ from makeway.runner.processes import die_with_parent, send_signal_to_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Asked(Protocol):
+        """The container, as its probes see it."""
+
+        def enter(self) -> None: ...
+
+        def execute(self, argv: list[str]) -> None: ...
+
 
 WELL, ILL = 0, 1
 
@@ -31,7 +38,7 @@ class Probe:
         self.pid = 0  # of the question on its way; 0 if none is
         self._give_up_at = 0.0
 
-    def step(self, now: float, execute: Callable[[list[str]], None]) -> float:
+    def step(self, now: float, container: Asked) -> float:
         """Ask or give up where it is time; when to be called again."""
         if self.pid:
             if now >= self._give_up_at:
@@ -39,7 +46,7 @@ class Probe:
                 return now + 1.0
             return self._give_up_at
         if now >= self.next_at:
-            self.pid = self._ask(execute)
+            self.pid = self._ask(container)
             self._give_up_at = now + self._settings["timeout_s"]
             return self._give_up_at
         return self.next_at
@@ -58,7 +65,7 @@ class Probe:
         if self.pid:
             send_signal_to_group(self.pid, signal.SIGKILL)
 
-    def _ask(self, execute: Callable[[list[str]], None]) -> int:
+    def _ask(self, container: Asked) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -67,9 +74,11 @@ class Probe:
         try:
             os.setsid()
             die_with_parent(parent)
+            os.dup2(1, 2)  # nowhere; what the supervisor says of itself stands elsewhere
             if self._settings["kind"] == "exec":
-                execute(self._settings["command"])
+                container.execute(self._settings["command"])
             else:
+                container.enter()
                 code = _connect(self._settings)
         finally:
             os._exit(code)

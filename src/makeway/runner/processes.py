@@ -63,17 +63,14 @@ def parent_of(pid: int) -> int:
     return 0 if fields is None else int(fields[1])
 
 
-def orphans_since(ticks: int, adopters: set[int]) -> list[int]:
-    """Processes of our user that were started since, have no terminal, and lost their parent."""
+def orphans_since(ticks: int, adopters: set[int], owner: int) -> list[int]:
+    """Processes of that user that were started since, have no terminal, and lost their parent."""
     found = []
     for pid, fields in _all():
         is_young = int(fields[19]) >= ticks and fields[0] not in "ZX"
-        if is_young and int(fields[1]) in adopters and fields[4] == "0":
-            try:
-                if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
-                    found.append(pid)
-            except FileNotFoundError:
-                continue
+        is_lost = int(fields[1]) in adopters and fields[4] == "0"
+        if is_young and is_lost and is_of(pid, owner):
+            found.append(pid)
     return found
 
 
@@ -138,10 +135,21 @@ def _tell(path: str, word: bytes) -> bool:
     return True
 
 
-def kill_marked(variable: str) -> None:
-    """End the processes whose environment holds `NAME=value`, wherever they went."""
+def is_of(pid: int, owner: int) -> bool:
+    """Whether a process lives, and is that user's."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == owner
+    except FileNotFoundError:
+        return False
+
+
+def kill_marked(variable: str, owner: int | None = None) -> None:
+    """End the processes whose environment holds `NAME=value`, wherever they went.
+
+    Everybody can write anything there: root ends only those of the user whose they may be.
+    """
     for pid, _ in _all():
-        if is_marked(pid, variable):
+        if (owner is None or is_of(pid, owner)) and is_marked(pid, variable):
             send_signal(pid, signal.SIGKILL)
 
 
@@ -194,14 +202,14 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def write_whole(path: str, content: bytes, *, durably: bool = False) -> None:
+def write_whole(path: str, content: bytes, *, durably: bool = False, mode: int = 0o600) -> None:
     """Replace a file: whoever reads it, or ends meanwhile, finds the old content or the new one.
 
     Durably, that holds for a loss of power too; it may take the disk some milliseconds.
     """
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        _write_file(temporary, os.O_CREAT | os.O_TRUNC, content, durably)
+        _write_file(temporary, os.O_CREAT | os.O_TRUNC, content, durably, mode)
     except OSError:
         if os.path.exists(temporary):
             os.unlink(temporary)
@@ -209,8 +217,8 @@ def write_whole(path: str, content: bytes, *, durably: bool = False) -> None:
     _put_in_place(temporary, path, durably)
 
 
-def _write_file(path: str, flags: int, content: bytes, durably: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
+def _write_file(path: str, flags: int, content: bytes, durably: bool, mode: int = 0o600) -> None:
+    descriptor = os.open(path, os.O_WRONLY | flags, mode)
     try:
         write_all(descriptor, content)
         if durably:

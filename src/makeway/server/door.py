@@ -69,11 +69,13 @@ class Door:
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def open(self, host: str, port: int) -> int:
-        """Listen, and return the port."""
+    def open(self, host: str, port: int, listening: socket.socket | None = None) -> int:
+        """Listen, and return the port; on a socket that others made for us, if there is one."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
-        self._socket = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        self._socket = listening or socket.create_server(
+            address[:2], family=family, backlog=BACKLOG
+        )
         self._socket.setblocking(False)
         self._listen()
         return int(self._socket.getsockname()[1])

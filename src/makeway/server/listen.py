@@ -3,6 +3,7 @@
 import asyncio
 import asyncio.sslproto
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -42,18 +43,21 @@ class Listener:
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
+        listening: socket.socket | None = None,
     ) -> None:
+        """On a socket that others made for us, or on one of our own."""
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
         self._handler, self._is_authenticated = handler, is_authenticated
         self._host, self._port, self._tls = host, port, tls
+        self._listening = listening
         self._server: web.Server | None = None
         self._door = Door(self._speak, tls)
 
     async def start(self) -> int:
         """Listen, and return the port."""
         self._server = web.Server(self._serve, handler_cancellation=True)
-        return self._door.open(self._host, self._port)
+        return self._door.open(self._host, self._port, self._listening)
 
     async def stop(self) -> None:
         self._door.close()

@@ -1,0 +1,46 @@
+"""Points in time: as people write them in options, and as commands print them."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timedelta
+
+from makeway.api.times import TimeError, parse_time
+from makeway.cli.command import UsageError
+
+HELP = "a time such as 14:05, 'yesterday 14:05', '2026-03-01 14:05' or 2026-03-01T14:05:00Z"
+_CLOCK = re.compile(r"(?:(yesterday|\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
+
+
+def moment_of(option: str, text: str, now: float | None = None) -> float:
+    """Seconds since 1970. Without a date, the last time that it was so late; by local time."""
+    now = time.time() if now is None else now
+    try:
+        return parse_time(text)
+    except TimeError:
+        pass
+    found = _CLOCK.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(text)
+        day, hour, minute, second = found.groups()
+        today = datetime.fromtimestamp(now)
+        at = today.replace(
+            hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=0
+        )
+        if day == "yesterday":
+            at -= timedelta(days=1)
+        elif day:
+            date = datetime.fromisoformat(day)
+            at = at.replace(year=date.year, month=date.month, day=date.day)
+        elif at > today:
+            at -= timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{option} {text}: write {HELP}") from None
+    return at.timestamp()
+
+
+def moment_text(at: float) -> str:
+    """By local time, to the second."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")

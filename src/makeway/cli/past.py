@@ -1,0 +1,41 @@
+"""Finding the journal: options and errors of all commands that ask about the past."""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from makeway.cli.command import RequestRefused, UsageError
+from makeway.client.kubeconfig import default_folder
+from makeway.journal.coding import Unreadable
+from makeway.journal.file import NAME, Journal, JournalError
+from makeway.journal.past import NothingKnown
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="data folder of `makeway up`")
+    parser.add_argument(
+        "--journal", type=Path, metavar="FILE", help="a journal (default: that of the data folder)"
+    )
+
+
+@contextmanager
+def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
+    """What goes wrong with it is told in a line."""
+    folder: Path = arguments.data_dir or default_folder()
+    path: Path = arguments.journal or folder / NAME
+    try:
+        journal = Journal(path)
+    except JournalError as error:
+        raise UsageError(str(error)) from None
+    try:
+        yield journal
+    except NothingKnown as error:
+        raise RequestRefused(str(error)) from None
+    except (Unreadable, sqlite3.DatabaseError) as error:
+        raise RequestRefused(f"{path}: {error}") from None
+    finally:
+        journal.close()

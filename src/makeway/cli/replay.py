@@ -1,0 +1,105 @@
+"""check the journal: would the same be decided again?
+
+Tell a fresh engine what stands in the journal, segment by segment, and compare every
+decision. The same version of Makeway decides the same; if not, that is a bug of ours,
+and a bundle is the best report of it. What another version has written is compared as
+well: a difference is then no error, but what has changed between the two.
+
+examples:
+  makeway replay
+  makeway replay --since 24h
+  makeway replay report.bundle
+  makeway replay -o json | jq '.segments[] | select(.differences > 0)'
+
+exit codes:
+  0  all decisions are the same, or another version has made them
+  1  this version decides otherwise than it did
+  2  wrong usage, no journal
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from makeway.api.times import format_time
+from makeway.cli import past
+from makeway.cli.moments import moment_text
+from makeway.cli.spans import span_of
+from makeway.cli.tables import add_output, counted, print_document, print_safely, print_table
+from makeway.engine.decisions import Decision
+from makeway.journal.file import Segment
+from makeway.journal.replay import Difference, Replayed, replay
+from makeway.translate.words import decision_text
+
+DIFFERENCES_SHOWN = 5
+HEAD = ("SEGMENT", "BEGAN", "VERSION", "EVENTS", "CYCLES", "DECISIONS", "DIFFERENT")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", nargs="?", type=Path, metavar="BUNDLE", help="of makeway bundle")
+    parser.add_argument("--since", metavar="SPAN", help="only segments of so long, as in 24h")
+    past.add_arguments(parser)
+    add_output(parser, ("table", "json", "yaml"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    since = 0.0 if arguments.since is None else time.time() - span_of("--since", arguments.since)
+    arguments.journal = arguments.bundle or arguments.journal
+    with past.open_journal(arguments) as journal:
+        segments = [segment for segment in journal.segments() if segment.last_at >= since]
+        found = [(segment, replay(journal.records(segment))) for segment in segments]
+    if arguments.output != "table":
+        rows = [_data(segment, replayed) for segment, replayed in found]
+        print_document(arguments.output, {"segments": rows})
+    else:
+        _print(found)
+    ours = version("makeway")
+    return int(any(r.differences and s.header.version == ours for s, r in found))
+
+
+def _print(found: list[tuple[Segment, Replayed]]) -> None:
+    print_table(HEAD, [_row(segment, replayed) for segment, replayed in found])
+    for segment, replayed in found:
+        for difference in replayed.differences[:DIFFERENCES_SHOWN]:
+            print_safely(f"segment {segment.number}, {moment_text(difference.at)}:")
+            for line in _lines(difference):
+                print_safely(f"  {line}")
+    decisions = sum(replayed.decisions for _, replayed in found)
+    different = sum(len(replayed.differences) for _, replayed in found)
+    cycles = f"{counted(different, 'cycle')} decided otherwise" if different else "all the same"
+    print(f"{counted(decisions, 'decision')} replayed: {cycles}")
+
+
+def _row(segment: Segment, replayed: Replayed) -> list[str]:
+    numbers = (replayed.events, replayed.cycles, replayed.decisions, len(replayed.differences))
+    began = moment_text(segment.header.began_at)
+    return [str(segment.number), began, segment.header.version, *map(str, numbers)]
+
+
+def _data(segment: Segment, replayed: Replayed) -> dict[str, Any]:
+    return {
+        "segment": segment.number,
+        "began": format_time(segment.header.began_at),
+        "version": segment.header.version,
+        "events": replayed.events,
+        "cycles": replayed.cycles,
+        "decisions": replayed.decisions,
+        "differences": len(replayed.differences),
+        "first": [_lines(difference) for difference in replayed.differences[:DIFFERENCES_SHOWN]],
+    }
+
+
+def _lines(difference: Difference) -> list[str]:
+    return [
+        *(f"written:  {_text(decision)}" for decision in difference.written),
+        *(f"replayed: {_text(decision)}" for decision in difference.replayed),
+    ]
+
+
+def _text(decision: Decision) -> str:
+    text = decision_text(decision)
+    return f"{text.workload} {text.verb}: {'. '.join(text.details)}"

@@ -1,0 +1,204 @@
+"""`makeway up --system`: root prepares, then two processes serve every account of the machine.
+
+The starter runs as root and starts pods under their accounts. The server runs as an account of its
+own, without rights. Here both are started and kept up; under a service manager each is its own
+unit (`--part`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from makeway.accounts import Account
+from makeway.api.errors import in_words
+from makeway.backoff import backoff_s
+from makeway.cli import up
+from makeway.cli.command import UsageError
+from makeway.system.paths import Paths
+from makeway.system.preparing import (
+    SOURCE,
+    NotPrepared,
+    check_modes,
+    check_reach,
+    make_folders,
+    server_account,
+    take_over,
+)
+from makeway.system.settings import BadSettings, SystemSettings, read_settings, remember
+
+HOST, BACKLOG = "127.0.0.1", 512
+USAGE = 2  # a process that ends so has said why it can't start: to try again is of no use
+AGAIN_S, AGAIN_MAX_S = 1.0, 30.0
+SYSTEMD_SOCKET = 3  # sd_listen_fds(3)
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from makeway.starter.main import main; main(sys.argv[2])"
+)
+_REFUSED = ("data_dir", "log_file")  # flags that have no meaning here
+_KEPT = ("port", "keep_size", "log_level", "log_format")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths = Paths((arguments.root or Path("/")).resolve())
+    for name in _REFUSED:
+        if getattr(arguments, name) is not None:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag}: with --system everything lies below {paths.state}")
+    if arguments.insecure_http:
+        raise UsageError("--insecure-http is for one account; tokens of many go over TLS")
+    try:
+        if arguments.part == "server":
+            return _serve(paths, read_settings(paths.settings), arguments.listen_fd)
+        return _run_as_root(paths, arguments)
+    except (BadSettings, NotPrepared) as error:
+        raise UsageError(str(error)) from None
+
+
+def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise UsageError(
+            "--system runs jobs as the accounts that submit them, and needs root for that: "
+            "`sudo makeway up --system`; without --system it serves you alone"
+        )
+    paths.etc.mkdir(parents=True, exist_ok=True, mode=0o755)
+    settings = remember(paths.settings, read_settings(paths.settings), _said(arguments))
+    for named, kept in ((arguments.nodes, paths.nodes), (arguments.config, paths.configuration)):
+        if named is not None:
+            _check_and_take_over(named, kept)
+    check_modes(paths)
+    server, is_new = server_account(settings.server_account)
+    if is_new:
+        print(f"made the account {server.name}, as which the server runs", flush=True)
+    check_reach(server)
+    make_folders(paths, server)
+    if arguments.detach:
+        command = [sys.executable, "-m", "makeway.cli.main", "up", "--system"]
+        up.start_in_background([*command, "--root", str(paths.root)], paths.starter_log)
+        print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
+        return 0
+    if arguments.part == "starter":
+        command = starter_command(paths, settings, server)
+        os.execve(command[0], command, {"PATH": PATH})
+    return asyncio.run(_keep_both(paths, settings, server))
+
+
+def _said(arguments: argparse.Namespace) -> dict[str, Any]:
+    said = {
+        name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not None
+    }
+    if arguments.keep_days is not None:
+        said["keep_days"] = Fraction(str(arguments.keep_days))
+    if arguments.keep_size is not None:
+        up.read_size(arguments.keep_size)
+    return said
+
+
+def _check_and_take_over(named: Path, kept: Path) -> None:
+    (up.read_nodes(named) if kept.name == "nodes.yaml" else up.read_configuration(kept, named))
+    take_over(named, kept)
+    print(f"{named} is kept as {kept}: change that from now on", flush=True)
+
+
+def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> list[str]:
+    told = {
+        "state": str(paths.state),
+        "run": str(paths.starter_run),
+        "server_uid": server.uid,
+        "server_gid": server.gid,
+        "allowed": list(settings.allow_accounts),
+        "uid_min": settings.uid_min,
+        "limits": dict(settings.limits),
+        "no_new_privileges": settings.no_new_privileges,
+        "kept_days": float(settings.keep_days),
+        "kept_bytes": up.read_size(settings.keep_size) if settings.keep_size else None,
+        "log_level": settings.log_level,
+        "log_format": settings.log_format,
+    }
+    return [sys.executable, "-I", "-S", "-c", BOOT, str(SOURCE), json.dumps(told)]
+
+
+# --- both processes, kept up ---
+
+
+async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) -> int:
+    """Until one is told to end, or we are; jobs go on in either case."""
+    listening = _listening(settings.port)
+    serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
+    serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
+    rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
+    stopping = asyncio.ensure_future(up.stop_signal().wait())
+    both = [
+        asyncio.ensure_future(_kept(starter_command(paths, settings, server))),
+        asyncio.ensure_future(_kept(serving, pass_fds=(listening.fileno(),), **rights)),
+    ]
+    await asyncio.wait([stopping, *both], return_when=asyncio.FIRST_COMPLETED)
+    codes = [task.result() for task in both if task.done()]
+    for task in reversed(both):  # the server first, as it gives the orders
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    return max(codes, default=0)
+
+
+def _listening(port: int) -> socket.socket:
+    """Made by root, for the server: that may use no port below 1024."""
+    try:
+        return socket.create_server((HOST, port), backlog=BACKLOG)
+    except OSError as error:
+        raise UsageError(f"can't listen on port {port}: {in_words(error)}") from None
+
+
+async def _kept(command: Sequence[str], **how: Any) -> int:
+    """Run a process, and again if it fails; its exit code if it ends well, or can't start."""
+    failures = 0
+    while True:
+        process = await asyncio.create_subprocess_exec(*command, env={"PATH": PATH}, cwd="/", **how)
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        if code in (0, USAGE):
+            return code
+        failures += 1
+        await asyncio.sleep(backoff_s(failures, AGAIN_S, AGAIN_MAX_S))
+
+
+# --- the server ---
+
+
+def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int:
+    """As the server's account."""
+    from makeway.embedded import Settings, System
+    from makeway.logs import set_up
+
+    if os.geteuid() == 0:
+        raise UsageError(f"--part server: run it as account {settings.server_account}, not as root")
+    set_up(settings.log_level, settings.log_format)
+    listening = _given_socket(listen_fd)
+    configuration = paths.configuration if paths.configuration.exists() else None
+    serving = Settings(
+        port=settings.port,
+        configuration=up.read_configuration(paths.data, configuration),
+        nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
+        listening=listening,
+        system=System(starter=paths.starter_socket, logs=paths.logs),
+    )
+    return up.serve_folder(paths.data, serving)
+
+
+def _given_socket(listen_fd: int | None) -> socket.socket | None:
+    """From root, or from systemd; None: there is none, and we listen by ourselves."""
+    if listen_fd is None and os.environ.get("LISTEN_PID") == str(os.getpid()):
+        listen_fd = SYSTEMD_SOCKET
+    return None if listen_fd is None else socket.socket(fileno=listen_fd)

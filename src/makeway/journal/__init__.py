@@ -1,0 +1,1 @@
+"""What the engine was told and what it decided, in order: written down, read back, replayed."""

@@ -1,0 +1,118 @@
+"""A moment of the past: the engine as it was then, and what was decided about one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from re import compile as pattern
+from typing import NamedTuple
+
+from makeway.engine import events as ev
+from makeway.engine.decisions import Decision, Preempt, Wait
+from makeway.engine.engine import Engine
+from makeway.engine.model import WorkloadKey
+from makeway.journal.file import Journal, Segment
+from makeway.journal.records import Decided, Heard, Record
+from makeway.journal.replay import step
+
+_MADE_FOR = pattern(r"(?:job|pod)-(.+)-[0-9a-f]{5}")  # the name of a Workload, around that of a job
+
+
+class NothingKnown(Exception):
+    """The journal has nothing of that moment, or of that job; the text is for the user."""
+
+
+class Moment(NamedTuple):
+    """How things stood at a time, and what came before and after."""
+
+    at: float
+    engine: Engine
+    segment: Segment
+    heard_last_at: float  # of the last that was told by then
+
+
+class Happened(NamedTuple):
+    """Something about a workload."""
+
+    at: float
+    what: Decision | ev.Event
+
+
+def segment_at(segments: Iterable[Segment], at: float) -> Segment | None:
+    """The last that had begun by then."""
+    return max(
+        (segment for segment in segments if segment.header.began_at <= at),
+        key=lambda segment: segment.number,
+        default=None,
+    )
+
+
+def moment(journal: Journal, at: float) -> Moment:
+    """Replay what was written until then. Cost: one segment at most."""
+    segments = journal.segments()
+    segment = segment_at(segments, at)
+    if segment is None:
+        raise NothingKnown("nothing was written down as early as that")
+    engine, last_at = Engine(), segment.header.began_at
+    for record in journal.records(segment, until=at):
+        step(engine, record)
+        last_at = record.at
+    return Moment(at, engine, segment, last_at)
+
+
+def find_workload(engine: Engine, namespace: str, word: str) -> WorkloadKey:
+    """Whom a user means by the name of a job or of a Workload; of several, the latest."""
+    named, slash, name = word.rpartition("/")
+    namespace = named if slash and named not in ("job", "pod", "workload", "wl") else namespace
+    found = [
+        known.workload
+        for known in engine.view.workloads()
+        if known.workload.namespace == namespace and _is_called(known.workload.key, name)
+    ]
+    if not found:
+        raise NothingKnown(f"there was no job {word!r} in namespace {namespace} at that time")
+    return max(found, key=lambda workload: (workload.created_at, workload.key)).key
+
+
+def _is_called(key: WorkloadKey, name: str) -> bool:
+    own = key.partition("/")[2]
+    return own == name or job_name(key) == name
+
+
+def job_name(key: WorkloadKey) -> str:
+    """The job that a Workload was made for; its own name where that doesn't tell."""
+    own = key.partition("/")[2]
+    made_for = _MADE_FOR.fullmatch(own)
+    return own if made_for is None else made_for[1]
+
+
+# --- what happened to one workload ---
+
+
+def life_of(journal: Journal, key: WorkloadKey, since: float, until: float) -> Iterator[Happened]:
+    """What was decided about a workload, and what others did to it; waiting is left out."""
+    for segment in journal.segments():
+        if segment.header.began_at > until or segment.last_at < since:
+            continue
+        records = journal.records(segment, until)
+        for record in islice(records, segment.header.beginning, None):
+            if record.at >= since:
+                yield from (Happened(record.at, what) for what in _about(record, key))
+
+
+def _about(record: Record, key: WorkloadKey) -> Iterator[Decision | ev.Event]:
+    if isinstance(record, Decided):
+        yield from (d for d in record.decisions if not isinstance(d, Wait) and concerns(d, key))
+    elif isinstance(record, Heard):
+        event = record.event
+        if isinstance(event, ev.WorkloadFinished | ev.WorkloadRemoved | ev.PodsGone | ev.Forgotten):
+            if event.key == key:
+                yield event
+        elif isinstance(event, ev.WorkloadSeen) and event.workload.key == key:
+            yield event
+
+
+def concerns(decision: Decision, key: WorkloadKey) -> bool:
+    if isinstance(decision, Preempt):
+        return decision.preemptor == key or any(v.workload == key for v in decision.victims)
+    return decision.workload == key

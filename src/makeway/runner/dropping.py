@@ -1,0 +1,89 @@
+"""From root to an account, for good: the steps of a child between fork and exec, in their order.
+
+The child of a supervisor that runs as root has entered its cgroups before. Nothing of the account
+counts here: who it is stands in the order, which root wrote. As long as the child has not become
+another program, Linux lets the account neither trace it nor look into it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+
+from makeway.runner.processes import die_with_parent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_C = ctypes.CDLL(None, use_errno=True)
+_SET_NO_NEW_PRIVS = 38  # prctl(2)
+_KEYCTL = {"x86_64": 250, "aarch64": 219}  # syscall(2)
+_JOIN_SESSION_KEYRING = 1
+_CAPABILITIES = ("CapInh:", "CapPrm:", "CapEff:", "CapAmb:")
+LIMITS = {
+    "core": resource.RLIMIT_CORE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
+}
+
+
+class NotDropped(Exception):
+    """Something of root is left: nothing may be run."""
+
+
+def drop(owner: dict[str, Any], parent: int, kept: int = 2) -> None:
+    """Become the owner; of the descriptors above 2, `kept` stays."""
+    uid, gid, groups = owner["uid"], owner["gid"], owner["groups"]
+    for name, soft in owner["limits"].items():
+        _limit(LIMITS[name], soft)
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    _check(uid, gid, groups)
+    if owner["no_new_privileges"]:
+        _C.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _leave_keyring()
+    os.umask(owner["umask"])
+    die_with_parent(parent)  # setresuid has undone what was asked for before
+    os.closerange(3, kept)
+    os.closerange(max(kept, 2) + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _limit(which: int, soft: int) -> None:
+    """Never above the hard limit, which stays as it is."""
+    _, hard = resource.getrlimit(which)
+    wanted = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+    resource.setrlimit(which, (wanted, hard))
+
+
+def _check(uid: int, gid: int, groups: list[int]) -> None:
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+        raise NotDropped(f"uids {os.getresuid()}, gids {os.getresgid()}")
+    if set(os.getgroups()) != set(groups):
+        raise NotDropped(f"groups {os.getgroups()}")
+    if uid != 0:
+        _check_nothing_is_regained()
+
+
+def _check_nothing_is_regained() -> None:
+    try:
+        os.setresuid(-1, 0, -1)
+    except PermissionError:
+        pass
+    else:
+        raise NotDropped("root can be had again")
+    with open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith(_CAPABILITIES) and int(line.split()[1], 16):
+                raise NotDropped(line.strip())
+
+
+def _leave_keyring() -> None:
+    """Keys of whoever started us are no business of the account's, nor those of other pods."""
+    number = _KEYCTL.get(os.uname().machine)
+    if number is not None:
+        _C.syscall(number, _JOIN_SESSION_KEYRING, 0)

@@ -1,0 +1,215 @@
+"""Pods that a starter runs as root, each as its account: the host of a server that may do nothing.
+
+The starter's socket takes orders and tells states (`makeway.starter.door`). When it is away, what
+was known stays known, orders are refused for now, and we come back as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from makeway.clocks import SMALL_STEP_S, SteadyClock
+from makeway.logs import Fields
+from makeway.runner.host import PodState, RunOrder, Unwelcome
+from makeway.runner.local import OnChange
+from makeway.runner.states import state_of
+from makeway.watchdog import Pulse
+
+log = logging.getLogger("makeway.runner")
+
+ANSWER_S = 10.0  # a directory service may have to be asked
+WAIT_S = 20.0  # for the starter, when both begin
+AGAIN_S = 1.0
+BEAT_S = 2.0  # as often it says that it lives
+READ_BYTES = 1024 * 1024
+
+
+class RemoteHost:
+    def __init__(self, path: Path, clock: SteadyClock, wait_s: float = WAIT_S) -> None:
+        self._path, self._clock = path, clock
+        self._states: dict[str, PodState] = {}
+        self.revision = 0  # of the server's objects: the latest of which an order speaks
+        self._orders: socket.socket | None = None
+        self._news: socket.socket | None = None
+        self._rest = b""  # of a line that didn't come whole
+        self._shift_s = 0.0  # from the starter's time to ours
+        self._on_change: OnChange | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.pulse = Pulse("starter of pods")
+        self._wait_for_it(time.monotonic() + wait_s)
+
+    def _wait_for_it(self, until: float) -> None:
+        while True:
+            try:
+                return self._look()
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def states(self) -> Mapping[str, PodState]:
+        return self._states
+
+    # Orders
+
+    def start(self, order: RunOrder) -> None:
+        if order.uid in self._states:
+            return
+        self._order({"do": "start", "pod": asdict(order)})
+        state = PodState(uid=order.uid, node=order.node, devices=dict(order.devices))
+        self._states.setdefault(order.uid, state)
+
+    def stop(self, uid: str, grace_s: float) -> None:
+        self._order({"do": "stop", "uid": uid, "grace_s": grace_s})
+
+    def remove(self, uid: str) -> None:
+        self._order({"do": "remove", "uid": uid})
+        self._states.pop(uid, None)
+
+    def _order(self, order: Mapping[str, Any]) -> None:
+        """OSError: not now. An answer may get lost: every order may come twice."""
+        try:
+            if self._orders is None:
+                self._orders = self._connected()
+            self._orders.sendall(json.dumps(order).encode() + b"\n")
+            answer = json.loads(_line(self._orders))
+        except OSError as error:
+            self._hang_up()
+            raise OSError(error.errno or errno.EIO, "the starter does not answer") from error
+        if "unwelcome" in answer:
+            raise Unwelcome(answer["unwelcome"], answer["message"])
+        if "errno" in answer:
+            raise OSError(answer["errno"], answer["message"])
+
+    def _hang_up(self) -> None:
+        if self._orders is not None:
+            self._orders.close()
+            self._orders = None
+
+    def _connected(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.connect(str(self._path))
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    # News
+
+    def watch(self, on_change: OnChange) -> None:
+        """Call with the uid of each pod whose state changes, on the running event loop."""
+        self._on_change = on_change
+        self._listen()
+        self._check()
+
+    def close(self) -> None:
+        """Stop watching; what runs goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._stop_listening()
+        self._hang_up()
+
+    def _look(self) -> None:
+        """Have all states told, and each that changes from now on."""
+        news = self._connected()
+        try:
+            news.sendall(b'{"do": "look"}\n')
+            told = json.loads(_line(news))
+            shift_s = self._clock.offset_s - told["offset_s"]
+            self._shift_s = shift_s if abs(shift_s) > SMALL_STEP_S else 0.0
+            self.revision = max(self.revision, told["revision"])
+            found = [self._state(json.loads(_line(news))) for _ in range(told["count"])]
+        except (OSError, ValueError, KeyError, TypeError):
+            news.close()
+            raise
+        news.setblocking(False)
+        self._news, self._rest = news, b""
+        before, self._states = self._states, {state.uid: state for state in found}
+        for uid in [
+            uid for uid in {**before, **self._states} if before.get(uid) != self._states.get(uid)
+        ]:
+            self._tell(uid)
+        self.pulse.rest(BEAT_S)
+
+    def _state(self, told: Mapping[str, Any]) -> PodState:
+        devices = {name: tuple(indexes) for name, indexes in told["devices"].items()}
+        known = PodState(uid=told["uid"], node=told["node"], devices=devices)
+        return state_of(known, told, self._shift_s)
+
+    def _tell(self, uid: str) -> None:
+        if self._on_change is not None:
+            self._on_change(uid)
+
+    def _listen(self) -> None:
+        assert self._news is not None
+        asyncio.get_running_loop().add_reader(self._news, self._take_in)
+
+    def _stop_listening(self) -> None:
+        if self._news is not None:
+            asyncio.get_running_loop().remove_reader(self._news)
+            self._news.close()
+            self._news = None
+
+    def _take_in(self) -> None:
+        assert self._news is not None
+        try:
+            piece = self._news.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            piece = b""
+        if not piece:
+            log.error(Fields(starter="gone", hint="pods go on; it is looked for again"))
+            self._stop_listening()
+            self._hang_up()
+            return
+        self.pulse.rest(BEAT_S)
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            self._hear(json.loads(line))
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
+        if "uid" not in told:
+            return
+        state = self._state(told)
+        if self._states.get(state.uid) != state:
+            self._states[state.uid] = state
+            self._tell(state.uid)
+
+    def _check(self) -> None:
+        """Come back to a starter that was away."""
+        if self._news is None:
+            with contextlib.suppress(OSError):
+                self._look()
+                self._listen()
+                log.warning(Fields(starter="is back"))
+        self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._check)
+
+
+def _line(connection: socket.socket) -> bytes:
+    """One line, and not a byte more of what follows it."""
+    return b"".join(_pieces(connection))
+
+
+def _pieces(connection: socket.socket) -> Iterator[bytes]:
+    while True:
+        seen = connection.recv(READ_BYTES, socket.MSG_PEEK)
+        if not seen:
+            raise ConnectionResetError(errno.ECONNRESET, "the starter is gone")
+        end = seen.find(b"\n") + 1
+        piece = connection.recv(end or len(seen))
+        yield piece
+        if end:
+            return

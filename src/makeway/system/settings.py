@@ -1,0 +1,84 @@
+"""The settings of a Makeway for every account: one file of root's, kept across starts.
+
+What a flag of `makeway up --system` says is written there, so that no restart forgets it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from makeway.api.codec import decode_unconverted, encode
+from makeway.api.errors import in_words
+from makeway.api.manifests import read_manifests, write_yaml
+from makeway.api.schema import Int32, Quantity
+
+HEAD = """\
+# Settings of Makeway for every account of this machine; `makeway up --system` reads them, and
+# writes what its flags say. What is not named here is as the documentation says.
+"""
+
+
+class BadSettings(Exception):
+    """The text is for the administrator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSettings:
+    API_VERSION: ClassVar[str] = "makeway.dev/v1"
+    KIND: ClassVar[str] = "SystemSettings"
+
+    port: Int32 = 747  # below 1024: no account can sit on it while Makeway is away
+    server_account: str = "makeway"
+    uid_min: Int32 | None = None  # None: as /etc/login.defs has it
+    allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
+    limits: Mapping[str, int] = field(default_factory=dict)  # soft ones of every job
+    no_new_privileges: bool = False  # true: setuid programs don't work in jobs
+    keep_days: Quantity = Fraction(30)
+    keep_size: str = ""  # empty: by the size of the disk
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    log_format: Literal["text", "json"] = "text"
+
+
+def read_settings(path: Path) -> SystemSettings:
+    """What the file says; what holds without one if there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return SystemSettings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path} can't be read: {in_words(error)}") from None
+    found = read_manifests(text, str(path))
+    if found.troubles:
+        raise BadSettings(str(found.troubles[0]))
+    if not found.manifests:
+        return SystemSettings()
+    if len(found.manifests) > 1:
+        raise BadSettings(f"{path}: write one document")
+    decoded = decode_unconverted(SystemSettings, found.manifests[0].document)
+    if decoded.object is None:
+        raise BadSettings("\n".join(f"{path}: {error}" for error in decoded.errors))
+    return decoded.object
+
+
+def remember(path: Path, before: SystemSettings, said: Mapping[str, Any]) -> SystemSettings:
+    """The settings with what flags say, written down if that is new."""
+    after = replace(before, **said)
+    if after != before:
+        _write(path, after)
+    return after
+
+
+def _write(path: Path, settings: SystemSettings) -> None:
+    usual = encode(SystemSettings())
+    told = {name: value for name, value in encode(settings).items() if usual.get(name) != value}
+    scratch = path.with_suffix(".new")
+    scratch.unlink(missing_ok=True)
+    descriptor = os.open(scratch, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(HEAD + (write_yaml(told) if told else ""))
+    scratch.replace(path)

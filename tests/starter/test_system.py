@@ -1,0 +1,254 @@
+"""Two people on one machine: their jobs run as they are, and neither gets at the other or at root.
+
+One `makeway up --system` for all stories, below a root of its own, with accounts made for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from makeway.api.kinds import NAMESPACES, NODES, PODS
+from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
+from tests.harness.process import wait_until
+
+
+class Lab(NamedTuple):
+    up: SystemUp
+    ann: pwd.struct_passwd
+    bob: pwd.struct_passwd
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with accounts("mwann", "mwbob") as [ann, bob]:
+        change_accounts("usermod", "-aG", bob.pw_name, ann.pw_name)
+        with system_up("--port", "0") as up:
+            for name in (ann.pw_name, bob.pw_name, "root", "makeway-none"):
+                document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                up.create(NAMESPACES, document)
+            yield Lab(up, ann, bob)
+
+
+LOOK = """
+import ctypes, json, os
+signal = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(signal), 0, 0, 0)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+umask = os.umask(0)
+print(json.dumps({
+    "uids": os.getresuid(), "gids": os.getresgid(), "groups": sorted(os.getgroups()),
+    "caps": sum(int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")),
+    "death": signal.value, "umask": umask, "session": os.getsid(0) == os.getpid(),
+    "open": {n: os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3, 64)
+             if os.path.exists(f"/proc/self/fd/{n}")},
+    "environ": dict(os.environ), "folder": os.getcwd(),
+}))
+"""
+
+
+def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(ann, "look", "", command=["/usr/bin/python3", "-c", LOOK])
+    found: dict[str, Any] = json.loads(up.ended("look"))
+
+    assert found["uids"] == [ann.pw_uid] * 3
+    assert found["gids"] == [ann.pw_gid] * 3
+    assert found["groups"] == sorted({ann.pw_gid, bob.pw_gid})  # she is in his group
+    assert found["caps"] == 0
+    assert found["death"] == signal.SIGKILL
+    assert found["umask"] == 0o022
+    assert found["open"] == {}
+    assert found["folder"] == str(up.home("look") / "scratch")
+    mine = {"HOME": ann.pw_dir, "USER": ann.pw_name, "LOGNAME": ann.pw_name, "SHELL": "/bin/sh"}
+    assert found["environ"].items() >= mine.items()
+    assert found["environ"].keys() <= {*mine, "PATH", "MAKEWAY_POD_UID", "LC_CTYPE"}
+
+
+def test_a_home_is_entered_by_its_owner_alone(lab: Lab) -> None:
+    up, ann, bob = lab
+    for one, name in ((ann, "own"), (bob, "foreign")):
+        up.submitted(one, name, "pwd; echo mine > kept; exec cat kept", workingDir=ann.pw_dir)
+
+    assert up.ended("own") == f"{ann.pw_dir}\nmine\n"
+    assert (Path(ann.pw_dir) / "kept").stat().st_uid == ann.pw_uid
+    assert up.ended("foreign") == f"working directory {ann.pw_dir}: Permission denied\n"
+
+
+def test_what_is_not_the_accounts_is_closed_to_it(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(bob, "secret", "echo hidden; touch here; exec sleep 1000")
+    wait_until(lambda: up.printed("secret"))
+    state, uid = up.state, up.pod("secret")["metadata"]["uid"]
+    places = [
+        *(state, state / "pods", state / "pods" / uid, state / "logs", state / "logs" / uid),
+        *(state / "homes", state / "homes" / uid / "scratch", state / "server", state / "trash"),
+        up.root / "run/makeway-starter",
+    ]
+    tries = "; ".join(f"ls {place} 2>&1; touch {place}/x 2>&1" for place in places)
+    up.submitted(ann, "curious", f"{tries}; true")
+
+    said = up.ended("curious").splitlines()
+    assert len(said) == 2 * len(places)
+    assert all("Permission denied" in line for line in said), said
+    up.delete_pod("secret")
+
+
+def test_probes_are_asked_by_the_account(lab: Lab) -> None:
+    up, ann, _ = lab
+    probe = {"exec": {"command": ["sh", "-c", f"id -u > {ann.pw_dir}/asked"]}, "periodSeconds": 1}
+    script = f"while [ ! -s {ann.pw_dir}/asked ]; do sleep 0.05; done; cat {ann.pw_dir}/asked"
+    up.submitted(ann, "probed", script, readinessProbe=probe)
+
+    assert up.ended("probed") == f"{ann.pw_uid}\n"
+    assert (Path(ann.pw_dir) / "asked").stat().st_uid == ann.pw_uid
+
+
+@pytest.mark.parametrize(
+    ("namespace", "reason"), [("root", "AccountRefused"), ("makeway-none", "NoAccount")]
+)
+def test_nothing_runs_for_root_or_for_nobody(lab: Lab, namespace: str, reason: str) -> None:
+    up = lab.up
+    who = pwd.struct_passwd((namespace, "x", 0, 0, "", "/", "/bin/sh"))
+    up.submitted(who, f"as-{namespace}", f"touch {up.root}/ran")
+
+    assert up.ended(f"as-{namespace}") == ""
+    assert up.pod(f"as-{namespace}")["status"]["reason"] == reason
+    assert not (up.root / "ran").exists()
+
+
+@contextmanager
+def victim(folder: Path) -> Iterator[Path]:
+    """A file of root's that no job may change."""
+    folder.mkdir(mode=0o700)
+    (folder / "precious").write_text("root's")
+    yield folder
+    assert (folder / "precious").read_text() == "root's"
+    assert sorted(path.name for path in folder.iterdir()) == ["precious"]
+    assert folder.stat().st_uid == 0
+    shutil.rmtree(folder)
+
+
+PLANT = """
+import json, os, sys
+target, home = sys.argv[1], os.path.dirname(os.getcwd())
+forged = {"supervisor": {"pid": 1, "ticks": 0, "boot": ""}, "is_over": True, "grace_s": 0}
+names = ["order.json", "state.json", "stop.json", "lock", "changes", "main.log", "main.ended"]
+for name in names:
+    with open(name, "w") as file:
+        json.dump(forged, file)
+    os.makedirs("links", exist_ok=True)
+    os.symlink(f"{target}/precious", f"links/{name}")
+os.symlink(target, "folder")
+os.symlink(target, f"{home}/volumes/data/folder")
+os.rename("data", "moved")            # the link at the mount path, made by Makeway
+os.symlink(target, "data")
+here = os.getcwd()
+for depth in range(1500):             # deeper than anybody recurses
+    os.mkdir("d")
+    os.chdir("d")
+os.symlink(target, "deep")
+os.chdir(here)
+os.mkfifo("pipe")
+for tried in (f"{home}/scratch2", f"{home}/volumes/other"):
+    try:
+        os.symlink(target, tried)
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None:
+    up, ann, _ = lab
+    with victim(up.root / "victim") as folder:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "plant-1", "namespace": ann.pw_name},
+            "spec": {
+                "restartPolicy": "OnFailure",  # its second run meets what the first has left
+                "nodeName": up.listed(NODES)[0]["metadata"]["name"],
+                "volumes": [{"name": "data", "emptyDir": {}}],
+                "containers": [
+                    {
+                        "name": "main",
+                        "command": ["sh", "-c", 'test -e moved || { "$@"; exit 1; }', "sh"],
+                        "args": ["/usr/bin/python3", "-c", PLANT, str(folder)],
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                    }
+                ],
+            },
+        }
+        up.create(PODS, pod)
+        up.ended("plant")
+        assert up.pod("plant")["status"]["phase"] == "Succeeded"
+        log = up.state / "logs" / up.pod("plant")["metadata"]["uid"] / "main.previous.log"
+        assert log.read_text() == "refused\n" * 2
+        home = up.home("plant")
+        up.delete_pod("plant")
+        wait_until(lambda: not home.exists())
+        wait_until(lambda: not any((up.state / "trash").iterdir()))
+
+
+def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:
+    up, ann, _ = lab
+    program = up.root / "setuid-sleep"
+    shutil.copy("/bin/sleep", program)
+    program.chmod(0o4755)
+    script = f"env -i setsid {program} 7654 & sleep 0.3; ps -o euser= -C setuid-sleep"
+    up.submitted(ann, "escape", script)
+
+    assert up.ended("escape") == "root\n"
+    wait_until(lambda: "7654" not in subprocess.check_output(["ps", "axo", "args"], text=True))
+
+
+def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:
+    up, ann, _ = lab
+    go = Path(ann.pw_dir) / "go"
+    script = f"echo here; while [ ! -e {go} ]; do sleep 0.05; done; exit 3"
+    up.submitted(ann, "lasting", script)
+    wait_until(lambda: up.printed("lasting"))
+    starter = up.starter()
+    os.kill(starter, signal.SIGKILL)
+    wait_until(lambda: up.starter() != starter, claim="another starter")
+    os.kill(int((up.folder / "lock").read_text()), signal.SIGKILL)
+    go.touch()
+
+    def code() -> Any:
+        try:
+            [main] = up.pod("lasting")["status"]["containerStatuses"]
+            return main["state"].get("terminated", {}).get("exitCode")
+        except OSError:
+            return None  # the server is about to come back
+
+    assert wait_until(code) == 3
+
+
+def test_what_flags_said_is_kept_and_down_ends_both(lab: Lab) -> None:
+    up, ann, _ = lab
+    up.submitted(ann, "goes-on", "echo runs; exec sleep 1000")
+    wait_until(lambda: up.printed("goes-on"))
+    before = up.address
+    assert "stopped" in up.makeway("down", "--system", "--root", str(up.root))
+    assert up.process is not None
+    assert up.process.wait(timeout=30) == 0
+    port = before.rpartition(":")[2]
+    up.start("--port", port, "--keep-days", "7")
+    up.stop()
+    up.start()
+
+    assert up.address == before
+    assert "keepDays: '7'" in up.settings.read_text()
+    [main] = up.pod("goes-on")["status"]["containerStatuses"]
+    assert "running" in main["state"]
+    up.delete_pod("goes-on")
