@@ -55,7 +55,10 @@ ROOMS = {
         "runner.states",
     ),
     "system": room("accounts", "api"),
-    "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
+    "runner": room(
+        *("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
+        libraries=("pynvml",),
+    ),
     "sim": room("api", "engine", "placement", "selectors", "translate"),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
@@ -77,7 +80,7 @@ ROOMS = {
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
 # One file knows a library; the others don't.
-ONLY_IN = {"yaml": "api/manifests.py"}
+ONLY_IN = {"yaml": "api/manifests.py", "pynvml": "runner/nvml.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.
 IMPURE = frozenset(
     {

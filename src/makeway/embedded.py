@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
@@ -31,6 +32,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.prospects import prospects
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
@@ -43,11 +45,13 @@ from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
 from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost, pods_in
-from makeway.runner.machine import NotANode, machine, nodes_from
+from makeway.runner.machine import NotANode, has_driver, host_name, machine, nodes_from
+from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
@@ -164,8 +168,10 @@ async def _controlled(
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
+    watch = None if settings.nodes else await _gpu_watch()
+    own = () if watch is None else watch.devices
     try:
-        nodes = nodes_from(settings.nodes or (machine(clock()),), clock())
+        nodes = nodes_from(settings.nodes or (machine(clock(), own),), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
@@ -173,7 +179,10 @@ async def _controlled(
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
-    control = Control(app, client, host, settings.configuration, nodes, clock, writer)
+    control = Control(app, client, host, settings.configuration, nodes, clock, writer, watch)
+    if watch is not None:
+        watch.on_change = control.gpus_changed
+        work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     control.begin()
     host.watch(control.noticed)
@@ -189,9 +198,18 @@ async def _controlled(
         host.close()
 
 
+async def _gpu_watch() -> GpuWatch | None:
+    """Who looks at the GPUs of this machine; None: it has none."""
+    if not has_driver():
+        return None
+    nvml = Nvml()
+    first = await asyncio.to_thread(nvml.ask)
+    return GpuWatch(nvml, first or ())
+
+
 def _host_and_work(
     folder: Path, settings: Settings, clock: SteadyClock
-) -> tuple[LocalHost | RemoteHost, list[Tidying]]:
+) -> tuple[LocalHost | RemoteHost, list[Tidying | GpuWatch]]:
     """Who runs pods, and what has to be done besides as long as they run."""
     if settings.system is not None:
         return RemoteHost(settings.system.starter, clock), []
@@ -364,17 +382,18 @@ class Control:
         nodes: Sequence[Document],
         clock: Clock,
         writer: Writer | None = None,
+        watch: GpuWatch | None = None,
     ) -> None:
         self._app, self._client, self._host = app, client, host
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
-        self._writer = writer
+        self._writer, self._watch = writer, watch
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes)
+        plane = Plane(picture, self._configuration, self._host, self._nodes, self._watch)
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         engine = plane.admission.engine
@@ -401,6 +420,15 @@ class Control:
         if self._term is not None:
             plane, loop = self._term
             plane.pods.noticed(uid)
+            plane.gpu_offers.look_again()
+            loop.wake()
+
+    def gpus_changed(self) -> None:
+        """Somebody else began or ceased to use a GPU."""
+        if self._term is not None:
+            plane, loop = self._term
+            plane.pods.try_waiting()
+            plane.gpu_offers.look_again()
             loop.wake()
 
 
@@ -408,12 +436,22 @@ class Plane:
     """The parts that make a machine run what its queues admit."""
 
     def __init__(
-        self, picture: Picture, configuration: Configuration, host: Host, nodes: Sequence[Document]
+        self,
+        picture: Picture,
+        configuration: Configuration,
+        host: Host,
+        nodes: Sequence[Document],
+        watch: GpuWatch | None = None,
     ) -> None:
+        """`watch` sees the GPUs of this machine; None: they are only declared."""
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
         self.placing = Placing(picture, distance_max=distance_max)
-        self.pods = PodRunner(picture, host, nodes)
+        gpus = (
+            NodeGpus(host) if watch is None else NodeGpus(host, host_name(), lambda: watch.devices)
+        )
+        self.pods = PodRunner(picture, host, nodes, gpus)
+        self.gpu_offers = GpuOffers(picture, gpus)
         self.parts: list[Part] = [
             self.admission,
             Jobs(picture, configuration),
@@ -422,6 +460,7 @@ class Plane:
             JobPods(picture),
             self.placing,
             self.pods,
+            self.gpu_offers,
             *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
@@ -448,6 +487,9 @@ class Insight(Visibility):
 
     def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
         return self._jobs.answer(asked_in(namespace, query))
+
+    def prospects(self, namespace: str, job: Any) -> Document:
+        return prospects(self._engine, self._picture, namespace, job)
 
     def metrics(self) -> str:
         return self._metrics.text()

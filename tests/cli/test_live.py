@@ -130,7 +130,10 @@ def test_who_is_held_waits_until_it_is_resumed(makeway: Run) -> None:
 
 
 def test_who_asks_for_too_much_is_told_what_would_fit(makeway: Run) -> None:
-    makeway("submit", "-q", "team", "--cpu", "9", "--name", "big", "--", "true")
+    asked = ("submit", "-q", "team", "--cpu", "9", "--name", "big")
+    never = "never: 9 cpu asked, 1 exist for ClusterQueue vision (--force queues it all the same)"
+    assert makeway(*asked, "--", "true", code=1) == f"makeway: {never}\n"
+    makeway(*asked, "--force", "--", "true")
 
     deadline = time.monotonic() + 20
     while "a request for at most 1 cpu" not in makeway("explain", "big"):
@@ -143,7 +146,7 @@ def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: 
     makeway(*gpus, "2", "--time-limit", "2h", "--name", "runs", "--", "sleep", "60")
     makeway(*gpus, "1", "--name", "beside", "--", "sleep", "60")
     makeway(*gpus, "2", "--name", "waits", "--", "true")
-    makeway(*gpus, "5", "--name", "dreams", "--", "true")
+    makeway(*gpus, "5", "--force", "--name", "dreams", "--", "true")
 
     def shown() -> dict[str, dict[str, str]]:
         return rows_of(makeway("status", "-q", "gpus"))
@@ -167,3 +170,34 @@ def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: 
 def items(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(text)["items"]
     return found
+
+
+def test_a_gpu_that_is_taken_out_is_given_to_nobody_until_it_is_back(makeway: Run) -> None:
+    assert makeway("gpu", "drain", "0", "1", "3").count("drained\n") == 3
+    makeway("submit", "-q", "gpus", "--gpu", "1", "--name", "fits", "--", "sleep", "60")
+    wait_until(lambda: "1: 2" in makeway("status", "-q", "gpus"))
+    makeway("submit", "-q", "gpus", "--gpu", "2", "--name", "patient", "--", "sleep", "60")
+    no_node = "no node has 2 GPUs free"
+    wait_until(lambda: rows_of(makeway("status"))["patient"]["UNTIL / REASON"] == no_node)
+    shown = {item["id"]: item for item in items(makeway("gpu", "-o", "json"))}
+    assert [shown[index]["state"] for index in range(4)] == [
+        "drained",
+        "drained",
+        "held",
+        "drained",
+    ]
+    assert (shown[2]["name"], shown[2]["until"]) == ("fits", None)
+    assert "GPU 3 is drained" in makeway("explain", "patient")
+
+    makeway("gpu", "undrain", "3", "0")
+    wait_until(lambda: "2: 0,3" in makeway("status"))
+    lines = makeway("gpu").splitlines()[1:]
+    found = [next(w for w in ("patient", "fits", "drained") if w in line) for line in lines]
+    assert found == ["patient", "drained", "fits", "patient"]
+    makeway("gpu", "undrain", "1")
+    makeway("cancel", "fits", "patient", "-y")
+
+
+def test_who_names_a_gpu_that_is_not_there_is_told_which_there_are(makeway: Run) -> None:
+    said = "there is no GPU 9 on box; there are: 0, 1, 2, 3"
+    assert said in makeway("gpu", "drain", "9", code=1)

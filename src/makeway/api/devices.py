@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 GPU = "nvidia.com/gpu"
 GPUS = "makeway.dev/gpus"  # annotation of a pod: what it holds, "nvidia.com/gpu=0,3"
+WAITING = "WaitingForGPUs"  # reason of a pod that is placed, and whose GPUs are not free yet
 _OTHERS = frozenset(("gpu.intel.com/i915",))
 
 DeviceId = int | str  # the index that its maker's tools show; of a part of a GPU, its uuid
@@ -50,3 +51,29 @@ def format_indexes(devices: Iterable[DeviceId]) -> str:
     texts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
     texts += [device[:8] for device in devices if isinstance(device, str)]
     return ",".join(texts)
+
+
+# --- the GPUs of a node ---
+
+DRAINED = "makeway.dev/drained-gpus"  # annotation of a node, written by people: "3,5"
+# Annotations of a node, written by its runner: which GPUs are not handed out and why, one a line,
+# and as JSON what the GPUs are.
+UNAVAILABLE = "makeway.dev/unavailable-gpus"
+GPU_LIST = "makeway.dev/gpu-list"
+
+
+def parse_drained(text: str) -> frozenset[DeviceId]:
+    return frozenset(_device(part.strip()) for part in text.split(",") if part.strip())
+
+
+def format_drained(devices: Iterable[DeviceId]) -> str:
+    return ",".join(sorted(map(str, devices), key=lambda text: (len(text), text)))
+
+
+def format_unavailable(reasons: Mapping[DeviceId, str]) -> str:
+    return "\n".join(f"{device}: {why}" for device, why in reasons.items())
+
+
+def parse_unavailable(text: str) -> dict[DeviceId, str]:
+    pairs = (line.partition(": ") for line in text.splitlines())
+    return {_device(device): why for device, _, why in pairs if why}

@@ -225,6 +225,17 @@ class Client:
         path = f"/apis/visibility.makeway.dev/v1{place}/jobs"
         return await self._json(Call(method="GET", path=path, query=query))
 
+    async def prospects(self, namespace: str, job: Document) -> Document:
+        """Why a Job could never run (`never`), before it is made; NotFound as above."""
+        return await self._json(
+            Call(
+                method="POST",
+                path=f"/apis/visibility.makeway.dev/v1/namespaces/{namespace}/prospects",
+                headers={"Content-Type": "application/json"},
+                body=orjson.dumps(job),
+            )
+        )
+
     async def table(
         self, resource: Resource, name: str = "", namespace: str = "", *, label_selector: str = ""
     ) -> Document:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
 
 from makeway.api.devices import DeviceId
 from makeway.api.programs import ContainerProgram, Programs
-from makeway.runner.host import PodState
 
 # How each maker's programs are told which devices they may see.
 _VARIABLES: Mapping[str, tuple[str, ...]] = {
@@ -14,25 +16,54 @@ _VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gpu.intel.com/i915": ("ZE_AFFINITY_MASK",),
 }
 _OTHERWISE = ("CUDA_VISIBLE_DEVICES",)
+CHOICES_MAX = 15_000  # of GPUs that are near to each other, for one pod
+
+
+class Pool(NamedTuple):
+    """The GPUs of one kind on a node."""
+
+    ids: Sequence[DeviceId]
+    barred: Mapping[DeviceId, str] = {}  # not to be handed out, and why
+    links: Mapping[
+        int, Mapping[int, int]
+    ] = {}  # how near one is to another: the larger, the nearer
 
 
 def take(
-    wanted: Mapping[str, int], of_node: Mapping[str, int], node: str, pods: Iterable[PodState]
+    wanted: Mapping[str, int], pools: Mapping[str, Pool], held: Collection[DeviceId]
 ) -> dict[str, tuple[DeviceId, ...]] | None:
-    """The lowest indexes that nobody on the node holds; None if there are too few."""
-    held: dict[str, set[DeviceId]] = {}
-    for pod in pods:
-        if pod.node == node and not pod.is_over:
-            for name, indexes in pod.devices.items():
-                held.setdefault(name, set()).update(indexes)
+    """What nobody holds, the nearest to each other; None if there are too few."""
     taken: dict[str, tuple[DeviceId, ...]] = {}
     for name, count in wanted.items():
-        taken_here = held.get(name, set())
-        free = [index for index in range(of_node.get(name, 0)) if index not in taken_here]
+        pool = pools.get(name, Pool(()))
+        free = [one for one in pool.ids if one not in held and one not in pool.barred]
         if len(free) < count:
             return None
-        taken[name] = tuple(free[:count])
+        taken[name] = _nearest(free, count, pool.links)
     return taken
+
+
+def _nearest(
+    free: Sequence[DeviceId], count: int, links: Mapping[int, Mapping[int, int]]
+) -> tuple[DeviceId, ...]:
+    """Those that are nearest to each other; of equal ones those that leave the others together.
+
+    Every choice is looked at, as long as they are not too many: 8 of 16 are 12 870.
+    """
+    if not links or comb(len(free), count) > CHOICES_MAX:
+        return tuple(free[:count])
+
+    def near(one: DeviceId, other: DeviceId) -> int:
+        if isinstance(one, str) or isinstance(other, str):
+            return 0
+        return links.get(one, {}).get(other, 0)
+
+    def cost(chosen: tuple[DeviceId, ...]) -> tuple[int, int]:
+        rest = [one for one in free if one not in chosen]
+        inside = sum(near(a, b) for a, b in combinations(chosen, 2))
+        return -inside, sum(near(a, b) for a in chosen for b in rest)
+
+    return min(combinations(free, count), key=cost)
 
 
 def deal(
@@ -68,11 +99,11 @@ def visible(
     of_node: Mapping[str, int], devices: Mapping[str, Sequence[DeviceId]]
 ) -> dict[str, str]:
     """The variables that show a container its devices, and no others of its node."""
-    variables: dict[str, str] = {}
+    shown: dict[str, list[str]] = {}
     for resource in of_node:
-        indexes = ",".join(str(index) for index in devices.get(resource, ()))
         for name in _VARIABLES.get(resource, _OTHERWISE):
-            variables[name] = indexes
+            shown.setdefault(name, []).extend(map(str, devices.get(resource, ())))
+    variables = {name: ",".join(ids) for name, ids in shown.items()}
     if "CUDA_VISIBLE_DEVICES" in variables:
         # The order in which nvidia-smi counts them.
         variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

@@ -353,7 +353,11 @@ class LocalHost:
                 self._adopted.add(pid)
                 send_signal(pid, signal.SIGKILL)
         for pid in list(self._adopted):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+            try:
+                is_gone = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:  # a short-lived child of ours, which its starter reaped
+                is_gone = True
+            if is_gone:
                 self._adopted.discard(pid)
 
     def remove(self, uid: str) -> None:

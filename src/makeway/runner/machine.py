@@ -8,14 +8,16 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
+from makeway.api.devices import GPU
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
+from makeway.runner.gpu_reading import Device, capacity_of
 
 PODS_MAX = 500
 NVIDIA = Path("/proc/driver/nvidia/gpus")
@@ -27,16 +29,16 @@ class NotANode(Exception):
     """A document that was declared as a node isn't one; the text is for the user."""
 
 
-def machine(now: float) -> Document:
-    """This machine, with all it has."""
+def machine(now: float, devices: Sequence[Device] = ()) -> Document:
+    """This machine, with all it has; `devices` are its GPUs, where NVML tells of them."""
     capacity = {
         "cpu": str(len(os.sched_getaffinity(0))),
         "memory": format_amount("memory", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "pods": str(PODS_MAX),
     }
-    count = gpu_count()
-    if count:
-        capacity["nvidia.com/gpu"] = str(count)
+    capacity |= capacity_of(devices)
+    if not devices and (count := gpu_count()):
+        capacity[GPU] = str(count)
     document: Document = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -50,6 +52,11 @@ def host_name() -> str:
     """Our name, as a name that an object may have."""
     name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower().partition(".")[0])
     return name[:63].strip("-") or "localhost"
+
+
+def has_driver() -> bool:
+    """Whether it is worth while to ask NVML."""
+    return NVIDIA.is_dir() or shutil.which("nvidia-smi") is not None
 
 
 def gpu_count() -> int:

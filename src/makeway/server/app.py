@@ -24,7 +24,7 @@ from makeway.server.insight import (
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
     Insight,
-    jobs,
+    at_a_glance,
     pending,
 )
 from makeway.server.limits import check_values
@@ -178,7 +178,7 @@ class App:
             ):
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
-                return jobs(self.insight, request, rest)
+                return at_a_glance(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if request.method == "POST" and segments == ["backup"]:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from makeway.server import errors
 from makeway.server.messages import Request, Response, encode
+from makeway.server.options import read_body
 
 VISIBILITY_GROUP = "visibility.kueue.x-k8s.io"
 VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
@@ -24,6 +25,9 @@ class Insight(Protocol):
 
     def jobs(self, namespace: str, query: Mapping[str, str]) -> Mapping[str, Any]:
         """Jobs at a glance; an empty namespace means all."""
+
+    def prospects(self, namespace: str, job: Any) -> Mapping[str, Any]:
+        """Why a Job that is not there yet could never run."""
 
     def metrics(self) -> str: ...
 
@@ -48,14 +52,16 @@ def pending(insight: Insight | None, request: Request, rest: list[str]) -> Respo
     return Response(body=encode(found))
 
 
-def jobs(insight: Insight | None, request: Request, rest: list[str]) -> Response:
-    """Jobs at a glance, a row for each: what `makeway status` shows."""
-    if insight is None or not insight.is_ready or request.method != "GET":
+def at_a_glance(insight: Insight | None, request: Request, rest: list[str]) -> Response:
+    """Jobs at a glance, a row for each: what `makeway status` shows; and prospects of one more."""
+    if insight is None or not insight.is_ready:
         raise errors.no_such_path()
-    match rest:
-        case ["jobs"]:
+    match request.method, rest:
+        case "GET", ["jobs"]:
             return Response(body=encode(insight.jobs("", request.query)))
-        case ["namespaces", namespace, "jobs"]:
+        case "GET", ["namespaces", namespace, "jobs"]:
             return Response(body=encode(insight.jobs(namespace, request.query)))
+        case "POST", ["namespaces", namespace, "prospects"]:
+            return Response(body=encode(insight.prospects(namespace, read_body(request))))
         case _:
             raise errors.no_such_path()

@@ -109,7 +109,7 @@ def brief_reason(state: JobState) -> str:
             return message_in_brief(state.reason, state.requests)
         case "admitted":
             has_none = state.reason.startswith(NO_NODE)
-            return no_node_in_brief(state.reason, state.requests) if has_none else state.reason
+            return no_node_in_brief(state.reason, state.requests) if has_none else cut(state.reason)
         case "held":
             return _held(state)
         case "evicting":

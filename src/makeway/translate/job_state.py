@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Pod, PodSpec, StatusCondition, pod_requests
-from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
+from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
@@ -380,6 +380,8 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
     if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
         return state
     for pod in state.pods:
+        if pod.status.reason == WAITING:
+            return replace(state, reason=pod.status.message)
         scheduled = condition(pod, "PodScheduled")
         if (
             scheduled is not None
