@@ -59,26 +59,35 @@ ROOMS = {
         *("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
         libraries=("pynvml",),
     ),
-    "sim": room("api", "engine", "placement", "selectors", "translate"),
+    "drawing": room(),
+    "dashboard": room(
+        *("api", "client", "drawing", "logs", "plane", "server", "translate"),
+        libraries=("orjson",),
+    ),
+    "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
+    "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
     "clocks": room("logs"),
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "journal", "runner", "watchdog", "accounts"),
     ),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("accounts", "backoff", "journal", "logs", "plane", "sim", "system", "translate"),
+        *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
+        *("server.people", "translate"),
         libraries=("wcwidth",),
     ),
 }
 # What others may import of the engine: values, and the engine itself.
-ENGINE_DOORS = frozenset({"decisions", "engine", "events", "explain", "matching", "model", "view"})
+ENGINE_DOORS = frozenset(
+    {"decisions", "engine", "events", "explain", "matching", "model", "preview", "view"}
+)
 # One file knows a library; the others don't.
 ONLY_IN = {"yaml": "api/manifests.py", "pynvml": "runner/nvml.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.

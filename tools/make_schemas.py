@@ -26,6 +26,7 @@ SPECS = (
     "apis__coordination.k8s.io__v1",
     "apis__authorization.k8s.io__v1",
     "apis__authentication.k8s.io__v1",
+    "apis__rbac.authorization.k8s.io__v1",
 )
 ROOTS = (
     "io.k8s.api.core.v1.Event",
@@ -41,6 +42,10 @@ ROOTS = (
     "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
     "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
     "io.k8s.api.authentication.v1.SelfSubjectReview",
+    "io.k8s.api.rbac.v1.ClusterRole",
+    "io.k8s.api.rbac.v1.ClusterRoleBinding",
+    "io.k8s.api.rbac.v1.Role",
+    "io.k8s.api.rbac.v1.RoleBinding",
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
 )
 # Fields of young features that nobody here acts on: unknown fields are told, ignored ones are not.

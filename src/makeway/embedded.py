@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,10 @@ from makeway.controller.prospects import prospects
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
+from makeway.dashboard.board import Board
+from makeway.dashboard.feed import Feed
+from makeway.dashboard.serving import key_in, serving
+from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
@@ -56,10 +60,19 @@ from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
 from makeway.server.app import App
-from makeway.server.identity import DamagedIdentity, identity_in, write_private
+from makeway.server.door import NotSafe
+from makeway.server.identity import (
+    DamagedIdentity,
+    Identity,
+    identity_in,
+    write_private,
+    write_public,
+)
+from makeway.server.insight import Sees
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
+from makeway.server.people import People, for_people
 from makeway.store import Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
@@ -94,9 +107,13 @@ class Settings:
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
+    has_dashboard: bool = True
+    dashboard_port: int | None = None  # None: the one after ours, or a free one if that is taken
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
+    has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
     system: System | None = None  # None: pods run as we do
+    people: People | None = None  # None: for one account, with one token
 
     def limits_on(self, disk: Disk) -> Limits:
         max_bytes = disk.leavings_bytes if self.kept_bytes is None else self.kept_bytes
@@ -109,10 +126,17 @@ class Running:
     address: str
     kubeconfig: Path
 
+    @property
+    def unlimited(self) -> str:
+        """What of a job's limits can't be held here, and why; empty: all are."""
+        return self.app.verbs.around.unlimited
+
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
+    if settings.people is not None:
+        settings = replace(settings, configuration=for_people(settings.configuration))
     with _locked(folder), _left_alone_when_old():
         try:
             identity = identity_in(folder / "pki")
@@ -133,6 +157,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            people=settings.people,
         )
         listener = Listener(
             *(app.handle, app.is_authenticated),
@@ -140,17 +165,22 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
+            local=None if settings.people is None else settings.people.socket,
         )
         try:
             await app.start()
-            bound = await listener.start()
+            try:
+                bound = await listener.start()
+            except NotSafe as error:
+                raise CannotServe(str(error)) from None
             address = f"{'http' if settings.is_insecure else 'https'}://{HOST}:{bound}"
             kubeconfig = kubeconfig_in(folder)
-            write_private(kubeconfig, identity.kubeconfig(address).encode())
+            _hand_out(identity, address, folder, settings.people)
             with app.watchdog.watching():
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
-                    _controlled(app, folder, settings, clock, mark),
+                    _shown(app, folder, settings, clock, bound) as site,
+                    _controlled(app, folder, settings, clock, mark, site),
                 ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
@@ -162,9 +192,40 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             noted.remove()
 
 
+def _hand_out(identity: Identity, address: str, folder: Path, people: People | None) -> None:
+    """Write by what clients know us: a kubeconfig for one account, a certificate for all."""
+    if people is not None:
+        write_public(people.ca, identity.ca_file.read_bytes())
+        return
+    write_private(kubeconfig_in(folder), identity.kubeconfig(address).encode())
+
+
+@contextlib.asynccontextmanager
+async def _shown(
+    app: App, folder: Path, settings: Settings, clock: SteadyClock, api_port: int
+) -> AsyncIterator[Site | None]:
+    """Serve pages while the context lasts, unless they are not wanted."""
+    # For many accounts its port, too, has to be one that none of them can sit on.
+    if not settings.has_dashboard or settings.system is not None:
+        yield None
+        return
+    key = key_in(folder / "pki" / "dashboard.key")
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
+    wanted = settings.dashboard_port
+    default = api_port + 1 if settings.port else 0
+    async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
+        app.dashboard = site
+        yield site
+
+
 @contextlib.asynccontextmanager
 async def _controlled(
-    app: App, folder: Path, settings: Settings, clock: SteadyClock, mark: Mark
+    app: App,
+    folder: Path,
+    settings: Settings,
+    clock: SteadyClock,
+    mark: Mark,
+    site: Site | None,
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
@@ -176,10 +237,12 @@ async def _controlled(
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
     host, work = _host_and_work(folder, settings, clock)
+    app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal, clock)
-    control = Control(app, client, host, settings.configuration, nodes, clock, writer, watch)
+    configuration = settings.configuration
+    control = Control(app, client, host, configuration, nodes, clock, writer, site, watch)
     if watch is not None:
         watch.on_change = control.gpus_changed
         work.append(watch)
@@ -214,9 +277,10 @@ def _host_and_work(
     if settings.system is not None:
         return RemoteHost(settings.system.starter, clock), []
     limits = settings.limits_on(Disk(folder))
-    host = LocalHost(
-        folder, Cgroups.detect(), limits=limits, clock=clock, is_reaper=settings.is_reaper
-    )
+    cgroups = Cgroups.detect()
+    if not settings.has_limits:
+        cgroups = cgroups.without_limits()
+    host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 
@@ -382,9 +446,10 @@ class Control:
         nodes: Sequence[Document],
         clock: Clock,
         writer: Writer | None = None,
+        site: Site | None = None,
         watch: GpuWatch | None = None,
     ) -> None:
-        self._app, self._client, self._host = app, client, host
+        self._app, self._client, self._host, self._site = app, client, host, site
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
         self._writer, self._watch = writer, watch
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
@@ -394,6 +459,10 @@ class Control:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
         plane = Plane(picture, self._configuration, self._host, self._nodes, self._watch)
+        if self._site is not None:
+            board = Board(picture, self._clock)
+            plane.parts.append(board)
+            self._site.follow(Feed(board, self._clock))
         loop = Loop(self._client, picture, plane.parts, clock=self._clock, pulse=self.pulse)
         metrics = Metrics(plane.admission.engine, picture, self._clock, role="standalone")
         engine = plane.admission.engine
@@ -485,8 +554,8 @@ class Insight(Visibility):
     def is_ready(self) -> bool:
         return self._loop.is_synced
 
-    def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
-        return self._jobs.answer(asked_in(namespace, query))
+    def jobs(self, namespace: str, query: Mapping[str, str], sees: Sees) -> Document:
+        return self._jobs.answer(asked_in(namespace, query), sees)
 
     def prospects(self, namespace: str, job: Any) -> Document:
         return prospects(self._engine, self._picture, namespace, job)
@@ -553,8 +622,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def client_in_process(app: App, *, manager: str = "makeway") -> Client:
-    """A client that calls the server's handler directly."""
+def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = None) -> Client:
+    """A client that calls the server's handler directly, with the rights of an account if one is
+    named, else with all."""
 
     async def handle(call: Call) -> tuple[int, Mapping[str, str], bytes | AsyncIterator[bytes]]:
         response = await app.handle(
@@ -564,7 +634,8 @@ def client_in_process(app: App, *, manager: str = "makeway") -> Client:
                 query=call.query,
                 headers={name.lower(): value for name, value in call.headers.items()},
                 body=call.body,
-                is_trusted=True,
+                is_trusted=uid is None,
+                uid=uid,
             )
         )
         headers: dict[str, str] = {"content-type": response.content_type}

@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client
+from makeway.journal.file import NAME, Journal
+from makeway.journal.ledger import grouped, ledger_of
+from makeway.journal.replay import replay
 from tests.harness.documents import flavor, local_queue, queue
 from tests.harness.process import Up, job
 
@@ -47,6 +50,7 @@ def test_jobs_survive_kill_9_of_makeway_at_random_moments(tmp_path: Path) -> Non
     lines = play(tmp_path, jobs=24, rounds=2, seed=1)
 
     check(lines, jobs=24)
+    check_journal(tmp_path / "data", jobs=24, starts=3)
 
 
 def play(folder: Path, jobs: int, rounds: int, seed: int) -> list[Line]:
@@ -116,6 +120,17 @@ def check(lines: list[Line], jobs: int) -> None:
         assert max(at_once(lines, queue_number)) <= QUOTA
 
 
+def check_journal(folder: Path, jobs: int, starts: int) -> None:
+    """A segment for each start; all is replayed equal, and all jobs are in it, to their end."""
+    journal = Journal(folder / NAME)
+    segments = journal.segments()
+    assert len(segments) == starts
+    assert all(replay(journal.records(segment)).differences == () for segment in segments)
+    (sums,) = grouped(ledger_of(journal, 0.0, time.time()), ["user"]).values()
+    assert (sums.arrived, sums.finished) == (jobs, jobs)
+    journal.close()
+
+
 def at_once(lines: list[Line], queue_number: int) -> Iterator[int]:
     running = 0
     for line in lines:
@@ -128,4 +143,5 @@ if __name__ == "__main__":
     jobs, rounds, seed = (int(argument) for argument in sys.argv[1:4])
     with tempfile.TemporaryDirectory() as name:
         check(play(Path(name), jobs, rounds, seed), jobs)
+        check_journal(Path(name) / "data", jobs, rounds + 1)
     print(f"{jobs} jobs, {rounds} times kill -9, seed {seed}: each ran once, none was lost")

@@ -75,6 +75,16 @@ def test_what_was_told_stays_told() -> None:
     assert lab.why("a-large") == told
 
 
+def test_who_comes_first_of_its_shape_is_told_what_its_equals_were() -> None:
+    lab = crowded()
+    lab.later().pending("a-next", on="a", gpu=4)
+    lab.finish("a1", "a2")
+    with searches() as made:
+        assert lab.cycles() == [admit("a-large")]
+    assert "a-next" not in made
+    assert lab.why("a-next") == lab.why("a-large")  # as it was told before it was admitted
+
+
 def test_other_flavors_of_its_queue_are_hope() -> None:
     lab = Scenario(
         queue("q", cohort="all", reclaim=ANY, gpu={"old": 2}),

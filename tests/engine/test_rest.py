@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from makeway.engine.model import Config, Phase, Preference
+from makeway.engine.decisions import VictimRule
+from makeway.engine.model import Config, Phase, Preference, RequeueTime
 from tests.harness.engine import (
     ANY,
     LOWER,
@@ -272,6 +275,31 @@ def test_who_loses_its_place_to_one_before_it_in_line_looks_for_another_at_once(
     lab.later().pending("high", on="q", gpu=3, priority=2)
 
     assert lab.cycles() == [preempt("middle", victims=["l4"])]
+    lab.restart()
+    assert lab.cycles() == NOTHING
+
+
+def test_who_is_newer_by_its_eviction_makes_way_for_those_who_wait_already() -> None:
+    """b1 takes its own back from a2, which counts as newer than a3 from then on.
+
+    So a3 may have its place; but that is b1's, and a3 finds a victim beside it.
+    """
+    lab = Scenario(
+        queue("a", within=NEWER_EQUAL, reclaim=ANY, weight=2, gpu={"f0": 1, "f1": 0}),
+        queue("b", reclaim=ANY, gpu={"f1": 3}),
+        queue("c", gpu={"f1": 1}),
+        cohort="lab",
+        config=replace(FAIR, after_preemption=RequeueTime.EVICTION),
+    )
+    for name, gpu in [("a1", 1), ("c1", 2), ("a2", 2), ("a3", 1)]:
+        lab.later().pending(name, on=name[0], gpu=gpu, priority=1)
+        lab.settle()
+    assert lab.phase("a3") is Phase.PENDING
+
+    lab.later().pending("b1", on="b", gpu=2)
+
+    by_share = preempt("a3", victims=["c1"], why=VictimRule.FAIR_SHARING)
+    assert lab.cycles() == [preempt("b1", victims=["a2"], why=RECLAIM), by_share]
     lab.restart()
     assert lab.cycles() == NOTHING
 

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import makeway
-from makeway.api.kinds import JOBS, PODS
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, PODS, QUEUES
+from makeway.client import Client
+from makeway.client.kubeconfig import access_by_socket
 from makeway.runner.processes import kill_marked
 from tests import prerequisites
+from tests.harness import documents
 from tests.harness.process import Document, Up, job, wait_until
 
 SOURCE = Path(makeway.__file__).parents[1]
@@ -27,17 +30,22 @@ SOURCE = Path(makeway.__file__).parents[1]
 @contextmanager
 def accounts(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
     """With homes that only they can read; the names get our pid, so that tests don't meet."""
+    with accounts_named(*(f"{name}{os.getpid()}" for name in names), system=system) as made:
+        yield made
+
+
+@contextmanager
+def accounts_named(*names: str, system: bool = False) -> Iterator[list[pwd.struct_passwd]]:
     prerequisites.root()
-    made = [f"{name}{os.getpid()}" for name in names]
     try:
-        for name in made:
+        for name in names:
             how = ["--system", "--no-create-home"] if system else ["--create-home"]
             change_accounts("useradd", *how, "--user-group", "--shell", "/bin/sh", name)
             if not system:
                 os.chmod(pwd.getpwnam(name).pw_dir, 0o700)
-        yield [pwd.getpwnam(name) for name in made]
+        yield [pwd.getpwnam(name) for name in names]
     finally:
-        for name in made:
+        for name in names:
             with suppress(subprocess.CalledProcessError):  # it never was
                 change_accounts("userdel", *([] if system else ["--remove"]), "--force", name)
 
@@ -72,7 +80,7 @@ def python_for_all(folder: Path) -> Path:
 
 
 class SystemUp(Up):
-    """`makeway up --system` below a root of its own; asked with the server's own kubeconfig."""
+    """`makeway up --system` below a root of its own; asked by root, through its socket."""
 
     def __init__(self, root: Path, python: Path, server: str) -> None:
         super().__init__(root / "var/lib/makeway/server")
@@ -98,6 +106,36 @@ class SystemUp(Up):
                 self.address = line.split()[-1]
                 return
         raise AssertionError(self.log)
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "run/makeway/api.sock"
+
+    def client(self) -> Client:
+        return Client(access_by_socket(self.socket, "default").transport())
+
+    def open_queue(self, *people: pwd.struct_passwd) -> None:
+        """A queue that lets everything in, for these accounts; they come for the first time."""
+        self.create(FLAVORS, documents.flavor("default"))
+        self.create(QUEUES, documents.queue("all", 1000))
+        for account in people:
+            self.run_as(account, "token")
+            door = documents.local_queue("default", "all", namespace=account.pw_name)
+            self.create(LOCAL_QUEUES, door)
+
+    def run_as(self, account: pwd.struct_passwd, *words: str) -> str:
+        """What the command prints for an account."""
+        return subprocess.run(
+            [str(self.python), "-m", "makeway.cli.main", *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "MAKEWAY_SOCKET": str(self.socket)},
+            user=account.pw_uid,
+            group=account.pw_gid,
+            extra_groups=os.getgrouplist(account.pw_name, account.pw_gid),
+        ).stdout
 
     @property
     def log(self) -> str:

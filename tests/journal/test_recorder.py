@@ -99,6 +99,7 @@ def test_a_full_disk_is_said_once_and_a_new_segment_begins_when_there_is_room(
     with caplog.at_level(logging.WARNING, "makeway.journal"):
         lab.steps(play.steps[:half])
         lab.steps(ev.NamespaceChanged(token_hex(3000), {}) for _ in range(5))
+        lab.writer.flush()
         lab.writer.try_again()  # in vain
         assert not lab.writer.is_full
         assert [record.levelname for record in caplog.records] == ["ERROR"]
@@ -117,8 +118,10 @@ def test_where_room_is_short_it_leaves_the_rest_to_the_objects(
 ) -> None:
     lab = Recorded(tmp_path, Engine())
     lab.step(NAMESPACE)
+    lab.writer.flush()
     lab.shortage = "3 MiB left"
     lab.step(NAMESPACE)
+    lab.writer.flush()
     assert "3 MiB left" in caplog.text
     assert lab.replayed()[0].events == 2
 

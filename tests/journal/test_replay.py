@@ -28,13 +28,13 @@ def test_random_stories_are_replayed_equal(tmp_path: Path, many_segments: bool) 
     assert decisions > samples(60) * 10
 
 
-def replayed_decisions(folder: Path, seed: int, *, many_segments: bool) -> int:
+def replayed_decisions(folder: Path, seed: int, *, many_segments: bool, length: int = 80) -> int:
     """Tell a story, replay it, and expect no difference; how many decisions that were."""
-    play = story(seed)
+    play = story(seed, length)
     lab = Recorded(folder, Engine(play.world.config), SMALL if many_segments else WHOLE)
     lab.steps(play.steps)
-    lab.writer.close()
     found = lab.replayed()
+    lab.writer.close()
     assert [replayed.differences for replayed in found] == [()] * len(found), f"seed {seed}"
     return sum(replayed.decisions for replayed in found)
 
@@ -88,7 +88,8 @@ def main(wanted: int) -> None:
     decisions = seed = 0
     while decisions < wanted:
         with tempfile.TemporaryDirectory(prefix="makeway-replay-") as name:
-            decisions += replayed_decisions(Path(name), seed, many_segments=bool(seed % 2))
+            is_odd = bool(seed % 2)
+            decisions += replayed_decisions(Path(name), seed, many_segments=is_odd, length=400)
         seed += 1
     print(f"{decisions} decisions of {seed} stories were replayed equal")
 

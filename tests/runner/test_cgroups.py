@@ -14,7 +14,7 @@ import pytest
 
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import Running
-from tests.runner.harness import UID, Machine, is_alive, machine_in, order, shell, wait_for
+from tests.runner.harness import UID, Machine, end_of, is_alive, machine_in, order, shell, wait_for
 
 # Leaves its session and empties its environment, in which it would be found.
 ESCAPE = "env -i setsid sleep 6543 & sleep 0.2; "
@@ -29,13 +29,60 @@ def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> Non
     own.mkdir(parents=True)
     cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/user/app\n")
 
-    group = Path(cgroups.make("u1", "main", 2**30, 1500))
+    [group] = map(Path, cgroups.make("u1", "main", 2**30, 1500))
 
     assert (own / "makeway" / "cgroup.procs").read_text() == str(os.getpid())
     assert group.parent == own
+    assert files(group) == {
+        "memory.max": str(2**30),
+        "memory.swap.max": "0",
+        "cpu.max": "150000 100000",
+        "pids.max": "8192",
+    }
+    [free] = map(Path, cgroups.make("u1", "free", None, None))
+    assert files(free) == {"pids.max": "8192"}
+
+
+def files(group: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in group.iterdir()}
+
+
+@pytest.fixture
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of a test have no files that the kernel would put there."""
+    monkeypatch.setattr("makeway.runner.cgroups._may_have_children", Path.is_dir)
+
+
+@pytest.mark.usefixtures("_plain")
+def test_limits_go_to_whichever_hierarchy_has_the_controller(tmp_path: Path) -> None:
+    """Hybrid: groups to end by in version 2, which has no controllers; limits in version 1."""
+    for name in ("unified", "memory/jobs", "cpu,cpuacct"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "unified" / "cgroup.subtree_control").mkdir()  # nothing can be written there
+    mounts = mounted(tmp_path / "unified", "cgroup2")
+    mounts += mounted(tmp_path / "memory", "cgroup", "rw,memory")
+    mounts += mounted(tmp_path / "cpu,cpuacct", "cgroup", "rw,cpu,cpuacct")
+    cgroups = Cgroups.detect(mounts, "4:memory:/jobs\n3:cpu,cpuacct:/\n0::/\n", is_root=False)
+    made = {Path(one).parent: Path(one) for one in cgroups.make("u1", "main", 2**30, 1500)}
+
+    assert list(made) == [tmp_path / n for n in ("unified", "memory/jobs", "cpu,cpuacct")]
+    assert files(made[tmp_path / "memory/jobs"]) == {
+        "memory.limit_in_bytes": str(2**30),
+        "memory.memsw.limit_in_bytes": str(2**30),
+    }
+    assert files(made[tmp_path / "cpu,cpuacct"])["cpu.cfs_quota_us"] == "150000"
+    assert cgroups.why.startswith("pids: ")
+    assert set(cgroups.of("u1")) == {str(one) for one in made.values()}
+
+
+@pytest.mark.usefixtures("_plain")
+def test_root_makes_a_group_below_the_mount_where_its_own_lies_outside(tmp_path: Path) -> None:
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/../outside\n", is_root=True)
+    [group] = map(Path, cgroups.make("u1", "main", 2**30, None))
+
+    assert group.parent == tmp_path / "makeway"
     assert (group / "memory.max").read_text() == str(2**30)
-    assert (group / "cpu.max").read_text() == "150000 100000"
-    assert list(Path(cgroups.make("u1", "free", None, None)).iterdir()) == []
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids"  # the last of all
 
 
 def test_without_cgroups_limits_are_said_to_be_ignored_once(
@@ -45,7 +92,7 @@ def test_without_cgroups_limits_are_said_to_be_ignored_once(
     with caplog.at_level(logging.WARNING):
         made = [cgroups.make(uid, "main", 2**30, 1500) for uid in ("u1", "u2")]
 
-    assert made == ["", ""]
+    assert made == [[], []]
     assert caplog.text.count("limits=ignored") == 1
 
 
@@ -55,7 +102,7 @@ def test_a_cgroup_that_cannot_be_made_keeps_only_who_has_limits_from_running(
     cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
     (tmp_path / "pod-u1-main").write_text("in the way")
 
-    assert cgroups.make("u1", "main", None, None) == ""
+    assert cgroups.make("u1", "main", None, None) == []
     with pytest.raises(FileExistsError):
         cgroups.make("u1", "main", 2**30, None)
 
@@ -65,9 +112,10 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
     """With a real cgroup of one version."""
     lines = Path("/proc/self/mounts").read_text().splitlines(keepends=True)
     cgroups = Cgroups.detect("".join(line for line in lines if line.split()[2] == request.param))
-    if not cgroups.make(UID, "probe", None, None):
+    if not (made := cgroups.make(UID, "probe", None, None)):
         pytest.skip(f"there is no {request.param} here that we may change")
-    os.rmdir(cgroups.of(UID)[0])
+    for group in made:
+        os.rmdir(group)
     with machine_in(tmp_path, cgroups=cgroups) as machine:
         yield machine
         wait_for(lambda: not machine.state().is_over or not machine.host._left_groups)
@@ -119,12 +167,12 @@ def test_what_a_container_leaves_ends_with_it_though_others_go_on(machine: Machi
 def test_its_cgroup_goes_with_a_pod_though_nobody_looks(machine: Machine) -> None:
     machine.host.start(order(shell("until [ -e go ]; do sleep 0.02; done")))
     wait_for(lambda: isinstance(machine.container().now, Running))
-    (group,) = machine.host._groups[UID]
-    assert os.path.isdir(group)
+    groups = machine.host._groups[UID]
+    assert all(map(os.path.isdir, groups))
 
     (machine.folder / "pods" / UID / "scratch" / "go").touch()
 
-    wait_for(lambda: not os.path.isdir(group))
+    wait_for(lambda: not any(map(os.path.isdir, groups)))
     machine.over()
 
 
@@ -138,3 +186,44 @@ def test_who_forks_faster_than_it_is_killed_ends_too(machine: Machine) -> None:
     machine.host.stop(UID, 0.1)
 
     machine.over()
+
+
+# What the kernel does about it
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Machine]:
+    cgroups = Cgroups.detect()
+    if cgroups.why:
+        pytest.skip(f"nothing limits here: {cgroups.why}")
+    with machine_in(tmp_path, cgroups=cgroups) as machine:
+        yield machine
+        wait_for(lambda: not machine.host._left_groups)
+    assert cgroups.of(UID) == []
+
+
+def test_who_takes_more_memory_than_its_limit_is_ended_with_that_reason(limited: Machine) -> None:
+    greedy = shell("exec python3 -c 'bytearray(400 << 20)'", memory_bytes=50 << 20)
+    end = end_of(limited.run(order(greedy)))
+
+    assert (end.exit_code, end.reason) == (137, "OOMKilled")
+
+
+def test_who_takes_more_cpu_than_its_limit_gets_no_more(limited: Machine) -> None:
+    """Less than half a second of computing, at a fifth of a processor."""
+    spin = "from time import *; s = monotonic(); all(iter(lambda: process_time() < 0.4, False))"
+    busy = shell(f"exec python3 -c '{spin}; print(monotonic() - s)'", cpu_milli=200)
+    limited.run(order(busy))
+
+    assert float(limited.log()) > 1.0
+
+
+def test_a_fork_bomb_ends_at_the_number_of_its_processes(tmp_path: Path) -> None:
+    cgroups = Cgroups.detect(pids_max=20)
+    if "pids" in cgroups.why:
+        pytest.skip(f"nothing limits here: {cgroups.why}")
+    with machine_in(tmp_path, cgroups=cgroups) as machine:
+        script = "for i in $(seq 40); do sleep 30 & done; echo survived"
+        machine.run(order(shell(script)))
+        assert "fork" in machine.log()
+        assert "survived" not in machine.log()

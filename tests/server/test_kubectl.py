@@ -36,6 +36,10 @@ spec:
 """
 POD_SPEC = {"containers": [{"name": "main", "image": "python"}], "restartPolicy": "Never"}
 # One object of every kind that is served: group and version, kind, and what it must have.
+RBAC = "rbac.authorization.k8s.io/v1"
+READS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "every"}
+BOB = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
 EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
     ("v1", "Namespace", {}),
     ("v1", "Node", {}),
@@ -73,6 +77,10 @@ EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
     ("v1", "LimitRange", {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "64"}}]}}),
     ("node.k8s.io/v1", "RuntimeClass", {"handler": "kata", "overhead": {"podFixed": {"cpu": 1}}}),
     ("coordination.k8s.io/v1", "Lease", {"spec": {"holderIdentity": "me"}}),
+    (RBAC, "ClusterRole", {"rules": [READS]}),
+    (RBAC, "ClusterRoleBinding", {"roleRef": ROLE, "subjects": [BOB]}),
+    (RBAC, "Role", {"rules": [READS]}),
+    (RBAC, "RoleBinding", {"roleRef": ROLE, "subjects": [BOB]}),
 ]
 
 

@@ -18,11 +18,11 @@ from makeway.sim.record import SimulationRecord
 from makeway.sim.simulate import changed_cluster, simulate
 from makeway.sim.sweep import Question, Runs, SweepResult, parse_axis, points_of, tasks_of
 from makeway.sim.sweep_page import render_sweep
+from tests.harness.browser import BROWSERS, browsing
 from tests.prerequisites import program
 from tests.sim.circle_worlds import EVERYDAY, lab
 from tests.sim.worlds import cluster, flavor, job, play, queue, trace
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -102,7 +102,29 @@ def test_a_comparison_stands_side_by_side(browser: str, tmp_path: Path) -> None:
     assert console(run) == []
     assert drawn.count("<canvas") == 2
     assert "WORSE" in drawn
+    waits = drawn.partition("<h2>How long jobs waited</h2>")[2].partition("<h2>")[0]
+    assert re.findall("<title>(A|B): ", waits) == ["A", "B"]  # in one picture
     assert "stockout-without-rules.yaml" in drawn
+
+
+def test_a_comparison_fits_a_phone(tmp_path: Path) -> None:
+    first = simulate(*load_example("stockout"))
+    file = tmp_path / "page.html"
+    file.write_text(
+        render_page(first, simulate(load_variant("stockout-without-rules"), first.trace))
+    )
+
+    with browsing(tmp_path / "profile") as browser:
+        phone = browser.page(360, 740)
+        phone.open(file.as_uri())
+        phone.wait("document.body?.dataset.drawn === 'yes'")
+        assert phone.run("document.documentElement.scrollWidth") == 360
+        sizes = phone.run(
+            """[...document.querySelectorAll("svg")].map((n) =>
+            n.getBoundingClientRect().width / n.viewBox.baseVal.width)"""
+        )
+        assert min(sizes) > 0.95  # text is not made smaller
+        assert phone.complaints == []
 
 
 def test_a_hundred_thousand_jobs_are_drawn(browser: str, tmp_path: Path) -> None:

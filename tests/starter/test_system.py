@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import NAMESPACES, NODES, PODS
+from makeway.api.kinds import NAMESPACES, PODS
+from makeway.client import ApiError
+from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.harness.process import wait_until
 
@@ -34,9 +36,7 @@ def lab() -> Iterator[Lab]:
     with accounts("mwann", "mwbob") as [ann, bob]:
         change_accounts("usermod", "-aG", bob.pw_name, ann.pw_name)
         with system_up("--port", "0") as up:
-            for name in (ann.pw_name, bob.pw_name, "root", "makeway-none"):
-                document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                up.create(NAMESPACES, document)
+            up.open_queue(pwd.getpwnam("root"), ann, bob)
             yield Lab(up, ann, bob)
 
 
@@ -114,17 +114,34 @@ def test_probes_are_asked_by_the_account(lab: Lab) -> None:
     assert (Path(ann.pw_dir) / "asked").stat().st_uid == ann.pw_uid
 
 
-@pytest.mark.parametrize(
-    ("namespace", "reason"), [("root", "AccountRefused"), ("makeway-none", "NoAccount")]
-)
-def test_nothing_runs_for_root_or_for_nobody(lab: Lab, namespace: str, reason: str) -> None:
-    up = lab.up
-    who = pwd.struct_passwd((namespace, "x", 0, 0, "", "/", "/bin/sh"))
-    up.submitted(who, f"as-{namespace}", f"touch {up.root}/ran")
+def test_limits_hold(lab: Lab) -> None:
+    if why := Cgroups.detect().why:
+        pytest.skip(f"nothing limits here: {why}")
+    greedy = ["/usr/bin/python3", "-c", "bytearray(400 << 20)"]
+    limits = {"limits": {"memory": "50Mi"}}
+    lab.up.submitted(lab.ann, "greedy", "", command=greedy, resources=limits)
+    lab.up.ended("greedy")
 
-    assert up.ended(f"as-{namespace}") == ""
-    assert up.pod(f"as-{namespace}")["status"]["reason"] == reason
+    [main] = lab.up.pod("greedy")["status"]["containerStatuses"]
+    assert main["state"]["terminated"]["reason"] == "OOMKilled"
+
+
+def test_nothing_runs_for_root(lab: Lab) -> None:
+    up = lab.up
+    up.submitted(pwd.getpwnam("root"), "as-root", f"touch {up.root}/ran")
+
+    assert up.ended("as-root") == ""
+    assert up.pod("as-root")["status"]["reason"] == "AccountRefused"
     assert not (up.root / "ran").exists()
+
+
+def test_nothing_runs_in_a_namespace_of_nobody(lab: Lab) -> None:
+    up = lab.up
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "makeway-none"}}
+    up.create(NAMESPACES, document)
+    nobody = pwd.struct_passwd(("makeway-none", "x", 0, 0, "", "/", "/bin/sh"))
+    with pytest.raises(ApiError, match="belongs to no account"):
+        up.submitted(nobody, "as-nobody", "true")
 
 
 @contextmanager
@@ -177,7 +194,6 @@ def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None
             "metadata": {"name": "plant-1", "namespace": ann.pw_name},
             "spec": {
                 "restartPolicy": "OnFailure",  # its second run meets what the first has left
-                "nodeName": up.listed(NODES)[0]["metadata"]["name"],
                 "volumes": [{"name": "data", "emptyDir": {}}],
                 "containers": [
                     {

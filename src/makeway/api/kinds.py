@@ -205,6 +205,16 @@ BUDGETS = _known(PodDisruptionBudget, "poddisruptionbudgets", "pdb")
 LIMIT_RANGES = _known(LimitRange, "limitranges", "limits", has_status=False)
 RUNTIME_CLASSES = _known(RuntimeClass, "runtimeclasses", is_namespaced=False, has_status=False)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", has_status=False)
+# Who may do what, where several people share a server.
+_ACCESS = "rbac.authorization.k8s.io/v1"
+CLUSTER_ROLES = Resource(
+    _ACCESS, "clusterroles", "ClusterRole", is_namespaced=False, has_status=False
+)
+CLUSTER_ROLE_BINDINGS = Resource(
+    _ACCESS, "clusterrolebindings", "ClusterRoleBinding", is_namespaced=False, has_status=False
+)
+ROLES = Resource(_ACCESS, "roles", "Role", has_status=False)
+ROLE_BINDINGS = Resource(_ACCESS, "rolebindings", "RoleBinding", has_status=False)
 
 # All that the embedded server serves. In the order of discovery: of kinds with the same name,
 # kubectl takes the first one.
@@ -229,6 +239,7 @@ RESOURCES: tuple[Resource, ...] = (
     _not_acted_on("multikueueclusters", "MultiKueueCluster", has_status=True),
     _not_acted_on("provisioningrequestconfigs", "ProvisioningRequestConfig"),
     *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES),
+    *(CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS),
 )
 # Other names for kinds of these, which are served as well.
 ALIASES: tuple[Resource, ...] = (NEW_EVENTS,)

@@ -33,6 +33,26 @@ DISRUPTION_COSTS = "makeway.dev/disruption-cost-milestones"
 # Annotation of a Job or Workload (ours), written by the job: the time of its last checkpoint.
 LAST_CHECKPOINT = "makeway.dev/last-checkpoint"
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
+ID = "makeway.dev/id"  # label of a Job (ours): its short number
+SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
+SUBMITTED_FROM = "makeway.dev/submitted-from"
+GIT_REVISION = "makeway.dev/git-revision"
+# Annotations of a Namespace (ours): the account whose it is, where several share a server.
+ACCOUNT, ACCOUNT_UID = "makeway.dev/account", "makeway.dev/uid"
+FOR = "makeway.dev/for"  # label of a priority class (ours): "everyone" if all may use it
+EVERYONE = "everyone"
+
+# Prefixes of keys with a meaning to us. Where several people share a server, they write these keys
+# and no others with such a prefix: the rest is ours, and some of it decides who runs.
+OURS = ("kueue.x-k8s.io/", "makeway.dev/")
+WRITTEN_BY_PEOPLE = frozenset(
+    {
+        *(QUEUE_NAME, PRIORITY_CLASS, MAX_EXEC_TIME, MIN_PARALLELISM, SYNC_COMPLETIONS),
+        *(GROUP_NAME, GROUP_TOTAL, GROUP_FAST, RETRIABLE),
+        *(PREEMPTION_PRIORITY_CLASS, PREEMPTION_MODE, ON_PREEMPTION, DISRUPTION_COSTS),
+        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION),
+    }
+)
 
 _TOPOLOGY = "topology-aware scheduling"
 

@@ -11,18 +11,22 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+from makeway.accounts import account_of_uid, namespace_of
 from makeway.api.kinds import Resource
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.client import ApiError, Client, Unavailable
 from makeway.client.kubeconfig import (
     CLUSTER,
+    FOLDER_VARIABLE,
     Access,
     KubeconfigError,
+    access_by_socket,
     default_folder,
     kubeconfig_in,
     read_kubeconfig,
 )
 from makeway.client.transport import Answer, Call, Transport, Unreachable
+from makeway.local_socket import system_socket
 
 EXIT_REFUSED = 1
 ATTEMPTS = 3  # few, since a user sits and waits
@@ -38,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser, *, has_namespace: bool = True
         "--kubeconfig",
         type=Path,
         metavar="FILE",
-        help="server to talk to (default: $KUBECONFIG if it names Makeway, else the data folder's)",
+        help="server to talk to (default: $KUBECONFIG if it names Makeway, else this machine's for "
+        "all accounts if there is one, else the data folder's)",
     )
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="data folder of `makeway up`")
 
@@ -49,14 +54,34 @@ def find_access(arguments: argparse.Namespace) -> Access:
         if arguments.kubeconfig is not None:
             return read_kubeconfig(arguments.kubeconfig, getattr(arguments, "context", ""))
         if arguments.data_dir is None:
-            for name in os.environ.get("KUBECONFIG", "").split(os.pathsep):
-                if name and Path(name).exists():
-                    access = read_kubeconfig(Path(name))
-                    if access.cluster == CLUSTER:
-                        return access
+            if (chosen := _chosen_access()) is not None and not chosen.is_for_all:
+                return chosen
+            if (shared := shared_access()) is not None:
+                return shared
+            if chosen is not None:
+                return chosen
         return read_kubeconfig(own_kubeconfig(arguments))
     except KubeconfigError as error:
         raise UsageError(str(error)) from None
+
+
+def _chosen_access() -> Access | None:
+    """The Makeway that $KUBECONFIG names; None if it names none."""
+    for name in os.environ.get("KUBECONFIG", "").split(os.pathsep):
+        if name and Path(name).exists():
+            access = read_kubeconfig(Path(name))
+            if access.cluster == CLUSTER:
+                return access
+    return None
+
+
+def shared_access() -> Access | None:
+    """The server for all accounts; None if there is none, or a folder of one's own is named."""
+    socket = system_socket()
+    if FOLDER_VARIABLE in os.environ or not socket.is_socket():
+        return None
+    account = account_of_uid(os.getuid())
+    return access_by_socket(socket, "default" if account is None else namespace_of(account))
 
 
 def own_kubeconfig(arguments: argparse.Namespace) -> Path:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 
+from makeway.api.batch import Job
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
@@ -94,13 +96,20 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
 async def _set_active(client: Client, namespace: str, name: str, *, is_active: bool) -> str:
     target = await find_target(client, namespace, name)
     workload = _workload_in(target)
-    noted = {"annotations": {HELD_BY: None if is_active else user_name()}}
-    where, patch = target.namespace, {"metadata": noted, "spec": {"active": is_active}}
+    where, patch = target.namespace, {"spec": {"active": is_active}}
     await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
-    if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
-        lifted = {"metadata": {"annotations": {HOLD: None}}}
-        await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
+    if target.job is not None:
+        noted = {HOLD: None, HELD_BY: None} if is_active else {HELD_BY: user_name()}
+        await _note(client, target.job, noted)
     return target.text
+
+
+async def _note(client: Client, job: Job, noted: Mapping[str, str | None]) -> None:
+    """Who held it, or nobody any more; what the Job says already is not written again."""
+    before = job.metadata.annotations
+    if any(before.get(name) != value for name, value in noted.items()):
+        patch = {"metadata": {"annotations": dict(noted)}}
+        await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
 
 
 def _workload_in(target: JobTarget) -> Workload:

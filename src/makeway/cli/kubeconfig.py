@@ -1,7 +1,9 @@
 """print the kubeconfig of the server on this machine
 
 Print the kubeconfig that `makeway up` has written, with the server's address, its
-certificate and the token. Whoever has it may do everything on that server.
+certificate and the token. Whoever has it may do everything on that server. Where a
+server serves all accounts of the machine, print one without a secret, in which your
+own namespace is the default.
 
 examples:
   export KUBECONFIG=$(makeway kubeconfig --path)
@@ -17,6 +19,10 @@ import argparse
 from pathlib import Path
 
 from makeway.cli import connect
+from makeway.cli.command import UsageError
+from makeway.local_socket import system_socket
+from makeway.system.kubeconfig import with_namespace
+from makeway.system.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.data_dir is None and (shared := connect.shared_access()) is not None:
+        return _print_shared(arguments, shared.namespace)
     path = connect.own_kubeconfig(arguments)
     print(path if arguments.path else path.read_text(), end="\n" if arguments.path else "")
+    return 0
+
+
+def _print_shared(arguments: argparse.Namespace, namespace: str) -> int:
+    """Of the server for all accounts, whose folders lie below the same root as its socket."""
+    path = Paths(system_socket().parents[2]).kubeconfig
+    try:
+        text = with_namespace(path.read_text(), namespace)
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from None
+    print(path if arguments.path else text, end="\n" if arguments.path else "")
     return 0

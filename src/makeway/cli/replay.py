@@ -5,10 +5,15 @@ decision. The same version of Makeway decides the same; if not, that is a bug of
 and a bundle is the best report of it. What another version has written is compared as
 well: a difference is then no error, but what has changed between the two.
 
+With -f, ask what other queues would have made of it. Who starts at another time ends at
+another time, so the journal can't be replayed event by event: it is turned into a trace
+(arrivals, run times, who gave up) and simulated, as `makeway simulate` does.
+
 examples:
   makeway replay
   makeway replay --since 24h
   makeway replay report.bundle
+  makeway replay -f other-queues.yaml --since 7d
   makeway replay -o json | jq '.segments[] | select(.differences > 0)'
 
 exit codes:
@@ -21,17 +26,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from makeway.api.times import format_time
 from makeway.cli import past
+from makeway.cli.command import UsageError
 from makeway.cli.moments import moment_text
 from makeway.cli.spans import span_of
 from makeway.cli.tables import add_output, counted, print_document, print_safely, print_table
 from makeway.engine.decisions import Decision
-from makeway.journal.file import Segment
+from makeway.journal.file import Journal, Segment
 from makeway.journal.replay import Difference, Replayed, replay
 from makeway.translate.words import decision_text
 
@@ -42,8 +49,17 @@ HEAD = ("SEGMENT", "BEGAN", "VERSION", "EVENTS", "CYCLES", "DECISIONS", "DIFFERE
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", nargs="?", type=Path, metavar="BUNDLE", help="of makeway bundle")
     parser.add_argument("--since", metavar="SPAN", help="only segments of so long, as in 24h")
+    parser.add_argument(
+        "-f",
+        "--file",
+        dest="files",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="queue objects (YAML): simulate the journal's jobs with these; may be repeated",
+    )
     past.add_arguments(parser)
-    add_output(parser, ("table", "json", "yaml"))
+    add_output(parser, ("table", "json"))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,14 +67,35 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.journal = arguments.bundle or arguments.journal
     with past.open_journal(arguments) as journal:
         segments = [segment for segment in journal.segments() if segment.last_at >= since]
+        if arguments.files:
+            return _simulate(journal, segments, arguments)
         found = [(segment, replay(journal.records(segment))) for segment in segments]
     if arguments.output != "table":
         rows = [_data(segment, replayed) for segment, replayed in found]
-        print_document(arguments.output, {"segments": rows})
+        print_document("json", {"segments": rows})
     else:
         _print(found)
     ours = version("makeway")
     return int(any(r.differences and s.header.version == ours for s, r in found))
+
+
+def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse.Namespace) -> int:
+    from makeway.cli.simulate import print_tables
+    from makeway.sim.recorded import recorded_trace
+    from makeway.sim.report import as_json
+    from makeway.sim.simulate import simulate
+    from makeway.sim.trace_jobs import SimulationError
+
+    try:
+        result = simulate(arguments.files, recorded_trace(journal, segments))
+    except SimulationError as error:
+        raise UsageError(str(error)) from None
+    if arguments.output == "table":
+        print("simulated, not replayed: the journal as a trace of arrivals and run times\n")
+        print_tables([result])
+    else:
+        print(as_json(result), end="")
+    return 0
 
 
 def _print(found: list[tuple[Segment, Replayed]]) -> None:

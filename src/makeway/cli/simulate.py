@@ -230,7 +230,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
-        _print_tables(results)
+        print_tables(results)
         for name in arguments.explain:
             for result in results:
                 _print_story(result, name, is_labelled=not is_alone)
@@ -394,7 +394,7 @@ def _list_examples() -> None:
 # --- what the reader sees ---
 
 
-def _print_tables(results: Sequence[Result]) -> None:
+def print_tables(results: Sequence[Result]) -> None:
     is_alone = len(results) == 1
     if not is_alone:
         for sentence in verdict(results):

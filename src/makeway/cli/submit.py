@@ -375,9 +375,8 @@ def _container(
 ) -> Document:
     variables = {**surroundings.environment, **_pairs("--env", arguments.env)}
     requests = _requests(arguments)
-    # Kubernetes wants devices and the like as limits, too.
-    limits = {name: amount for name, amount in requests.items() if "/" in name}
-    resources = {"requests": requests, "limits": limits}
+    # Who asks for so much gets no more, so that nobody takes from others what he never asked for.
+    resources = {"requests": requests, "limits": requests}
     container = {
         "name": "main",
         "image": arguments.image or IMAGE,

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from makeway.api.errors import in_words
 from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
+from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
     SOURCE,
@@ -87,6 +89,7 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
         print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
         return 0
     if arguments.part == "starter":
+        _write_kubeconfig(paths, settings.port)
         command = starter_command(paths, settings, server)
         os.execve(command[0], command, {"PATH": PATH})
     return asyncio.run(_keep_both(paths, settings, server))
@@ -98,6 +101,8 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if arguments.keep_days is not None:
         said["keep_days"] = Fraction(str(arguments.keep_days))
+    if arguments.no_limits:
+        said["enforce_limits"] = False
     if arguments.keep_size is not None:
         up.read_size(arguments.keep_size)
     return said
@@ -117,7 +122,9 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
         "server_gid": server.gid,
         "allowed": list(settings.allow_accounts),
         "uid_min": settings.uid_min,
-        "limits": dict(settings.limits),
+        "ulimits": {n: v for n, v in asdict(settings.ulimits).items() if v is not None},
+        "has_limits": settings.enforce_limits,
+        "pids_max": settings.pids_per_container,
         "no_new_privileges": settings.no_new_privileges,
         "kept_days": float(settings.keep_days),
         "kept_bytes": up.read_size(settings.keep_size) if settings.keep_size else None,
@@ -133,6 +140,7 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
 async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) -> int:
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
+    _write_kubeconfig(paths, listening.getsockname()[1])
     serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
@@ -147,6 +155,10 @@ async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) ->
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     return max(codes, default=0)
+
+
+def _write_kubeconfig(paths: Paths, port: int) -> None:
+    write_for_all(paths.kubeconfig, kubeconfig_for_all(port, paths.ca, paths.socket))
 
 
 def _listening(port: int) -> socket.socket:
@@ -181,6 +193,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
     """As the server's account."""
     from makeway.embedded import Settings, System
     from makeway.logs import set_up
+    from makeway.server.people import People
 
     if os.geteuid() == 0:
         raise UsageError(f"--part server: run it as account {settings.server_account}, not as root")
@@ -193,6 +206,12 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
         listening=listening,
         system=System(starter=paths.starter_socket, logs=paths.logs),
+        people=People(
+            socket=paths.socket,
+            ca=paths.ca,
+            admin_groups=settings.admin_groups,
+            closed=paths.closed,
+        ),
     )
     return up.serve_folder(paths.data, serving)
 

@@ -124,6 +124,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
     parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="port of the dashboard, see `makeway dashboard` (default: the one after --port, or a "
+        "free one if that is taken)",
+    )
+    parser.add_argument("--no-dashboard", action="store_true", help="serve no dashboard")
+    parser.add_argument(
+        "--no-limits",
+        action="store_true",
+        help="let jobs use more memory and CPU than they asked for",
+    )
+    parser.add_argument(
         "--no-journal",
         action="store_true",
         help="write down nothing of what is decided: no `makeway why`, `report` or `replay`",
@@ -134,8 +147,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.port is not None and not 0 <= arguments.port <= 65535:
-        raise UsageError(f"--port {arguments.port}: not a port; write 0 to 65535")
+    for option in ("port", "dashboard_port"):
+        port = getattr(arguments, option)
+        if port is not None and not 0 <= port <= 65535:
+            name = option.replace("_", "-")
+            raise UsageError(f"--{name} {port}: not a port; write 0 to 65535")
     if arguments.keep_days is not None and not arguments.keep_days > 0:
         raise UsageError(f"--keep-days {arguments.keep_days:g}: write a number of days above 0")
     if arguments.system:
@@ -163,8 +179,11 @@ def run(arguments: argparse.Namespace) -> int:
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
         is_reaper=True,
+        has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
         kept_bytes=None if arguments.keep_size is None else read_size(arguments.keep_size),
+        has_dashboard=not arguments.no_dashboard,
+        dashboard_port=arguments.dashboard_port,
         journal=None if arguments.no_journal else limits_of(arguments),
     )
     return serve_folder(folder, settings)
@@ -193,8 +212,10 @@ async def _serve(folder: Path, settings: Any) -> None:
 
     stop = stop_signal()
     async with serve(folder, settings) as running:
-        print(f"makeway is ready on {running.address}", flush=True)
-        print(f"  {_for_whom(running, settings)}", flush=True)
+        said = [f"makeway is ready on {running.address}", f"  {_for_whom(running, settings)}"]
+        if running.unlimited:
+            said.append(f"  limits of jobs don't hold here: {running.unlimited}")
+        print(*said, sep="\n", flush=True)
         await stop.wait()
     print("makeway has stopped; jobs that run go on", flush=True)
 
@@ -300,6 +321,10 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--journal-size", arguments.journal_size]
     command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
+    command += ["--no-dashboard"] if arguments.no_dashboard else []
+    if arguments.dashboard_port is not None:
+        command += ["--dashboard-port", str(arguments.dashboard_port)]
+    command += ["--no-limits"] if arguments.no_limits else []
     start_in_background(command, log_path)
     print(f"  log: {log_path}; stop it with: makeway down")
     return 0
@@ -327,7 +352,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], path: Path, begins_at: i
         lines = path.read_bytes()[begins_at:].decode("utf-8", "replace").splitlines()
         for number, line in enumerate(lines):
             if line.startswith("makeway is ready") and len(lines) > number + 1:
-                return lines[number : number + 2]
+                return lines[number:]
         if process.poll() is not None:
             raise UsageError("\n".join(lines[-SHOWN_LINES:]).removeprefix("makeway: "))
         if time.monotonic() > deadline:

@@ -429,6 +429,10 @@ class Client:
         headers = {"content-type": "application/json"}
         await self._json(Call(method="POST", path="/backup", headers=headers, body=body))
 
+    async def invitation(self) -> Document:
+        """The address of a Makeway's dashboard, and a code that opens it once."""
+        return await self._json(Call(method="POST", path="/dashboard"))
+
     async def _json(self, call: Call) -> Document:
         """Send, again while the server says "not now"; a write whose fate is unknown is not sent
         twice."""

@@ -18,6 +18,8 @@ import aiohttp
 from makeway.client.credentials import Credential, CredentialError, Source
 from makeway.client.transport import Answer, Call, Unreachable
 
+UNIX = "unix:"  # an address that is a socket of this machine, where the kernel says who calls
+LOCAL = "http://localhost"  # what such a request calls its host
 CONNECTIONS_MAX = 128
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0  # between two pieces of an answer that is no stream
@@ -52,7 +54,9 @@ class Trust:
 
 class HttpTransport:
     def __init__(self, address: str, *, source: Source, trust: Trust) -> None:
+        """An address is that of a host, or `unix:PATH` of a socket on this machine."""
         self._address = address.rstrip("/")
+        self._socket = address.removeprefix(UNIX) if address.startswith(UNIX) else ""
         self._source, self._trust = source, trust
         self._session: aiohttp.ClientSession | None = None
         self._shown = Credential()  # whose certificate the session's connections have
@@ -96,7 +100,7 @@ class HttpTransport:
         )
         return await session.request(
             call.method,
-            self._address + quote(call.path),
+            (LOCAL if self._socket else self._address) + quote(call.path),
             params=dict(call.query),
             headers=headers,
             data=call.body or None,
@@ -110,14 +114,19 @@ class HttpTransport:
         if self._session is not None and self._shown.certificate != credential.certificate:
             await self.close()
         if self._session is None:
-            is_secure = self._address.startswith("https://")
-            connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS_MAX,
-                ssl=self._trust.context(credential) if is_secure else True,
-                socket_factory=_socket,
-            )
-            self._session, self._shown = aiohttp.ClientSession(connector=connector), credential
+            session = aiohttp.ClientSession(connector=self._connector(credential))
+            self._session, self._shown = session, credential
         return self._session
+
+    def _connector(self, credential: Credential) -> aiohttp.BaseConnector:
+        if self._socket:
+            return aiohttp.UnixConnector(self._socket, limit=CONNECTIONS_MAX)
+        is_secure = self._address.startswith("https://")
+        return aiohttp.TCPConnector(
+            limit=CONNECTIONS_MAX,
+            ssl=self._trust.context(credential) if is_secure else True,
+            socket_factory=_socket,
+        )
 
     def _unreachable(self, error: Exception) -> Unreachable:
         return Unreachable(f"{self._address}: {_in_words(error)}")

@@ -48,6 +48,7 @@ class Access:
     is_insecure: bool = False
     server_name: str = ""  # in the server's certificate; empty: as in the address
     source: Source | None = None  # of credentials; None: the token is all there is
+    is_for_all: bool = False  # its credentials come from the socket of this machine's server
 
     def transport(self) -> Transport:
         from makeway.client.http import HttpTransport, Trust
@@ -57,6 +58,11 @@ class Access:
             source=self.source or Fixed(Credential(token=self.token)),
             trust=Trust(ca=self.ca, is_insecure=self.is_insecure, server_name=self.server_name),
         )
+
+
+def access_by_socket(path: Path, namespace: str) -> Access:
+    """A server that knows from the kernel who calls."""
+    return Access(address=f"unix:{path}", cluster=CLUSTER, namespace=namespace, ca="")
 
 
 def default_folder() -> Path:
@@ -115,6 +121,7 @@ def read_kubeconfig(path: Path, context: str = "") -> Access:
         is_insecure=bool(cluster.fields.get("insecure-skip-tls-verify")),
         server_name=cluster.text("tls-server-name"),
         source=None if user is None else _source(user, token, cluster, ca),
+        is_for_all=user is not None and _fetches_tokens(user),
     )
 
 
@@ -211,6 +218,11 @@ def _source(user: _Part, token: str, cluster: _Part, ca: str) -> Source | None:
     if user.has("exec"):
         return CommandSource(_command(user.part("exec"), cluster, ca))
     return None
+
+
+def _fetches_tokens(user: _Part) -> bool:
+    command = user.part("exec").text("command") if user.has("exec") else ""
+    return Path(command).name == CLUSTER
 
 
 def _command(part: _Part, cluster: _Part, ca: str) -> Command:

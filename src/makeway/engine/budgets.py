@@ -36,8 +36,10 @@ class Budgets:
         Who needs more than there ever is needs the whole of it.
         """
         limit = queue.preemption.evictions_per_hour
+        if limit is None:
+            return None
         needed = sum(map(counts, victims))
-        if limit is None or not needed:
+        if not needed:
             return None
         spent = self.spent(queue.name, now)
         too_many = len(spent) + min(needed, limit) - limit

@@ -79,9 +79,10 @@ class Consequences:
                 self._free_places_behind(head)
 
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
-        """The head is without hope, as it was when it was last told so."""
+        """The head is without hope, as it was, or its equals were, when that was last told."""
+        if not queue.pending.is_told(entry):
+            self._wait(entry, queue, queue.pending.reasons_for(entry))
         queue.pending.park_shape(entry)
-        self.needs_cycle = True  # those behind it come up
 
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""
@@ -175,8 +176,7 @@ class Consequences:
         for entry, queue, rule in head.victims:
             is_new = entry.phase is not Phase.EVICTING
             if is_new:
-                self.state.evict(entry, EvictionReason.PREEMPTED, self.now, preemptor)
-                self.needs_cycle = True
+                self._evict(entry, queue, preemptor)
             cells = tuple(cell for cell in contested if cell in entry.usage)
             victims.append(Victim(entry.workload.key, queue.spec.name, rule, cells, is_new))
         self.decisions.append(
@@ -191,6 +191,13 @@ class Consequences:
             head.queue.tree.is_confirming = False  # it was not the last round
             self.state.count_preemption(head.entry, self.now)
         self._await_victims(head, tuple(victim.workload for victim in victims))
+
+    def _evict(self, entry: Entry, queue: QueueState, preemptor: WorkloadKey) -> None:
+        created = entry.order_time
+        self.state.evict(entry, EvictionReason.PREEMPTED, self.now, preemptor)
+        self.needs_cycle = True
+        if entry.order_time != created:  # it may have to make way for who was newer before
+            queue.tree.was_put_off = self.state.config.gates.hold_for_preemptor
 
     def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:
         """The head is a preemptor now: it has first call on what its victims free."""

@@ -9,7 +9,6 @@ are decided upon one by one, on the picture that the earlier ones have changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from makeway.engine.claims import (
     BlockingPreemptor,
@@ -42,7 +41,7 @@ from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
-from makeway.engine.snapshot import Snapshot
+from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
 from makeway.engine.victims import Chosen, release_all
@@ -83,8 +82,7 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 
 def first_order(state: ClusterState, tree: Tree) -> tuple[QueueOrder, ...]:
     """How important, and how long in line, the first of a tree's heads is."""
-    heads = (queue.pending.head() for queue in tree.queues if queue.inactive is None)
-    orders = [state.order_of(entry) for entry in heads if entry is not None]
+    orders = [state.order_of(entry) for entry, _ in tree.heads()]
     return (min(orders),) if orders else ()
 
 
@@ -113,6 +111,20 @@ class TreeCycle:
         """Heads, nominate, order, decide; then count what was decided."""
         self.tree.cycle += 1
         first = self.heads_worth_a_cycle()
+        if first:
+            self.decide_on(first)
+        self.tree.needs_cycle = self.consequences.needs_cycle
+        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
+            self.retry_claims()
+            self.tree.claims_checked = self.tree.revision
+        if (
+            not self.tree.needs_cycle
+            and may_rest(self.state, self.tree)
+            and not self.consequences.scan_wrapped
+        ):
+            self.tree.seen = self.tree.revision
+
+    def decide_on(self, first: list[tuple[Entry, QueueState]]) -> None:
         with self.present.trial():
             heads = {
                 entry.serial: self.nominate(entry, queue)
@@ -128,17 +140,8 @@ class TreeCycle:
                 self.consequences.carry_out(heads[entry.serial], self.taken)
             else:
                 self.consequences.pass_over(entry, queue)
+                self.consequences.needs_cycle = True  # those behind it come up
         self.tree.refusals.update(refusals)
-        self.tree.needs_cycle = self.consequences.needs_cycle
-        if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
-            self.retry_claims()
-            self.tree.claims_checked = self.tree.revision
-        if (
-            not self.tree.needs_cycle
-            and may_rest(self.state, self.tree)
-            and not self.consequences.scan_wrapped
-        ):
-            self.tree.seen = self.tree.revision
 
     def retry_claims(self) -> None:
         """A preemptor whose place is lost looks for another now, not when its victims are gone.
@@ -162,32 +165,37 @@ class TreeCycle:
 
     def refusals(self) -> dict[Refusal, int]:
         """Who was refused for the sake of owners, and how much those left when the cycle began."""
-        before = self.tree.refusals
-        lefts = {refusal: self.owners.left(refusal) for refusal in self.owners.refusals()}
+        before, refused = self.tree.refusals, self.owners.refusals()
+        if not refused:
+            return {}
+        lefts = {refusal: self.owners.left(refusal) for refusal in refused}
         return {refusal: min(left, before.get(refusal, left)) for refusal, left in lefts.items()}
 
     # --- heads ---
-
-    def heads(self) -> Iterator[tuple[Entry, QueueState]]:
-        for queue in self.tree.queues:
-            if queue.inactive is None and (entry := queue.pending.head()) is not None:
-                yield entry, queue
 
     def heads_worth_a_cycle(self) -> list[tuple[Entry, QueueState]]:
         """The heads, of whom one at least may have a chance; it is noted who has none.
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = [pair for pair in self.heads() if not self._parks_line(pair[1])]
+        first = [
+            (entry, queue)
+            for entry, queue in self.tree.heads()
+            if not (queue.pending.is_short(entry) and self._parks_line(queue))
+        ]
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
-            hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
+            hopeless = [
+                (entry, queue)
+                for entry, queue in heads
+                if queue.pending.is_short(entry) and self._is_without_hope(entry, queue)
+            ]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
-                queue.pending.park_shape(entry)
+                self.consequences.pass_over(entry, queue)
             self.tree.cycle += 1
-            first = list(self.heads())
+            first = self.tree.heads()
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
 
@@ -462,10 +470,9 @@ class TreeCycle:
         others = {v.queue.node.index: v.queue for v in found.victims if v.queue is not own}
         return not any(is_within_quota(q.node, contested, usage) for q in others.values())
 
-    @contextmanager
-    def _without_reserved(self, picture: Snapshot) -> Iterator[None]:
+    def _without_reserved(self, picture: Snapshot) -> Trial:
         """What is kept for heads without victims lasts no longer than this cycle."""
-        with picture.trial():
-            for queue, kept in self.reserved:
-                picture.release(queue.node, kept)
-            yield
+        trial = picture.trial()
+        for queue, kept in self.reserved:
+            picture.release(queue.node, kept)
+        return trial

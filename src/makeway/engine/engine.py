@@ -51,7 +51,9 @@ class Engine:
         state = self.state
         state.now = now
         state.build_trees()
-        state.settle_history()
+        history = state.config.history
+        if history is not None:
+            state.settle_history(history)
         state.has_run = True
         decisions = tend(state, now)
         trees, state.unsettled = state.unsettled, {}
@@ -70,8 +72,9 @@ class Engine:
             decisions.extend(cycle.consequences.decisions)
             outcomes.extend(cycle.outcomes)
             not_nominated.extend(cycle.not_nominated)
-            state.settle_history()
-            state.see_to_lanes(tree)
+            if history is not None:
+                state.settle_history(history)
+                state.see_to_lanes(tree, history)
             if not tree.is_settled:
                 state.unsettled[id(tree)] = tree
         needs_cycle = any(tree.needs_cycle for tree in state.unsettled.values())

@@ -355,13 +355,16 @@ _BARRED = {
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
-def explain(state: ClusterState, key: WorkloadKey) -> Explanation:
-    """Everything that keeps a workload from running at this moment."""
+def explain(state: ClusterState, key: WorkloadKey, *, with_helps: bool = True) -> Explanation:
+    """Everything that keeps a workload from running at this moment.
+
+    To find out what would help costs much more than all the rest.
+    """
     entry = state.entries[key]
     status = entry.status
     match entry.phase:
         case Phase.PENDING:
-            return _explain_pending(state, entry)
+            return _explain_pending(state, entry, with_helps)
         case Phase.RESERVED:
             obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
         case Phase.EVICTING:
@@ -410,7 +413,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 
-def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
+def _explain_pending(state: ClusterState, entry: Entry, with_helps: bool) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
         obstacle = why_in_no_queue(state, entry)
@@ -428,6 +431,7 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
     is_owner = not outside and _is_owner(state, head)
     obstacles = (*outside, *head.reasons)
     left = tuple(_left_by_owners(state, head))
+    helps = _all_helps(state, head, outside, left) if with_helps else ()
     return Explanation(
         workload=key,
         phase=entry.phase,
@@ -439,11 +443,7 @@ def _explain_pending(state: ClusterState, entry: Entry) -> Explanation:
         holders=tuple(_holders(state, head)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
-        helps=(
-            *_ways_round(state, queue, obstacles),
-            *_better_requests(state, head, outside),
-            *sorted(_helps(state, head, left), key=lambda help: isinstance(help, _OF_QUOTA)),
-        ),
+        helps=helps,
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
         boost=state.boost_of(entry),
@@ -773,6 +773,21 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
         first = {left[0].cell: left[0].asked}
         yield from _owners_whose_end_helps(state, head, first)
         yield from _finishes_that_help(state, head, first)
+
+
+def _all_helps(
+    state: ClusterState,
+    head: Head,
+    outside: tuple[Obstacle, ...],
+    left: tuple[LeftByOwners, ...],
+) -> tuple[Help, ...]:
+    """What its user could do at once, then what others could, then what an administrator could."""
+    obstacles = (*outside, *head.reasons)
+    return (
+        *_ways_round(state, head.queue, obstacles),
+        *_better_requests(state, head, outside),
+        *sorted(_helps(state, head, left), key=lambda help: isinstance(help, _OF_QUOTA)),
+    )
 
 
 def _better_requests(

@@ -123,7 +123,16 @@ class PodSetChoice(NamedTuple):
 class Nomination:
     """An assignment of flavors as found for a head, and what it would take."""
 
-    __slots__ = ("borrow_level", "contested", "mode", "pod_sets", "reasons", "tried", "usage")
+    __slots__ = (
+        "borrow_level",
+        "contested",
+        "mode",
+        "pod_sets",
+        "reasons",
+        "tried",
+        "usage",
+        "with_victims",
+    )
 
     def __init__(self) -> None:
         self.pod_sets: list[PodSetChoice] = []
@@ -131,6 +140,7 @@ class Nomination:
         self.borrow_level = 0
         self.usage: dict[FlavorResource, int] = {}
         self.contested: set[FlavorResource] = set()  # cells that need victims
+        self.with_victims: set[FlavorResource] = set()  # of these, where they would do for it alone
         self.tried: list[dict[ResourceName, int]] = []
         self.reasons: list[Reason] = []
 
@@ -139,15 +149,6 @@ class Nomination:
         return {
             ps.pod_set.name: {resource: choice.flavor for resource, choice in ps.choices.items()}
             for ps in self.pod_sets
-        }
-
-    def cells_with_victims(self) -> set[FlavorResource]:
-        """Where somebody could be preempted for this cell alone."""
-        return {
-            FlavorResource(choice.flavor, resource)
-            for ps in self.pod_sets
-            for resource, choice in ps.choices.items()
-            if Mode.NO_VICTIMS < choice.offer.mode < Mode.FIT
         }
 
     def assignment(self) -> Assignment:
@@ -228,6 +229,8 @@ def _assign_pod_set(
         nomination.borrow_level = max(nomination.borrow_level, offer.borrow_level)
         if offer.mode is not Mode.FIT:
             nomination.contested.add(cell)
+            if offer.mode is not Mode.NO_VICTIMS:
+                nomination.with_victims.add(cell)
             if not is_free:
                 nomination.mode = Mode.PREEMPT
     return True

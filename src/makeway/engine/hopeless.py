@@ -30,10 +30,11 @@ from makeway.engine.victims import all_are_too_important, first_priority_spared
 
 
 def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage: Usage) -> bool:
-    """Would a search only tell what was told before: it does not fit, and nobody makes way?"""
-    if not state.config.skips_hopeless or not queue.pending.is_short(entry):
-        return False
-    if entry.status.claim is not None:
+    """Would a search only tell what was told before: it does not fit, and nobody makes way?
+
+    To be asked of a head that was told nothing else.
+    """
+    if not state.config.skips_hopeless or entry.status.claim is not None:
         return False
     priority = entry.workload.priority
     may_preempt = not all_are_too_important(priority, queue)

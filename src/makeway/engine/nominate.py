@@ -72,9 +72,9 @@ class Found(NamedTuple):
 
     @property
     def is_in_vain(self) -> bool:
-        """There are victims for each cell alone, but not for all together."""
+        """There are victims for single cells, but not for all together."""
         needs_some = self.nomination.mode is Mode.PREEMPT and not self.victims
-        return needs_some and bool(self.nomination.cells_with_victims())
+        return needs_some and bool(self.nomination.with_victims)
 
 
 class Nominator:
@@ -113,30 +113,32 @@ class Nominator:
         question = self._question(only, is_resumed and only is None, pod_sets)
         found = self._find_flavors(question)
         if not found.can_be_had:
-            partial = self._nominate_fewer(question)
-            if partial is not None:
-                return partial
+            other = self._nominate_elsewhere(question, found) or self._nominate_fewer(question)
+            if other is not None:
+                return other
             if self._was_refused or self._in_the_way:
                 found.nomination.reasons = self._told(found.nomination, question)
         return found
 
     def _find_flavors(self, question: FlavorQuestion, counts: Sequence[int] | None = None) -> Found:
-        """Flavors, and the victims they need.
-
-        Where victims are found in vain, it is the next best flavors. Kueue's search ends there (in
-        the recorded data), and the workload waits.
-        """
-        first = found = self._try_flavors(question, counts)
-        goes_on = self.state.config.gates.hold_for_preemptor
-        while goes_on and found.is_in_vain:
-            self._in_vain |= found.nomination.cells_with_victims()
-            found = self._try_flavors(question, counts)
-        self._in_vain.clear()
-        return found if found.can_be_had else first
-
-    def _try_flavors(self, question: FlavorQuestion, counts: Sequence[int] | None) -> Found:
         nomination = assign_flavors(question, counts)
-        return Found(nomination, self._victims_for(nomination))
+        needs_victims = nomination.mode is Mode.PREEMPT
+        return Found(nomination, self._victims_for(nomination) if needs_victims else ())
+
+    def _nominate_elsewhere(
+        self, question: FlavorQuestion, found: Found, counts: Sequence[int] | None = None
+    ) -> Found | None:
+        """The next best flavors, where victims were found in vain.
+
+        Kueue's search ends there (in the recorded data), and the workload waits.
+        """
+        if not self.state.config.gates.hold_for_preemptor:
+            return None
+        while found.is_in_vain:
+            self._in_vain |= found.nomination.with_victims
+            found = self._find_flavors(question, counts)
+        self._in_vain = set()
+        return found if found.can_be_had else None
 
     def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:
         """Why it has to wait. Who can never fit does not wait for an owner, nor for a pause."""
@@ -154,6 +156,9 @@ class Nominator:
             found = self._find_flavors(question, counts)
             if found.can_be_had:
                 return found
+            elsewhere = self._nominate_elsewhere(question, found, counts)
+            if elsewhere is not None:
+                return elsewhere
             reasons = found.nomination.reasons
             refusals = (reason for reason in reasons if isinstance(reason, WaitsForOwner))
             self._in_the_way.update(refusals)
@@ -214,11 +219,10 @@ class Nominator:
         only = {ps.name: dict(ps.flavors) for ps in claimed.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
         question = self._question(only, False, capped)
-        nomination = assign_flavors(question)
-        victims = self._victims_for(nomination)
-        are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in victims)
-        if nomination.mode is Mode.FIT or (victims and are_leaving):
-            return Found(nomination, victims)
+        found = self._find_flavors(question)
+        are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in found.victims)
+        if found.can_be_had and are_leaving:
+            return found
         return self._await_leaving(question)
 
     def _await_leaving(self, question: FlavorQuestion) -> Found | None:
@@ -290,8 +294,6 @@ class Nominator:
         return Offer(Mode.PREEMPT if takes_own else Mode.RECLAIM, level)
 
     def _victims_for(self, nomination: Nomination) -> tuple[Chosen, ...]:
-        if nomination.mode is not Mode.PREEMPT:
-            return ()
         amounts = {cell: amount for cell, amount in nomination.usage.items() if amount}
         if len(amounts) == 1 and amounts.keys() == nomination.contested:
             ((cell, amount),) = amounts.items()

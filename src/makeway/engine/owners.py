@@ -301,9 +301,11 @@ class Owners:
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
         """What is claimed at a node that is in the picture as it was when the cycle began."""
+        queue = self.tree.queue_at[node.index]
+        if queue is not None and queue.pending.is_empty:
+            return {}
         known = self._claims.get(node.index)
         if known is None:
-            queue = self.tree.queue_at[node.index]
             if queue is None or self._is_what_if:
                 known = self._claims_at(node, usage)
             else:
@@ -313,8 +315,6 @@ class Owners:
 
     def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
-        if queue.pending.is_empty:
-            return {}
         key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
         if queue.claims_known is None or queue.claims_known[0] != key:
             queue.claims_known = (key, self._claims_at(queue.node, usage))

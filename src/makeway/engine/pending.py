@@ -30,7 +30,7 @@ from makeway.engine.model import LocalQueueKey, WorkloadKey
 
 Lane = LocalQueueKey | None  # None: the only one
 Rank = tuple[Any, ...]  # small first, among all lanes at one time
-ABOUT_QUOTA = (NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall)
+ABOUT_QUOTA = frozenset({NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall})
 
 
 class ShapeClass:
@@ -60,12 +60,12 @@ class ShapeClass:
 
 class PendingQueue:
     def __init__(self) -> None:
-        self._classes: dict[Shape, ShapeClass] = {}
+        self.classes: dict[Shape, ShapeClass] = {}  # empty: there is no head
         self._lanes: dict[Lane, list[tuple[QueueOrder, int, ShapeClass]]] = {None: []}
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
         self._epoch = 0
         self._serial = 0
-        self._aside: dict[WorkloadKey, Entry] = {}  # parked one by one, until the next waking
+        self.aside: dict[WorkloadKey, Entry] = {}  # parked alone, until the next waking
         self._held: dict[WorkloadKey, Entry] = {}  # until an event that is their own
         self.usage_of: Callable[[LocalQueueKey], float] | None = None  # None: there is one lane
         self.counts_time = False  # who is older may preempt more
@@ -74,17 +74,17 @@ class PendingQueue:
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
-        return sum(c.size for c in self._classes.values()) + len(self._aside) + len(self._held)
+        return sum(c.size for c in self.classes.values()) + len(self.aside) + len(self._held)
 
     def __contains__(self, entry: Entry) -> bool:
         return entry.place is not None or self.is_set_aside(entry)
 
     def is_set_aside(self, entry: Entry) -> bool:
         key = entry.workload.key
-        return self._aside.get(key) is entry or self._held.get(key) is entry
+        return self.aside.get(key) is entry or self._held.get(key) is entry
 
     def is_parked_alone(self, entry: Entry) -> bool:
-        return self._aside.get(entry.workload.key) is entry
+        return self.aside.get(entry.workload.key) is entry
 
     # --- coming and going ---
 
@@ -94,12 +94,12 @@ class PendingQueue:
         Unless it comes before all of them and time counts: then it may preempt more than they.
         """
         assert entry not in self, f"{entry.workload.key} is waiting already"
-        shape_class = self._classes.get(entry.shape)
+        shape_class = self.classes.get(entry.shape)
         if shape_class is None:
             self._serial += 1
             lane = None if self.usage_of is None else entry.workload.local_queue
             shape_class = ShapeClass(entry.shape, self._serial, lane)
-            self._classes[entry.shape] = shape_class
+            self.classes[entry.shape] = shape_class
         self.version += 1
         item = (order, entry)
         entry.place = item
@@ -115,15 +115,15 @@ class PendingQueue:
         if self.pinned is entry:
             self.pinned = None
         if entry.place is None:
-            self._aside.pop(entry.workload.key, None)
+            self.aside.pop(entry.workload.key, None)
             self._held.pop(entry.workload.key, None)
             return
-        shape_class = self._classes[entry.shape]
+        shape_class = self.classes[entry.shape]
         was_best = shape_class.best()[1] is entry
         entry.place = None
         shape_class.size -= 1
         if shape_class.size == 0:
-            del self._classes[entry.shape]
+            del self.classes[entry.shape]
         elif was_best:
             self._enter(shape_class)
 
@@ -135,13 +135,13 @@ class PendingQueue:
             if entry.place is None or entry is self.pinned:
                 self.discard(entry)
                 continue
-            shape_class = self._classes[entry.shape]
+            shape_class = self.classes[entry.shape]
             entry.place = None
             shape_class.size -= 1
             touched[shape_class.serial] = shape_class
         for shape_class in touched.values():
             if shape_class.size == 0:
-                del self._classes[shape_class.shape]
+                del self.classes[shape_class.shape]
             else:
                 self._enter(shape_class)
 
@@ -153,7 +153,7 @@ class PendingQueue:
 
     def begin_lanes(self, usage_of: Callable[[LocalQueueKey], float] | None) -> None:
         """From now on usage of the past counts, or no longer. Nobody is in line meanwhile."""
-        assert not self._classes, "somebody is in line"
+        assert not self.classes, "somebody is in line"
         self.usage_of = usage_of
         self._lanes, self._parked = {None: []}, []
 
@@ -171,7 +171,7 @@ class PendingQueue:
     def head(self) -> Entry | None:
         pinned = self.pinned
         if pinned is not None and pinned.place is not None:
-            shape_class = self._classes[pinned.shape]
+            shape_class = self.classes[pinned.shape]
             if not self.is_parked(shape_class):
                 return pinned
         if self.usage_of is None:  # as in `_first_in`, which is asked less often
@@ -206,25 +206,25 @@ class PendingQueue:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is in line, parked or not."""
-        return not self._classes and not self._aside
+        return not self.classes and not self.aside
 
     def by_shape(self) -> Iterator[tuple[Entry, int]]:
         """One of each shape in line, parked or not, and how many there are; none who is held."""
-        for entry in self._aside.values():  # preemptors are among them
+        for entry in self.aside.values():  # preemptors are among them
             yield entry, 1
-        for shape_class in self._classes.values():
+        for shape_class in self.classes.values():
             yield shape_class.best()[1], shape_class.size
 
     def alike(self, entry: Entry) -> Iterable[Entry]:
         """Those in line of the same shape, or itself if it is parked alone."""
-        return (entry,) if entry.place is None else self._classes[entry.shape]
+        return (entry,) if entry.place is None else self.classes[entry.shape]
 
     def first_but(self, others: Container[WorkloadKey]) -> Entry | None:
         """Who would be the head without these. Cost: the line, if the head is one of them."""
         head = self.head()
         if head is None or head.workload.key not in others:
             return head
-        line = (item for c in self._classes.values() if not self.is_parked(c) for item in c.members)
+        line = (item for c in self.classes.values() if not self.is_parked(c) for item in c.members)
         waiting = (i for i in line if i[1].place is i and i[1].workload.key not in others)
         best = min(waiting, key=lambda item: self.rank(*item), default=None)
         return None if best is None else best[1]
@@ -236,16 +236,16 @@ class PendingQueue:
 
     def park_shape(self, entry: Entry) -> None:
         """Park the entry with all of its shape, those that come later included."""
-        shape_class = self._classes[entry.shape]
+        shape_class = self.classes[entry.shape]
         shape_class.epoch_parked = self._epoch
         self._enter(shape_class)
 
     def note_reasons(self, entry: Entry, reasons: tuple[Reason, ...]) -> None:
         """What keeps the head of a class waiting keeps all of it waiting."""
         if entry.place is not None and entry.shape.is_shared:
-            shape_class = self._classes[entry.shape]
+            shape_class = self.classes[entry.shape]
             shape_class.reasons = reasons
-            is_short = all(isinstance(reason, ABOUT_QUOTA) for reason in reasons)
+            is_short = ABOUT_QUOTA.issuperset(map(type, reasons))
             told = entry if is_short and entry.search.scan is None else None
             if shape_class.told is not told:
                 shape_class.told = told
@@ -253,20 +253,26 @@ class PendingQueue:
 
     def all_short(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is that quota is short."""
-        firsts = [shape_class.best()[1] for shape_class in self._classes.values()]
-        return firsts if all(map(self.is_short, firsts)) else None
+        firsts = [shape_class.best()[1] for shape_class in self.classes.values()]
+        return firsts if all(map(self.is_told, firsts)) else None
 
     def is_short(self, entry: Entry) -> bool:
-        """Whether all it was told when it was last tried is that quota is short."""
-        return entry.place is not None and self._classes[entry.shape].told is entry
+        """Whether all that the last of its shape was told is that quota is short."""
+        if entry.place is None or entry.search.scan is not None:
+            return False
+        return self.classes[entry.shape].told is not None
+
+    def is_told(self, entry: Entry) -> bool:
+        """Whether it was told so itself."""
+        return entry.place is not None and self.classes[entry.shape].told is entry
 
     def reasons_for(self, entry: Entry) -> tuple[Reason, ...]:
-        shape_class = self._classes.get(entry.shape)
+        shape_class = self.classes.get(entry.shape)
         return () if shape_class is None else shape_class.reasons
 
     def park_all(self) -> None:
         """Park whoever is in line, shape by shape."""
-        for shape_class in self._classes.values():
+        for shape_class in self.classes.values():
             shape_class.epoch_parked = self._epoch
         for lane in self._lanes.values():
             self._parked += lane
@@ -275,7 +281,7 @@ class PendingQueue:
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)
-        self._aside[entry.workload.key] = entry
+        self.aside[entry.workload.key] = entry
 
     def hold(self, entry: Entry) -> None:
         """Keep back until `discard` or `add` says otherwise; waking does not concern it."""
@@ -298,15 +304,15 @@ class PendingQueue:
                 for item in self._parked:
                     heappush(self._lanes.setdefault(item[2].lane, []), item)
             self._parked = []
-        alone = list(self._aside.values())
-        self._aside.clear()
+        alone = list(self.aside.values())
+        self.aside.clear()
         return alone
 
     def counts(self) -> tuple[int, int]:
         """How many are in line, and how many are parked. Cost: one step per shape."""
         epoch = self._epoch
-        active, parked = 0, len(self._aside) + len(self._held)
-        for shape_class in self._classes.values():
+        active, parked = 0, len(self.aside) + len(self._held)
+        for shape_class in self.classes.values():
             if shape_class.epoch_parked == epoch:
                 parked += shape_class.size
             else:
@@ -317,8 +323,8 @@ class PendingQueue:
 
     def coming_back(self) -> Iterator[Entry]:
         """Those parked for whom others make way, or who wait for one of these to have its place."""
-        yield from self._aside.values()
-        for shape_class in self._classes.values():
+        yield from self.aside.values()
+        for shape_class in self.classes.values():
             if self.is_parked(shape_class) and _is_held(shape_class.reasons):
                 yield from shape_class
 
@@ -326,28 +332,28 @@ class PendingQueue:
         """`counts` of those who came through each local queue."""
         active: dict[LocalQueueKey, int] = {}
         parked: dict[LocalQueueKey, int] = {}
-        for shape_class in self._classes.values():
+        for shape_class in self.classes.values():
             counts = parked if shape_class.epoch_parked == self._epoch else active
             for item in shape_class.members:
                 entry = item[1]
                 if entry.place is item:
                     key = entry.workload.local_queue
                     counts[key] = counts.get(key, 0) + 1
-        for entry in (*self._aside.values(), *self._held.values()):
+        for entry in (*self.aside.values(), *self._held.values()):
             key = entry.workload.local_queue
             parked[key] = parked.get(key, 0) + 1
         return {key: (active.get(key, 0), parked.get(key, 0)) for key in {**active, **parked}}
 
     def active(self) -> Iterator[Entry]:
-        for shape_class in self._classes.values():
+        for shape_class in self.classes.values():
             if not self.is_parked(shape_class):
                 yield from shape_class
 
     def parked(self) -> Iterator[Entry]:
-        for shape_class in self._classes.values():
+        for shape_class in self.classes.values():
             if self.is_parked(shape_class):
                 yield from shape_class
-        yield from self._aside.values()
+        yield from self.aside.values()
         yield from self._held.values()
 
 

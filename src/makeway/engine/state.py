@@ -42,6 +42,7 @@ from makeway.engine.model import (
     Flavor,
     FlavorName,
     FlavorResource,
+    HistoryPolicy,
     Inactive,
     LocalQueue,
     LocalQueueKey,
@@ -190,7 +191,8 @@ class ClusterState:
             self._count(entry, 1)
         if self.preempting or entry.status.preemptions is not None:
             self._index_preemptions(entry)
-        self._index_unready(entry)
+        if self.config.pods_ready is not None:
+            self._index_unready(entry)
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
@@ -382,8 +384,6 @@ class ClusterState:
         self.wake_times[name] = min(at, self.wake_times.get(name, at))
 
     def wake_due(self, now: float) -> None:
-        if not self.wake_times:
-            return
         for name in [name for name, at in self.wake_times.items() if at <= now]:
             del self.wake_times[name]
             if name in self.queues:
@@ -468,11 +468,8 @@ class ClusterState:
             for entry in waiting:
                 self._line_up(entry)
 
-    def see_to_lanes(self, tree: Tree) -> None:
+    def see_to_lanes(self, tree: Tree, policy: HistoryPolicy) -> None:
         """In a line that nobody passes, another local queue may be first as time goes by."""
-        policy = self.config.history
-        if policy is None:
-            return
         for queue in tree.queues:
             head = queue.pending.head() if self._is_strict_by_usage(queue) else None
             if head is None:
@@ -491,10 +488,9 @@ class ClusterState:
         local_queue = self.local_queues.get(key)
         return key, 1.0 if local_queue is None else local_queue.weight
 
-    def settle_history(self) -> None:
+    def settle_history(self, policy: HistoryPolicy) -> None:
         """A cycle begins, or ends: what has changed counts from now on."""
-        if self.config.history is not None:
-            self.history.settle(self.now, self.config.history)
+        self.history.settle(self.now, policy)
 
     def begin_history(self) -> None:
         """The configuration is another: what runs is counted from now on."""
@@ -786,7 +782,8 @@ class ClusterState:
     def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
-            self.wake_line(queue)
+            if queue.pending.classes or queue.pending.aside:
+                self.wake_line(queue)
         self.touch(queues[0].tree)
 
     def wake_line(self, queue: QueueState) -> None:

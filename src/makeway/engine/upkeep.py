@@ -54,7 +54,8 @@ class Upkeep:
         self.decisions: list[Decision] = []
 
     def run(self) -> None:
-        self.state.wake_due(self.now)
+        if self.state.wake_times:
+            self.state.wake_due(self.now)
         entries = {entry.serial: entry for entry in self.state.clocks.take_due(self.now)}
         entries.update((entry.serial, entry) for entry in self.state.attention.values())
         self.state.attention.clear()
@@ -101,6 +102,10 @@ class Upkeep:
     def _correct_clocks(self, entry: Entry) -> None:
         """No clock has more than its whole time left, even if the wall clock was set back."""
         status, now = entry.status, self.now
+        times = [trial.assigned_at for trial in status.history]
+        times += [at for at in (status.admitted_at, status.pods_lost_at) if at is not None]
+        if max(times, default=now) <= now:
+            return
         self.state.move(
             entry,
             status._replace(

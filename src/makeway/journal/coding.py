@@ -68,11 +68,6 @@ def plain(type_: Any) -> Any:
     return type_
 
 
-def members_of(type_: Any) -> tuple[Any, ...]:
-    """The types of a union; of any other type, itself."""
-    return get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-
-
 def schema() -> dict[str, list[str]]:
     """Every type that is written, with the names of its fields in order."""
     found: dict[str, list[str]] = {}
@@ -114,6 +109,10 @@ class Encoder:
             self._new_texts.append(value)
         return number
 
+    def name(self, value: str) -> int:
+        """A text that somebody has chosen, and not a word of ours."""
+        return self.text(value)
+
     def _form(self, type_: Any) -> Encode | None:
         """How values of a type are written; None: as they are."""
         type_ = plain(type_)
@@ -125,7 +124,7 @@ class Encoder:
 
     def _made(self, type_: Any) -> Encode | None:
         if type_ is str:
-            return self.text
+            return self.name
         if type_ in (int, float, bool, NoneType):
             return None
         if is_record(type_):

@@ -58,8 +58,8 @@ def new_header(began_at: float, version: str, beginning: int) -> Header:
 class Scribe:
     """Writes the records of one segment."""
 
-    def __init__(self, began_at: float) -> None:
-        self._encoder = Encoder()
+    def __init__(self, began_at: float, encoder: Encoder | None = None) -> None:
+        self._encoder = encoder or Encoder()
         self._at_ms = _ms(began_at)
 
     def chunk(self, records: Iterable[Record]) -> bytes:

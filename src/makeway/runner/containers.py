@@ -64,6 +64,7 @@ class Container:
         self.program, self._clock, self._owner = program, clock, owner
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
+        self._groups: list[str] = program["cgroups"]
         self._logs = os.path.join(logs, self.name)
         self._back_off_s = back_off_s
         self._quick_ends = 0  # in a row
@@ -197,7 +198,7 @@ class Container:
     def enter(self, kept: int = 2) -> None:
         """Have a child of ours become one of the container's; descriptor `kept` stays open."""
         parent = os.getppid()
-        self._enter_cgroup()
+        self._enter_cgroups()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -219,9 +220,9 @@ class Container:
         except OSError as error:
             raise OSError(f"{argv[0]}: {error.strerror}") from None
 
-    def _enter_cgroup(self) -> None:
-        if self.program["cgroup"]:
-            with open(os.path.join(self.program["cgroup"], "cgroup.procs"), "w") as file:
+    def _enter_cgroups(self) -> None:
+        for group in self._groups:
+            with open(os.path.join(group, "cgroup.procs"), "w") as file:
                 file.write("0")
 
     # Printing
@@ -289,19 +290,19 @@ class Container:
 
     def end_cgroup(self) -> None:
         """End whoever belongs to it, if it has a cgroup to tell."""
-        if self.program["cgroup"]:
+        for group in self._groups[:1]:  # everybody is in all of them
             try:
-                kill_cgroup(self.program["cgroup"])
+                kill_cgroup(group)
             except OSError:
                 return  # no descriptors; those of its session, and below us, are ended all the same
 
-    def remove_cgroup(self) -> None:
-        """When nobody is left in it; whoever gave the order may not be there to do that."""
-        if self.program["cgroup"]:
+    def remove_cgroups(self) -> None:
+        """When nobody is left in them; whoever gave the order may not be there to do that."""
+        for group in self._groups:
             try:
-                os.rmdir(self.program["cgroup"])
+                os.rmdir(group)
             except OSError:
-                return  # somebody is about to end, or it is gone
+                continue  # somebody is about to end, or it is gone
 
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""
@@ -343,12 +344,14 @@ class Container:
             return  # the disk is full; whoever follows the log waits in vain, the end is known
 
     def _ran_out_of_memory(self) -> bool:
-        if not self.program["cgroup"]:
-            return False
-        events = read_or_none(os.path.join(self.program["cgroup"], "memory.events")) or b""
-        return any(
-            line.startswith(b"oom_kill ") and line != b"oom_kill 0" for line in events.splitlines()
-        )
+        """As the cgroup that limits its memory tells, of whichever version."""
+        told = [
+            read_or_none(os.path.join(group, name)) or b""
+            for group in self._groups
+            for name in ("memory.events", "memory.oom_control")
+        ]
+        lines = b"\n".join(told).splitlines()
+        return any(line.startswith(b"oom_kill ") and line != b"oom_kill 0" for line in lines)
 
     def wait_to_restart(self, now: float) -> None:
         """The first time at once, then later and later."""

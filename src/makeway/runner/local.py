@@ -115,7 +115,7 @@ class LocalHost:
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._cgroups = cgroups or Cgroups(None)
+        self._cgroups = cgroups or Cgroups()
         self._homes = homes or OwnHomes(self._pods)
         self._owners: dict[str, int] = {}  # of pods that are not over: whom they run as
         self._disk = Disk(folder)
@@ -158,6 +158,11 @@ class LocalHost:
             else:
                 log.warning(Fields(path=pod, found="not a pod's folder", hint="move it away"))
         self._empty_trash()
+
+    @property
+    def unlimited(self) -> str:
+        """What of a container's limits can't be held here, and why; empty: all are."""
+        return self._cgroups.why
 
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
@@ -224,7 +229,7 @@ class LocalHost:
                 "folder": program.folder or str(scratch),
                 "links": links,
                 "output_bytes": allowance,
-                "cgroup": self._cgroups.make(
+                "cgroups": self._cgroups.make(
                     order.uid, program.name, program.memory_bytes, program.cpu_milli
                 ),
             }
@@ -245,7 +250,7 @@ class LocalHost:
         self.revision = max(self.revision, order.get("revision", 0))
         if owner := order.get("owner"):
             self._owners[uid] = owner["uid"]
-        self._groups[uid] = [program["cgroup"] for program in programs if program["cgroup"]]
+        self._groups[uid] = [group for program in programs for group in program["cgroups"]]
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
         """Its supervisor goes by the time that Makeway had when it gave the order."""
@@ -257,7 +262,7 @@ class LocalHost:
         """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
         for program in (*order["init"], *order["containers"]):
             limits = program["memory_bytes"], program["cpu_milli"]
-            program["cgroup"] = self._cgroups.make(order["uid"], program["name"], *limits)
+            program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
         return json.dumps(order).encode()
 
     def _spawn(self, uid: str) -> None:

@@ -39,6 +39,7 @@ class RemoteHost:
         self._path, self._clock = path, clock
         self._states: dict[str, PodState] = {}
         self.revision = 0  # of the server's objects: the latest of which an order speaks
+        self.unlimited = ""  # what of a container's limits can't be held, and why
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
         self._rest = b""  # of a line that didn't come whole
@@ -130,6 +131,7 @@ class RemoteHost:
             shift_s = self._clock.offset_s - told["offset_s"]
             self._shift_s = shift_s if abs(shift_s) > SMALL_STEP_S else 0.0
             self.revision = max(self.revision, told["revision"])
+            self.unlimited = told["unlimited"]
             found = [self._state(json.loads(_line(news))) for _ in range(told["count"])]
         except (OSError, ValueError, KeyError, TypeError):
             news.close()

@@ -102,7 +102,7 @@ class Supervisor:
                 self._wait(due)
         self._end_strays()
         for container in self._all:
-            container.remove_cgroup()
+            container.remove_cgroups()
         while not self._save():
             time.sleep(SAVE_AGAIN_S)
 

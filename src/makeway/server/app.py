@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.server import discovery, errors, health, messages, openapi
+from makeway.server.access import Ask
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -24,12 +26,20 @@ from makeway.server.insight import (
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
     Insight,
+    Inviting,
     at_a_glance,
     pending,
 )
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
-from makeway.server.messages import Request, Response, decode, expect_plain, json_response
+from makeway.server.messages import (
+    Request,
+    Response,
+    bearer_of,
+    decode,
+    expect_plain,
+    json_response,
+)
 from makeway.server.objects import Outcome, Target
 from makeway.server.options import (
     Options,
@@ -39,8 +49,10 @@ from makeway.server.options import (
     read_eviction,
     read_options,
 )
-from makeway.server.patch import APPLY_PATCH, patch_types
+from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
+from makeway.server.people import Directory, People, Person, for_people
 from makeway.server.reads import Reads, view_of
+from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
@@ -56,6 +68,7 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+OWNER = "owner"  # whoever has the token
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -73,8 +86,10 @@ class App:
         flush: Flush | None = None,
         disk: Disk | None = None,
         configuration: Configuration | None = None,
+        people: People | None = None,
+        directory: Directory | None = None,
     ) -> None:
-        """Without `logs`, nobody here runs pods.
+        """Without `logs`, nobody here runs pods; without `people`, one token may do everything.
 
         Uids and generated names come from `chance`; nobody can guess them unless it is given.
         """
@@ -84,16 +99,24 @@ class App:
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
+        configuration = configuration or Configuration()
+        if people is not None:
+            configuration = for_people(configuration)
         self.verbs = Verbs(
             store,
             self.committer,
             clock,
             chance or random.SystemRandom(),
             self.worker,
-            configuration or Configuration(),
+            configuration,
         )
         self.collector = Collector(store, self.verbs, clock)
+        self._reception: Reception | None = None
+        if people is not None:
+            directory = directory or Directory(people.closed)
+            self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
 
@@ -103,6 +126,8 @@ class App:
             target = Target(NAMESPACES, "v1", "", name)
             if self.store.get(target.key) is None:
                 await self.verbs.create(target, {"metadata": {"name": name}}, Options())
+        if self._reception is not None:
+            await self._reception.start()
         self.collector.start()
 
     async def stop(self) -> None:
@@ -110,6 +135,8 @@ class App:
         await self.collector.stop()
         await self.committer.stop()
         self.worker.stop()
+        if self._reception is not None:
+            self._reception.close()
 
     # The way in
 
@@ -131,19 +158,21 @@ class App:
     async def _handle(self, request: Request) -> Response:
         segments = _segments(request.path)
         head = segments[0] if segments else ""
-        if (
-            head not in _OPEN_PATHS
-            and not request.is_trusted
-            and not self.is_authenticated(request.headers)
-        ):
-            raise errors.unauthorized()
+        if head not in _OPEN_PATHS and not request.is_trusted:
+            if self._reception is not None:
+                request = await self._reception.receive(request, segments)
+            elif not self.is_authenticated(request.headers):
+                raise errors.unauthorized()
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            return await self._route(await self._read(request), segments)
+            response = await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
+        if self._reception is not None and request.person is not None:
+            return self._reception.guarded(request, segments, response)
+        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -163,11 +192,12 @@ class App:
 
         return replace(request, parsed=await self.worker.do(size, read))
 
-    def is_authenticated(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers (names in lower case) carries the token."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = token.strip().encode("utf-8", "surrogateescape")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
+    def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
+        """Whether a request with these headers (names in lower case) comes from somebody known."""
+        if self._reception is not None:
+            return self._reception.knows(headers, uid)
+        given = bearer_of(headers).encode("utf-8", "surrogateescape")
+        return bool(given) and hmac.compare_digest(given, self._token)
 
     async def _route(self, request: Request, segments: list[str]) -> Response:
         match segments:
@@ -178,11 +208,16 @@ class App:
             ):
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
-                return at_a_glance(self.insight, request, rest)
+                sees = partial(self._sees, request.person)
+                return at_a_glance(self.insight, request, rest, sees)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+        if self._reception is not None and segments[:1] == ["tokens"]:
+            return await self._reception.answer_tokens(request, segments[1:])
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
+        if request.method == "POST" and segments == ["dashboard"]:
+            return self._invite(request.person)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -209,6 +244,13 @@ class App:
             case _:
                 return discovery.answer(request, segments)
 
+    def _sees(self, person: Person | None, namespace: str) -> bool:
+        """Whether somebody may read the Jobs of a namespace."""
+        if self._reception is None or person is None:
+            return True
+        ask = Ask(verb="list", group=JOBS.group, resource=JOBS.plural, namespace=namespace)
+        return self._reception.access.allows(person, ask)
+
     async def _backup(self, request: Request) -> Response:
         """Copy the database to a file on this machine, which must not be there yet."""
         asked = read_body(request)
@@ -221,6 +263,13 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
+    def _invite(self, person: Person | None) -> Response:
+        """A code for the dashboard, for whoever may use this server."""
+        if self.dashboard is None:
+            raise errors.no_dashboard()
+        who = (OWNER, None) if person is None else (person.name, person.uid)
+        return json_response(self.dashboard.invite(*who), 201)
+
     # Objects
 
     async def _resource(
@@ -231,7 +280,9 @@ class App:
                 if request.method != "POST":
                     raise errors.method_not_allowed()
                 expect_plain(request)
-                return json_response(answer_review(review, read_body(request)), 201)
+                access = None if self._reception is None else self._reception.access
+                answered = answer_review(review, read_body(request), request.person, access)
+                return json_response(answered, 201)
         namespace, rest = self._namespace(group, version, rest)
         if not rest:
             raise errors.no_such_path()
@@ -352,9 +403,24 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "active", "PATCH":
+                outcome = await self._set_active(request, target)
             case _:
                 raise errors.method_not_allowed()
         return self._answer(request, target, outcome)
+
+    async def _set_active(self, request: Request, target: Target) -> Outcome:
+        """Hold a Workload or let it go on: the one thing of it that is its owner's to say."""
+        asked = request.parsed
+        if asked is None:
+            asked = messages.parse(request.body, request.content_type)
+        spec = asked.get("spec") if isinstance(asked, dict) else None
+        active = spec.get("active") if isinstance(spec, dict) else None
+        if not isinstance(active, bool):
+            raise bad_request("spec.active: write true or false")
+        whole = replace(target, subresource="")
+        patch = {"spec": {"active": active}}
+        return await self.verbs.patch(whole, MERGE_PATCH, patch, read_options(request))
 
     def _explanation(self, target: Target) -> Response:
         if self.store.get(target.key) is None:

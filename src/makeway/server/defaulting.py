@@ -14,7 +14,7 @@ from makeway.api.kinds import JOBS, PODS, Resource
 from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.quantity import QuantityError, canonical
-from makeway.server import errors, limit_ranges
+from makeway.server import errors, limit_ranges, rbac
 from makeway.server.surroundings import Surroundings
 
 Document = dict[str, Any]
@@ -275,6 +275,13 @@ def _fill_budget(budget: Document, is_new: bool, _: Surroundings) -> None:
         budget["status"] = dict.fromkeys(counts, 0)
 
 
+def _fill_binding(binding: Document, _is_new: bool, _: Surroundings) -> None:
+    """What kubectl leaves out of roles and subjects."""
+    for part in (binding.get("roleRef"), *_objects(binding.get("subjects"))):
+        if isinstance(part, dict) and part.get("kind") != "ServiceAccount":
+            part.setdefault("apiGroup", rbac.GROUP)
+
+
 def _name_default_queue(metadata: Document, around: Surroundings) -> None:
     """Who names no queue stands in the one named `default`, where a namespace has such."""
     if around.has_default_queue(metadata["namespace"]):
@@ -321,6 +328,7 @@ def _fill_gang_workload(workload: Document, is_new: bool, around: Surroundings) 
 
 
 _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": _fill_binding,
     "events": _fill_event,
     "jobs.batch": _fill_job,
     "limitranges": _fill_limit_range,
@@ -328,5 +336,6 @@ _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "nodes": _fill_node,
     "poddisruptionbudgets.policy": _fill_budget,
     "pods": _fill_pod,
+    "rolebindings.rbac.authorization.k8s.io": _fill_binding,
     "workloads.scheduling.k8s.io": _fill_gang_workload,
 }

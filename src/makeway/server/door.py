@@ -19,15 +19,17 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from makeway.logs import Fields
-from makeway.server.peers import uid_of_peer
+from makeway.server.peers import uid_at_other_end, uid_of_peer
 
 log = logging.getLogger("makeway.server")
 
 STRANGER_S = 10.0  # to show a token
 STRANGERS_MAX = 512
 OTHERS_MAX = 64  # strangers of one user who is not ours
+EACH_MIN, EACH_PART = 32, 8  # of a door that is for all, each user has an eighth
 RESERVED_MAX = 256  # descriptors for our own work: files of pods, the database, logs
 ACCEPTED_AT_ONCE = 16  # before others get their turn
 ACCEPT_AGAIN_S = 0.5  # after there was no descriptor left
@@ -38,6 +40,7 @@ class Connection(asyncio.Protocol):
     """What the door has to know of whoever speaks HTTP on a connection."""
 
     on_lost: Callable[[], None]
+    uid: int | None = None  # of a Unix socket's other end, told by the kernel and read once
 
 
 class _Guest:
@@ -57,15 +60,28 @@ class _Guest:
 
 class Door:
     def __init__(
-        self, speak: Callable[[], Connection], tls: ssl.SSLContext | None, limit: int | None = None
+        self,
+        speak: Callable[[], Connection],
+        tls: ssl.SSLContext | None,
+        limit: int | None = None,
+        *,
+        is_for_all: bool = False,
     ) -> None:
-        """`speak` makes what speaks on a connection; `limit` is how many there may be."""
+        """`speak` makes what speaks on a connection; `limit` is how many there may be.
+
+        Where a door is for all accounts, it is one of two, and nobody can fill it alone.
+        """
         self._speak, self._tls = speak, tls
         self._limit = _connections_max() if limit is None else limit
+        self._each_max = self._limit
+        if is_for_all:
+            self._limit //= 2
+            self._each_max = max(EACH_MIN, self._limit // EACH_PART)
         self._strangers_max = min(STRANGERS_MAX, self._limit // 2)
         self._guests: dict[Connection, _Guest] = {}
         self._strangers: dict[Connection, None] = {}  # oldest first
         self._counts: Counter[int | None] = Counter()  # of strangers, by user
+        self._all_counts: Counter[int | None] = Counter()  # of all guests, by user
         self._socket: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -79,6 +95,17 @@ class Door:
         self._socket.setblocking(False)
         self._listen()
         return int(self._socket.getsockname()[1])
+
+    def open_unix(self, path: Path) -> None:
+        """Listen on a Unix socket that everybody may open; the kernel says who does."""
+        _check_folder(path.parent)
+        path.unlink(missing_ok=True)  # left behind by one that was killed; we hold the lock
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        path.chmod(0o666)
+        self._socket.listen(BACKLOG)
+        self._socket.setblocking(False)
+        self._listen()
 
     def close(self) -> None:
         """Take no more connections; those that are there go on."""
@@ -125,7 +152,11 @@ class Door:
 
     def _let_in(self, raw: socket.socket) -> None:
         raw.setblocking(False)
-        uid = uid_of_peer(raw)
+        is_local = raw.family == socket.AF_UNIX
+        uid = uid_at_other_end(raw) if is_local else uid_of_peer(raw)
+        if self._all_counts[uid] >= self._each_max:
+            raw.close()
+            return
         if uid != os.geteuid() and self._counts[uid] >= OTHERS_MAX:
             self._make_room(uid)
         elif len(self._strangers) >= self._strangers_max:
@@ -134,7 +165,9 @@ class Door:
             raw.close()
             return
         connection = self._speak()
+        connection.uid = uid if is_local else None
         guest = self._guests[connection] = _Guest(raw, uid)
+        self._all_counts[uid] += 1
         connection.on_lost = lambda: self._lost(connection)
         self._strangers[connection] = None
         self._counts[uid] += 1
@@ -172,7 +205,11 @@ class Door:
     def _lost(self, connection: Connection) -> None:
         if connection in self._strangers:
             self._forget_stranger(connection)
-        self._guests.pop(connection, None)
+        guest = self._guests.pop(connection, None)
+        if guest is not None:
+            self._all_counts[guest.uid] -= 1
+            if not self._all_counts[guest.uid]:
+                del self._all_counts[guest.uid]
 
     def _forget_stranger(self, connection: Connection) -> None:
         del self._strangers[connection]
@@ -182,6 +219,19 @@ class Door:
         self._counts[guest.uid] -= 1
         if not self._counts[guest.uid]:
             del self._counts[guest.uid]
+
+
+class NotSafe(Exception):
+    """The folder of a socket can be written by accounts; the text is for the user."""
+
+
+def _check_folder(folder: Path) -> None:
+    """Who can write to the folder can put a socket of his own there, and is believed."""
+    found = folder.stat()
+    is_ours = found.st_uid in (0, os.geteuid())
+    is_for_group = found.st_mode & 0o020 and found.st_gid not in (0, os.getegid())
+    if not is_ours or is_for_group or found.st_mode & 0o002:
+        raise NotSafe(f"{folder} can be written by others than root and makeway; chmod go-w it")
 
 
 def _connections_max() -> int:

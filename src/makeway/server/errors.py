@@ -57,6 +57,11 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", message, {})
 
 
+def no_dashboard() -> ApiError:
+    why = "this server serves no dashboard (makeway up --no-dashboard, or --system)"
+    return ApiError(404, "NotFound", why)
+
+
 def already_exists(resource: Resource, name: str) -> ApiError:
     message = f'{resource.full_name} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, of(resource, name))
@@ -197,6 +202,10 @@ def too_large_revision(asked: int, current: int) -> ApiError:
 def write_failed(why: str) -> ApiError:
     message = f"the write could not be stored, nothing of it is there: {why}"
     return ApiError(507, "InsufficientStorage", message)
+
+
+def unavailable(why: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", why, {"retryAfterSeconds": RETRY_AFTER_S})
 
 
 def no_memory() -> ApiError:

@@ -86,9 +86,19 @@ def identity_in(folder: Path) -> Identity:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for its owner only, whole or not at all."""
+    _write(path, content, 0o600)
+
+
+def write_public(path: Path, content: bytes) -> None:
+    """Write a file that everybody may read, whole or not at all."""
+    _write(path, content, 0o644)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(scratch, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    descriptor = os.open(scratch, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)  # whatever the umask says
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

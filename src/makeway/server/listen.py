@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
@@ -38,29 +39,38 @@ class Listener:
     def __init__(
         self,
         handler: Handler,
-        is_authenticated: Callable[[Mapping[str, str]], bool],
+        is_authenticated: Callable[[Mapping[str, str], int | None], bool],
         *,
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
         listening: socket.socket | None = None,
+        local: Path | None = None,
     ) -> None:
-        """On a socket that others made for us, or on one of our own."""
+        """On a socket that others made for us, or on one of our own.
+
+        `local` is a Unix socket that is served as well.
+        """
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
         self._handler, self._is_authenticated = handler, is_authenticated
         self._host, self._port, self._tls = host, port, tls
         self._listening = listening
         self._server: web.Server | None = None
-        self._door = Door(self._speak, tls)
+        self._local = local
+        self._door = Door(self._speak, tls, is_for_all=local is not None)
+        self._local_door = Door(self._speak, None, is_for_all=True)
 
     async def start(self) -> int:
         """Listen, and return the port."""
         self._server = web.Server(self._serve, handler_cancellation=True)
+        if self._local is not None:
+            self._local_door.open_unix(self._local)
         return self._door.open(self._host, self._port, self._listening)
 
     async def stop(self) -> None:
         self._door.close()
+        self._local_door.close()
         if self._server is not None:
             self._server.pre_shutdown()
             await self._server.shutdown(SHUTDOWN_TIMEOUT_S)
@@ -80,9 +90,11 @@ class Listener:
 
     async def _serve(self, raw: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in raw.headers.items()}
-        is_known = self._is_authenticated(headers)
-        if is_known and isinstance(raw.protocol, Connection):
-            self._door.knows(raw.protocol)
+        connection = raw.protocol if isinstance(raw.protocol, Connection) else None
+        uid = None if connection is None else connection.uid
+        is_known = self._is_authenticated(headers, uid)
+        if is_known and connection is not None:
+            (self._door if uid is None else self._local_door).knows(connection)
         # Without a token a request is refused whatever its body says, which is not even read.
         is_read = raw.body_exists and is_known
         try:
@@ -101,6 +113,7 @@ class Listener:
                 query=query,
                 headers=headers,
                 body=body,
+                uid=uid,
             )
         )
         if isinstance(response.body, bytes):
@@ -181,6 +194,7 @@ async def _stream(raw: web.BaseRequest, response: Response) -> web.StreamRespons
     assert not isinstance(response.body, bytes)
     answer = web.StreamResponse(status=response.code)
     answer.headers["Content-Type"] = response.content_type
+    answer.headers.update(response.headers)
     answer.enable_chunked_encoding()
     try:
         await answer.prepare(raw)

@@ -9,6 +9,7 @@ import orjson
 
 from makeway.api.manifests import read_manifests
 from makeway.server.errors import ApiError, bad_request, not_acceptable
+from makeway.server.people import Person
 
 JSON = "application/json"
 BODY_MAX_BYTES = 3 * 1024 * 1024
@@ -24,6 +25,9 @@ class Request:
     headers: Mapping[str, str]  # names in lower case
     body: bytes = b""
     is_trusted: bool = False  # comes from this very process, so needs no token
+    uid: int | None = None  # of who is at the other end, where the kernel vouches for it
+    person: Person | None = None  # who that is, once it is known; None: one account has it all
+    may_create: bool = True  # what is applied and not there
     parsed: Any = None  # the body, if it was read already
 
     def flag(self, name: str) -> bool:
@@ -104,6 +108,12 @@ def parse(body: bytes, content_type: str = "") -> Any:
         return orjson.loads(orjson.dumps(found.manifests[0].document))
     except TypeError as error:  # a number that JSON has no room for
         raise bad_request(f"error decoding YAML: {error}") from None
+
+
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """The token that headers (names in lower case) carry; empty if none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def problem(error: ApiError) -> Response:

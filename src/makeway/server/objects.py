@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
-from makeway.api.batch import Pod
+from makeway.api.batch import Job, Pod, PodTemplateSpec
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
@@ -16,7 +16,7 @@ from makeway.api.kinds import NAMESPACES, NEW_EVENTS, PODS, UNSUPPORTED_KINDS, R
 from makeway.api.validation import is_compared, validate
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_key, check_labels, check_name
-from makeway.server import defaulting, errors, events, limit_ranges, rules
+from makeway.server import defaulting, errors, events, limit_ranges, rbac, rules
 from makeway.server.errors import bad_request
 from makeway.server.limits import ANNOTATIONS_MAX_BYTES, annotations_size
 from makeway.server.messages import decode, encode
@@ -153,6 +153,8 @@ def checked(
         intake = decode_and_check(complete, converted, _compared_view(resource, old))
         view, found = intake.object, intake.errors
         warnings += tuple(str(part) for part in intake.unsupported)
+    elif not found and resource.group == rbac.GROUP:
+        found = rbac.problems(resource, complete, old)
     elif not found:
         found = _check_names(complete["metadata"])
     if found:
@@ -161,6 +163,8 @@ def checked(
         rules.check_new(resource, complete, around)
         if isinstance(view, Pod):
             limit_ranges.check_pod(target.name, target.namespace, view.spec, around)
+        if around.unlimited and not options.is_trusted and _has_limits(view):
+            warnings += (f"limits of this machine's jobs don't hold: {around.unlimited}",)
     return Checked(complete, view, warnings)
 
 
@@ -195,6 +199,14 @@ def _check_metadata(resource: Resource, metadata: Mapping[str, Any]) -> list[Fie
             hint = "write a name with a domain, such as example.com/hold"
             found.append(FieldError(path, name, "has no domain", hint))
     return found
+
+
+def _has_limits(view: object) -> bool:
+    if isinstance(view, Job):
+        view = view.spec.template
+    if not isinstance(view, Pod | PodTemplateSpec):
+        return False
+    return any({"cpu", "memory"} & one.resources.limits.keys() for one in view.spec.containers)
 
 
 def _checked_status(target: Target, wanted: Document, old: Document, options: Options) -> Checked:

@@ -7,6 +7,7 @@ from typing import Any
 from makeway.server import errors
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.messages import JSON, Request, parse
+from makeway.server.people import Person
 from makeway.server.protobuf import PROTOBUF, decode_protobuf
 
 
@@ -20,6 +21,8 @@ class Options:
     is_forced: bool = False
     is_trusted: bool = False  # it comes from the controller in this process
     size: int = 0  # of the body, in bytes
+    person: Person | None = None  # who asks, where several share the server
+    may_create: bool = True  # what is applied and not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,8 @@ def read_options(request: Request) -> Options:
         is_forced=request.flag("force"),
         is_trusted=request.is_trusted,
         size=len(request.body),
+        person=request.person,
+        may_create=request.may_create,
     )
 
 

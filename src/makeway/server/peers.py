@@ -16,6 +16,7 @@ _PORTS = struct.Struct("!HH")
 _ANY = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # interface, cookie
 _UID_AT = _HEADER.size + 4 + 48 + 12
 _TIMEOUT_S = 0.2
+_CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 
 
 def uid_of_peer(connection: socket.socket) -> int | None:
@@ -31,6 +32,12 @@ def uid_of_peer(connection: socket.socket) -> int | None:
     if len(answer) < _UID_AT + 4 or _HEADER.unpack_from(answer)[1] == _ERROR:
         return None
     return int.from_bytes(answer[_UID_AT : _UID_AT + 4], "little")
+
+
+def uid_at_other_end(connection: socket.socket) -> int:
+    """The user who opened the other end of a Unix socket, as of when that was."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(found)[1])
 
 
 def _question(family: int, host: str, port: int, own: str, own_port: int) -> bytes:

@@ -30,6 +30,7 @@ class Surroundings:
     def __init__(self, store: Store, worker: Worker, configuration: Configuration) -> None:
         self._store, self._worker, self._configuration = store, worker, configuration
         self._managed = configuration.managed_namespaces
+        self.unlimited = ""  # what whoever runs pods can't limit, and why; empty: it can
 
     def priority_classes(self) -> list[Document]:
         found = self._worker.ask(lambda: self._store.scan(PRIORITY_CLASSES.full_name))

@@ -32,6 +32,7 @@ from makeway.server.errors import DecodingError, bad_request
 from makeway.server.messages import decode
 from makeway.server.objects import Checked, Document, Outcome, Target
 from makeway.server.options import Binding, DeleteOptions, Options
+from makeway.server.people_rules import PeopleRules
 from makeway.server.schemas import shape_of
 from makeway.server.surroundings import Surroundings
 from makeway.server.worker import Worker
@@ -78,9 +79,10 @@ class Verbs:
         configuration: Configuration,
     ) -> None:
         self.store, self.committer, self.clock = store, committer, clock
-        self._around = Surroundings(store, worker, configuration)
+        self.around = Surroundings(store, worker, configuration)
         self._chance, self._worker = chance, worker
         self._distance_max = configuration.preemption_priority.max_distance
+        self.people_rules: PeopleRules | None = None  # None: whoever gets in may write everything
 
     async def _carry_out(
         self, target: Target, options: Options, work_out: Callable[[], Wish | Outcome]
@@ -139,7 +141,10 @@ class Verbs:
             metadata["generation"] = 1
         if resource.has_status and resource is not NODES:  # a node reports itself with its status
             wanted.pop("status", None)
+        asked = objects.copied(wanted) if self._is_of_people(options) else wanted
         new = self._checked(target, replace(converted, document=wanted), None, options)
+        self._check_person(target, None, asked, options)
+        self._sign(target, new.document, options)
         if options.is_dry_run or not options.is_trusted:
             body = objects.encoded(new.document, self.store.revision)
             limits.check_size(new.document, len(body), 0)
@@ -254,6 +259,7 @@ class Verbs:
                 metadata["managedFields"] = wanted["metadata"]["managedFields"]
             new = {**old, "metadata": metadata, "status": wanted.get("status") or {}}
             done = self._checked(target, replace(converted, document=new), old, options)
+            self._check_person(target, old, done.document, options)
             return done.document, done.warnings
         new = dict(wanted)
         if resource.has_status:
@@ -266,12 +272,13 @@ class Verbs:
             new["spec"] = old.get("spec", {})  # only its own finalize subresource changes it
         done = self._checked(target, replace(converted, document=new), old, options)
         new = done.document
+        self._check_person(target, old, new, options)
         if objects.spec_differs(new, old):
             if "generation" in old["metadata"]:
                 new["metadata"]["generation"] = old["metadata"]["generation"] + 1
             rules.check_change(resource, old, new)
             if not options.is_trusted:
-                rules.check_release(resource, old, new, self._around)
+                rules.check_release(resource, old, new, self.around)
         return new, done.warnings
 
     def _manager(self, target: Target, options: Options, operation: str) -> apply.Manager:
@@ -359,6 +366,9 @@ class Verbs:
         applied: Document = dict(converted.document)
         if target.subresource:
             raise errors.not_found(target.resource, target.name)
+        if not options.may_create:
+            why = "it is not there, and you may change it but not create it"
+            raise errors.forbidden(target.resource, target.name, why)
         if applied["metadata"].get("uid"):
             uid = applied["metadata"]["uid"]
             why = (
@@ -473,6 +483,22 @@ class Verbs:
         )
         return self._settle(target, record, new, Options(is_trusted=True), ())
 
+    # People
+
+    def _is_of_people(self, options: Options) -> bool:
+        return self.people_rules is not None and options.person is not None
+
+    def _check_person(
+        self, target: Target, old: Document | None, new: Document, options: Options
+    ) -> None:
+        if self.people_rules is not None and options.person is not None:
+            check = partial(self.people_rules.check, options.person, target, old, new)
+            self._worker.ask(check)
+
+    def _sign(self, target: Target, new: Document, options: Options) -> None:
+        if self.people_rules is not None and options.person and not options.is_dry_run:
+            self._worker.ask(partial(self.people_rules.sign, options.person, target, new))
+
     # Common to all
 
     def _now(self) -> str:
@@ -491,7 +517,7 @@ class Verbs:
     def _checked(
         self, target: Target, wanted: versions.Converted, old: Document | None, options: Options
     ) -> Checked:
-        new = objects.checked(target, wanted, old, options, self._around)
+        new = objects.checked(target, wanted, old, options, self.around)
         if target.subresource != "status":
             self._check_among_others(target, new)
         return new

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
+from makeway import drawing
 from makeway.sim.comparison import LETTERS, figure_data, paired, verdict
 from makeway.sim.paired import pair_data
 from makeway.sim.record import JobRun
@@ -22,6 +23,7 @@ from makeway.sim.report import as_data
 from makeway.sim.result import Result
 
 CURVE_POINTS = 101
+_SHARED = ("elements.js", "words.js", "charts.js")  # modules that draw
 RAN = 16  # flag in the kind of a stay; the low bits hold its StayEnding
 
 
@@ -45,8 +47,8 @@ def fill_page(title: str, script: str, data: object) -> str:
     """A page around a script of its own and the data that it draws."""
     parts = {
         "@TITLE@": _escaped(title),
-        "@STYLE@": _asset("page.css"),
-        "@SCRIPT@": _asset("drawing.js") + _asset(script),
+        "@STYLE@": drawing.asset("theme.css") + _asset("page.css"),
+        "@SCRIPT@": _asset("data.js") + drawing.joined(*_SHARED) + _asset(script),
         "@DATA@": _json_in_html(data),
     }
     page = _asset("page.html")

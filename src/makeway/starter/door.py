@@ -136,10 +136,13 @@ class Door:
     def _look(self, writer: asyncio.StreamWriter) -> list[Answer]:
         self._looking.add(writer)
         pods = [_told(state) for state in self._host.states().values()]
-        return [
-            {"offset_s": self._clock.offset_s, "revision": self._host.revision, "count": len(pods)},
-            *pods,
-        ]
+        told = {
+            "offset_s": self._clock.offset_s,
+            "revision": self._host.revision,
+            "unlimited": self._host.unlimited,
+            "count": len(pods),
+        }
+        return [told, *pods]
 
     def noticed(self, uid: str) -> None:
         state = self._host.states().get(uid)

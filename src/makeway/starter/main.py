@@ -47,7 +47,11 @@ class Settings:
         default_factory=list
     )  # accounts with a low uid that run all the same
     uid_min: int | None = None  # None: as the machine has it
-    limits: Mapping[str, int] = field(default_factory=dict)
+    ulimits: Mapping[str, int] = field(
+        default_factory=dict
+    )  # soft ones, by the names of `dropping`
+    has_limits: bool = True  # those of containers are held
+    pids_max: int  # of a container
     no_new_privileges: bool = False
     kept_days: float = 30.0
     kept_bytes: int | None = None
@@ -73,7 +77,7 @@ async def _run(settings: Settings) -> None:
         uid_min=rules.uid_min if settings.uid_min is None else settings.uid_min,
         allowed=settings.allowed,
         never=(settings.server_uid,),
-        limits={"nofile": nofile, **settings.limits},
+        limits={"nofile": nofile, **settings.ulimits},
         no_new_privileges=settings.no_new_privileges,
     )
     gid = settings.server_gid
@@ -81,7 +85,9 @@ async def _run(settings: Settings) -> None:
     homes, clock = AccountHomes(state / "homes"), SteadyClock()
     kept = Disk(state).leavings_bytes if settings.kept_bytes is None else settings.kept_bytes
     limits = Limits(kept, settings.kept_days * DAY_S)
-    cgroups = Cgroups.detect()
+    cgroups = Cgroups.detect(pids_max=settings.pids_max)
+    if not settings.has_limits:
+        cgroups = cgroups.without_limits()
     host = LocalHost(state, cgroups, homes=homes, limits=limits, clock=clock, is_reaper=True)
     table = Table(state / "accounts.json", rules)
     door = Door(host, homes, table, clock, {0, settings.server_uid})

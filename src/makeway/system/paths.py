@@ -48,6 +48,21 @@ class Paths:
         return self.root / "run/makeway"
 
     @property
+    def socket(self) -> Path:
+        """Where everybody may ask the server."""
+        return self.run / "api.sock"
+
+    @property
+    def ca(self) -> Path:
+        """The server's certificate, for its clients."""
+        return self.run / "ca.crt"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Root's, for everybody to read."""
+        return self.etc / "kubeconfig"
+
+    @property
     def starter_run(self) -> Path:
         """Root's; the server gets there, and nobody else."""
         return self.root / "run/makeway-starter"
@@ -55,6 +70,11 @@ class Paths:
     @property
     def starter_socket(self) -> Path:
         return self.starter_run / "starter.sock"
+
+    @property
+    def closed(self) -> Path:
+        """Root's, for the server: which accounts are locked or have expired."""
+        return self.starter_run / "closed.json"
 
     @property
     def starter_log(self) -> Path:

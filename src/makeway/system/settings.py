@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -28,6 +28,17 @@ class BadSettings(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ulimits:
+    """Soft limits of every job, at most the hard ones; None: as Makeway was started."""
+
+    core: int | None = None
+    memlock: int | None = None
+    nofile: int | None = None
+    nproc: int | None = None
+    stack: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSettings:
     API_VERSION: ClassVar[str] = "makeway.dev/v1"
     KIND: ClassVar[str] = "SystemSettings"
@@ -36,7 +47,10 @@ class SystemSettings:
     server_account: str = "makeway"
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
-    limits: Mapping[str, int] = field(default_factory=dict)  # soft ones of every job
+    admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
+    ulimits: Ulimits = Ulimits()
+    enforce_limits: bool = True  # false: those of containers are ignored
+    pids_per_container: Int32 = 8192
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk

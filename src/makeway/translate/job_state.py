@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from makeway.api.batch import Job, Pod, PodSpec, StatusCondition, pod_requests
+from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
 from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     GROUP_NAME,
@@ -31,7 +31,7 @@ ID = "makeway.dev/id"  # label of a Job: the short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-HELD_BY = "makeway.dev/held-by"  # annotation of a Workload: who said `makeway hold`
+HELD_BY = "makeway.dev/held-by"  # annotation of a Job: who said `makeway hold`
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
@@ -101,9 +101,10 @@ class JobState:
     target: JobTarget
     status: str
     reason: str  # why the job does not run; empty when it runs or has run
+    admitted_at: float | None = None  # None: it waits, or has never been admitted
+    started_at: float | None = None  # None: the job has not begun
     wait_s: float | None = None  # until admission, or until now; None: not in a queue
     run_s: float | None = None  # None: the job has not begun
-    started_at: float | None = None  # None: the job has not begun
     pods: tuple[Pod, ...] = ()  # as far as they were looked at
 
     @property
@@ -208,9 +209,9 @@ class JobState:
     @property
     def held_by(self) -> str:
         """Who said that it shall wait; empty: nobody did, or it is not known."""
-        if self.status != HELD or self.workload is None:
+        if self.status != HELD:
             return ""
-        named = self.workload.metadata.annotations.get(HELD_BY, "")
+        named = self.metadata.annotations.get(HELD_BY, "")
         is_own = self.metadata.annotations.get(HOLD) == "true"
         return named or (self.submitted_by if is_own else "")
 
@@ -224,8 +225,13 @@ def state_of(target: JobTarget, now: float) -> JobState:
     waited = max(0.0, waited_until - bare.created_at)
     started = None if status in NOT_BEGUN else _started_at(target, admitted)
     ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
-    waits = waited if bare.queue else None
-    return replace(bare, wait_s=waits, run_s=ran, started_at=started)
+    return replace(
+        bare,
+        admitted_at=admitted,
+        started_at=started,
+        wait_s=waited if bare.queue else None,
+        run_s=ran,
+    )
 
 
 def _status(job: Job, workload: Workload | None) -> str:
@@ -325,7 +331,9 @@ def check_texts(checks: Iterable[AdmissionCheckState], states: Collection[str] =
 # --- conditions ---
 
 
-def condition(view: Lead | ClusterQueue | None, type_: str) -> Condition | StatusCondition | None:
+def condition(
+    view: Lead | ClusterQueue | Node | None, type_: str
+) -> Condition | StatusCondition | None:
     conditions = () if view is None else view.status.conditions
     return next((found for found in conditions if found.type == type_), None)
 

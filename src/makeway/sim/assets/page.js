@@ -1,31 +1,13 @@
 // Draws the report out of the data in this page. Everything here comes from the file itself.
 const RUNS = DATA.runs;
 const AXIS = Math.max(DATA.axisSeconds, 1e-9);  // one axis of time for all runs
-const PALETTE = ["#3b7dd8", "#e0803a", "#3fa66b", "#b457b0", "#c9a227", "#2aa5a5", "#d0566e",
-  "#7a6ad8", "#8a9a3b", "#5c6b80", "#a8653c"];
-const OTHERS = "#9aa4b2";
 const SHOWN = PALETTE.length;
-
-const sum = (values) => values.reduce((a, b) => a + b, 0);
 const addTo = (total, values) => values.forEach((v, i) => { total[i] += v; });
-
-function span(s) {
-  if (s === 0) return "0s";
-  if (s < 1) return `${Math.round(s * 1000)}ms`;
-  for (const [size, unit] of [[1, "s"], [60, "m"], [3600, "h"]]) {
-    if (s / size < 100) return `${(s / size).toFixed(1)}${unit}`;
-  }
-  return `${(s / 86400).toFixed(1)}d`;
-}
 
 function moment(run, s) {
   if (run.originMs === null) return span(s);
   const text = new Date(run.originMs + s * 1000).toISOString();
   return `${text.slice(0, 10)} ${text.slice(11, 16)}`;
-}
-
-function number(v) {
-  return Math.abs(v) >= 100 || v === Math.round(v) ? Math.round(v).toLocaleString("en") : v.toFixed(1);
 }
 
 // --- colours: the queues that use most have their own, the same in both runs ---
@@ -57,94 +39,36 @@ function grouped(byQueue) {
 
 // --- frames for charts over time ---
 
-const W = RUNS.length > 1 ? 640 : 1180, H = 220, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
+const isSideBySide = RUNS.length > 1 && innerWidth >= 900;
+const { W, xAt, yAt, stepPath, linePath, hover, stacked: stackedChart, ...base } = plot(chartWidth());
 
-function niceMax(value) {
-  if (value <= 0) return 1;
-  const power = Math.pow(10, Math.floor(Math.log10(value)));
-  for (const step of [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10]) if (value <= step * power) return step * power;
-  return 10 * power;
+// What a panel leaves of the window, so that text is as large on a phone as on a desk.
+function wholeWidth() {
+  return Math.max(270, Math.min(innerWidth, RUNS.length > 1 ? 1720 : 1280) - (innerWidth < 700 ? 46 : 74));
 }
+
+function chartWidth() {
+  return isSideBySide ? Math.round((wholeWidth() - 18 * (RUNS.length - 1)) / RUNS.length - 26) : wholeWidth();
+}
+
+const labelOf = (run) => (share) => moment(run, AXIS * share);
+const momentOf = (run, n) => (i) => moment(run, (i + 0.5) * AXIS / n);
 
 function frame(run, top, format) {
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  for (let i = 0; i <= 4; i += 1) {
-    const y = TOP + (H - TOP - BOTTOM) * (1 - i / 4);
-    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
-    node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(top * i / 4)));
-  }
-  const ticks = RUNS.length > 1 ? 3 : 6;
-  for (let i = 0; i <= ticks; i += 1) {
-    const x = LEFT + (W - LEFT - RIGHT) * i / ticks;
-    const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
-    const text = moment(run, AXIS * i / ticks);
-    node.append(svg("text", { x, y: H - 5, "text-anchor": anchor }, text));
-  }
+  const node = base.frame(top, format, labelOf(run));
+  shadeUnmeasured(run, node);
+  return node;
+}
+
+function shadeUnmeasured(run, node) {
   const m = run.report.measured;
-  if (!m.isWhole) {
-    for (const [from, to] of [[0, m.fromSeconds], [m.toSeconds, AXIS]]) {
-      const x = xAt(from, AXIS), shade = svg("rect", { x, y: TOP, width: Math.max(0, xAt(to, AXIS) - x), height: H - TOP - BOTTOM,
-        fill: "currentColor", opacity: 0.07 });
-      shade.append(svg("title", {}, "not measured"));
-      node.append(shade);
-    }
+  if (m.isWhole) return;
+  for (const [from, to] of [[0, m.fromSeconds], [m.toSeconds, AXIS]]) {
+    const x = xAt(from, AXIS), shade = svg("rect", { x, y: TOP, width: Math.max(0, xAt(to, AXIS) - x), height: H - TOP - BOTTOM,
+      fill: "currentColor", opacity: 0.07 });
+    shade.append(svg("title", {}, "not measured"));
+    node.append(shade);
   }
-  return node;
-}
-
-const xAt = (i, n) => LEFT + (W - LEFT - RIGHT) * i / n;
-const yAt = (v, top) => TOP + (H - TOP - BOTTOM) * (1 - Math.min(v, top * 1.02) / top);
-
-function stepPath(values, top, base) {
-  // The outline of a stepped area between `base` and `base + values`.
-  const n = values.length;
-  let there = "", back = "";
-  for (let i = 0; i < n; i += 1) {
-    const high = yAt(base[i] + values[i], top).toFixed(1), low = yAt(base[i], top).toFixed(1);
-    const a = xAt(i, n).toFixed(1), b = xAt(i + 1, n).toFixed(1);
-    there += `${i ? "L" : "M"}${a} ${high}L${b} ${high}`;
-    back = `L${b} ${low}L${a} ${low}${back}`;
-  }
-  return there + back + "Z";
-}
-
-function linePath(values, top) {
-  const n = values.length;
-  let path = "";
-  values.forEach((v, i) => {
-    const y = yAt(v, top).toFixed(1);
-    path += `${i ? "L" : "M"}${xAt(i, n).toFixed(1)} ${y}L${xAt(i + 1, n).toFixed(1)} ${y}`;
-  });
-  return path;
-}
-
-function withTip(node, run, n, describe) {
-  node.addEventListener("mousemove", (event) => {
-    const box = node.getBoundingClientRect();
-    const x = (event.clientX - box.left) / box.width * W;
-    const i = Math.floor((x - LEFT) / (W - LEFT - RIGHT) * n);
-    if (i < 0 || i >= n) { tip.hidden = true; return; }
-    showTip(event, `${moment(run, (i + 0.5) * AXIS / n)}\n${describe(i)}`);
-  });
-  node.addEventListener("mouseleave", () => { tip.hidden = true; });
-  return node;
-}
-
-function showTip(event, text) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const right = event.clientX + 14 + tip.offsetWidth > innerWidth;
-  tip.style.left = `${right ? event.clientX - tip.offsetWidth - 10 : event.clientX + 14}px`;
-  tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 6)}px`;
-}
-
-function legend(items) {
-  const node = element("div", { class: "legend" });
-  for (const { name, colour, background } of items) {
-    const mark = element("i", { style: `background:${background || colour}` });
-    node.append(element("span", {}, mark, name));
-  }
-  return node;
 }
 
 function panels(title, note, draw) {
@@ -186,7 +110,7 @@ function utilisation(run, panel) {
     if (sum(l.borrowed) > 0) node.append(svg("path", { d: linePath(l.borrowed, 100), ...dashed }));
   }
   const n = lines.length ? lines[0].used.length : 1;
-  withTip(node, run, n, (i) => lines.map((l) => `${l.name}: ${l.used[i].toFixed(0)} % held, ${l.busy[i].toFixed(0)} % running, ${l.borrowed[i].toFixed(0)} % borrowed`).join("\n"));
+  hover(node, n, (i) => `${momentOf(run, n)(i)}\n` + lines.map((l) => `${l.name}: ${l.used[i].toFixed(0)} % held, ${l.busy[i].toFixed(0)} % running, ${l.borrowed[i].toFixed(0)} % borrowed`).join("\n"));
   panel.append(node, legend(lines));
 }
 
@@ -203,16 +127,9 @@ function mostOf(pick) {
 }
 
 function stacked(run, panel, byQueue, most, format) {
-  const groups = grouped(byQueue);
-  const node = frame(run, most, format);
-  if (!groups.length) { panel.append(node); return; }
-  const base = groups[0].values.map(() => 0);
-  for (const g of groups) {
-    node.append(svg("path", { d: stepPath(g.values, most, base), fill: g.colour, opacity: 0.85 }));
-    addTo(base, g.values);
-  }
-  withTip(node, run, base.length, (i) => `all: ${format(base[i])}\n` + groups.filter((g) => g.values[i] > 0.005)
-    .map((g) => `${g.name}: ${format(g.values[i])}`).join("\n"));
+  const groups = grouped(byQueue), n = groups.length ? groups[0].values.length : 1;
+  const node = stackedChart(groups, most, format, labelOf(run), momentOf(run, n));
+  shadeUnmeasured(run, node);
   panel.append(node, legend(groups));
 }
 
@@ -227,7 +144,7 @@ function useByQueue(run, panel, most) {
   const defs = svg("defs");
   node.append(defs);
   if (!used.length) { panel.append(node); return; }
-  const base = used[0].values.map(() => 0);
+  const below = used[0].values.map(() => 0);
   used.forEach((g, k) => {
     const over = borrowed[k].values, own = g.values.map((v, i) => Math.max(0, v - over[i]));
     const id = `hatch-${run.letter}-${k}`;
@@ -235,59 +152,87 @@ function useByQueue(run, panel, most) {
     pattern.append(svg("rect", { width: 5, height: 5, fill: g.colour, opacity: 0.3 }));
     pattern.append(svg("line", { x1: 0, x2: 0, y1: 0, y2: 5, stroke: g.colour, "stroke-width": 4 }));
     defs.append(pattern);
-    node.append(svg("path", { d: stepPath(own, most, base), fill: g.colour, opacity: 0.9 }));
-    addTo(base, own);
-    node.append(svg("path", { d: stepPath(over, most, base), fill: `url(#${id})` }));
-    addTo(base, over);
+    node.append(svg("path", { d: stepPath(own, most, below), fill: g.colour, opacity: 0.9 }));
+    addTo(below, own);
+    node.append(svg("path", { d: stepPath(over, most, below), fill: `url(#${id})` }));
+    addTo(below, over);
   });
   const quota = sum(run.report.flavors.filter((f) => f.resource === run.report.mainResource).map((f) => f.quota)) / unit();
   const y = yAt(quota, most);
   node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, stroke: "currentColor", "stroke-dasharray": "4 3" }));
-  withTip(node, run, base.length, (i) => `all: ${number(base[i])} of ${number(quota)}\n` + used.map((g, k) => [g, borrowed[k].values[i]])
+  hover(node, below.length, (i) => `${momentOf(run, below.length)(i)}\nall: ${number(below[i])} of ${number(quota)}\n` + used.map((g, k) => [g, borrowed[k].values[i]])
     .filter(([g]) => g.values[i] > 0.005)
     .map(([g, b]) => `${g.name}: ${number(g.values[i])}${b > 0.005 ? `, ${number(b)} of it borrowed` : ""}`).join("\n"));
   const hatched = "repeating-linear-gradient(45deg,#888 0 3px,#ccc 3px 5px)";
   panel.append(node, legend([...used, { name: "borrowed", background: hatched }]));
 }
 
-function distribution(run, panel) {
-  // The share of jobs that had waited no longer than so long, per queue, on a logarithmic axis.
-  const groups = run.waits.curves;
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}` });
+// --- how long jobs waited: the share that had waited no longer than so long, on a logarithmic axis ---
+
+function waitAxes(width) {
+  const node = svg("svg", { viewBox: `0 0 ${width} ${H}`, role: "img", "aria-label": "share of jobs by wait" });
   const ends = RUNS.flatMap((r) => r.waits.curves.map((g) => g.seconds[g.seconds.length - 1] || 0));
-  const low = 1, high = Math.max(10, ...ends);
-  const decades = Math.log10(high / low);
-  const x = (s) => LEFT + (W - LEFT - RIGHT) * Math.max(0, Math.log10(Math.max(s, low) / low)) / decades;
+  const low = 1, high = Math.max(10, ...ends), decades = Math.log10(high / low);
+  const x = (s) => LEFT + (width - LEFT - RIGHT) * Math.max(0, Math.log10(Math.max(s, low) / low)) / decades;
   for (let i = 0; i <= 4; i += 1) {
     const y = TOP + (H - TOP - BOTTOM) * (1 - i / 4);
-    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
+    node.append(svg("line", { x1: LEFT, x2: width - RIGHT, y1: y, y2: y, class: "grid" }));
     node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, `${25 * i}%`));
   }
   let last = -99;
   for (const s of [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400]) {
-    if (s > high || x(s) - last < 44) continue;
+    if (s > high || x(s) - last < 52) continue;
     last = x(s);
     node.append(svg("line", { x1: x(s), x2: x(s), y1: TOP, y2: H - BOTTOM, class: "grid" }));
     node.append(svg("text", { x: x(s), y: H - 5, "text-anchor": "middle" }, `≤ ${span(s)}`));
   }
-  const items = [];
-  const hidden = groups.filter((g) => g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN).length;
-  for (const g of groups) {
-    const colour = g.name === "all" ? "currentColor" : COLOUR.get(g.name);
-    if (g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN) continue;
-    const n = g.seconds.length;
-    let path = "";
-    g.seconds.forEach((s, i) => {
-      const y = TOP + (H - TOP - BOTTOM) * (1 - (n > 1 ? i / (n - 1) : 1));
-      path += `${i ? "L" : "M"}${x(s).toFixed(1)} ${y.toFixed(1)}`;
-    });
-    const line = svg("path", { d: path, fill: "none", stroke: colour, "stroke-width": g.name === "all" ? 2.5 : 1.2 });
-    line.append(svg("title", {}, g.name));
-    node.append(line);
-    items.push({ name: g.name, colour: g.name === "all" ? "var(--ink)" : colour });
+  return { node, x };
+}
+
+function waitCurve(x, seconds, attributes, title) {
+  const n = seconds.length;
+  let path = "";
+  seconds.forEach((s, i) => {
+    const y = TOP + (H - TOP - BOTTOM) * (1 - (n > 1 ? i / (n - 1) : 1));
+    path += `${i ? "L" : "M"}${x(s).toFixed(1)} ${y.toFixed(1)}`;
+  });
+  const line = svg("path", { d: path, fill: "none", ...attributes });
+  line.append(svg("title", {}, title));
+  return line;
+}
+
+function distribution(run, panel) {
+  const groups = run.waits.curves, { node, x } = waitAxes(W), items = [];
+  const isHidden = (g) => g.name !== "all" && QUEUES.indexOf(g.name) >= SHOWN;
+  for (const g of groups.filter((one) => !isHidden(one))) {
+    const isAll = g.name === "all", colour = isAll ? "currentColor" : COLOUR.get(g.name);
+    node.append(waitCurve(x, g.seconds, { stroke: colour, "stroke-width": isAll ? 2.5 : 1.2 }, g.name));
+    items.push({ name: g.name, colour: isAll ? "var(--ink)" : colour });
   }
+  const hidden = groups.filter(isHidden).length;
   if (hidden) items.push({ name: `${hidden} other queues are not drawn`, colour: OTHERS });
   panel.append(node, legend(items));
+}
+
+function overlaid() {
+  // All runs in one picture, for all jobs or those of one queue.
+  const names = [...new Set(RUNS.flatMap((run) => run.waits.curves.map((g) => g.name)))].sort((a, b) => (b === "all") - (a === "all"));
+  const choice = element("select", { "aria-label": "jobs of" });
+  for (const name of names) choice.append(element("option", { value: name }, name === "all" ? "all queues" : name));
+  const place = element("div", { class: "panel" });
+  const draw = () => {
+    const { node, x } = waitAxes(wholeWidth()), items = [];
+    RUNS.forEach((run, i) => {
+      const curve = run.waits.curves.find((g) => g.name === choice.value);
+      if (!curve) return;
+      node.append(waitCurve(x, curve.seconds, { stroke: PALETTE[i], "stroke-width": 2.2, ...(i ? { "stroke-dasharray": "7 4" } : {}) }, run.title));
+      items.push({ name: run.title, colour: PALETTE[i] });
+    });
+    place.replaceChildren(node, legend(items));
+  };
+  choice.addEventListener("change", draw);
+  page.append(element("h2", {}, "How long jobs waited"), element("p", { class: "note" }, "Share of jobs that started within the time; further left is better. Jobs of ", choice), place);
+  draw();
 }
 
 // --- the timeline: one row per job, drawn on a canvas ---
@@ -385,7 +330,7 @@ class Timeline {
     this.canvas.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; this.canvas.setPointerCapture(event.pointerId); });
     this.canvas.addEventListener("pointerup", () => { from = null; });
     this.canvas.addEventListener("dblclick", () => this.whole());
-    this.canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+    this.canvas.addEventListener("pointerleave", hideTip);
     this.canvas.addEventListener("pointermove", (event) => {
       if (from) {
         this.pan(from[0] - event.clientX, from[1] - event.clientY);
@@ -460,13 +405,6 @@ class Timeline {
 
 // --- tables ---
 
-function table(columns, rows) {
-  const head = element("tr", {}, ...columns.map((c) => element("th", {}, c)));
-  const body = rows.map((row) => element("tr", {}, ...row.map((cell) =>
-    (cell instanceof Node ? cell : element("td", {}, String(cell))))));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
-}
-
 const WAIT_COLUMNS = ["jobs", "mean", "median", "p95", "p99", "longest", "turnaround", "slowdown", "never ran"];
 
 function waitRows(groups) {
@@ -494,7 +432,7 @@ function tile(name, value) {
 
 function header() {
   const first = RUNS[0].report;
-  document.documentElement.style.setProperty("--n", RUNS.length);
+  document.documentElement.style.setProperty("--n", isSideBySide ? RUNS.length : 1);
   if (RUNS.length > 1) page.classList.add("two");
   page.append(element("h1", {}, DATA.title));
   for (const sentence of DATA.verdict || []) page.append(element("p", { class: "verdict" }, sentence));
@@ -545,18 +483,7 @@ function jobByJob(letter, p) {
   }
 }
 
-function preemptions(run, panel) {
-  // Who preempted whom: a row for the queue that takes, a column for the one that gives.
-  const pairs = run.report.preemptionsByQueues;
-  const takers = [...new Set(pairs.map((p) => p.preemptor))], givers = [...new Set(pairs.map((p) => p.victim))];
-  const jobs = new Map(pairs.map((p) => [`${p.preemptor}\n${p.victim}`, p.jobs]));
-  const most = Math.max(1, ...pairs.map((p) => p.jobs));
-  const cell = (taker, giver) => {
-    const n = jobs.get(`${taker}\n${giver}`) || 0;
-    return element("td", { style: n ? `background:rgb(210 31 31 / ${(0.08 + 0.4 * n / most).toFixed(2)})` : "" }, n || "");
-  };
-  panel.append(table(["preempts ↓ from →", ...givers], takers.map((taker) => [taker, ...givers.map((giver) => cell(taker, giver))])));
-}
+const preemptions = (run, panel) => panel.append(matrix(run.report.preemptionsByQueues));
 
 function longest(run, panel) {
   const rows = run.report.longestWaits.map((l) => [l.job, l.queue, l.priority, span(l.waitSeconds), l.fate,
@@ -619,7 +546,8 @@ const mostUsed = mostOf((run) => inUnits(run.report.series.usedByQueue));
 panels(`Use by queue (${RUNS[0].report.mainResource})`, "Hatched: borrowed. Dashed: all the quota there is.",
   (run, panel) => useByQueue(run, panel, mostUsed));
 panels("Timeline", "One row per job.", (run, panel) => new Timeline(run, panel));
-panels("How long jobs waited", "Share of jobs that started within the time; black: all queues.", distribution);
+if (RUNS.length > 1) overlaid();
+else panels("How long jobs waited", "Share of jobs that started within the time; black: all queues.", distribution);
 panels("Waiting by queue", "", (run, panel) => panel.append(table(["queue", ...WAIT_COLUMNS],
   waitRows({ ...run.report.waits.byQueue, all: run.report.waits.all }))));
 panels("Waiting by priority", "", (run, panel) => panel.append(table(["priority", ...WAIT_COLUMNS],

@@ -1,20 +1,10 @@
 // Draws a sweep out of the data in this page: a heat map for two knobs, a curve for one.
-const W = 640, H = 300, LEFT = 84, BOTTOM = 40, TOP = 12, RIGHT = 16;
+const W = Math.round(Math.max(300, Math.min(640, innerWidth - 60))), HIGH = 300, MARGIN = 84, FOOT = 40, HEAD = 12, EDGE = 16;
 
 function withTip(node, text) {
-  node.addEventListener("mousemove", (event) => {
-    tip.textContent = text;
-    tip.hidden = false;
-    tip.style.left = `${event.clientX + 14}px`;
-    tip.style.top = `${event.clientY + 14}px`;
-  });
-  node.addEventListener("mouseleave", () => { tip.hidden = true; });
+  node.addEventListener("pointermove", (event) => showTip(event, text));
+  node.addEventListener("pointerleave", hideTip);
   return node;
-}
-
-function span(s) {
-  for (const [size, unit] of [[1, "s"], [60, "m"], [3600, "h"]]) if (s / size < 100) return `${(s / size).toFixed(1)}${unit}`;
-  return `${(s / 86400).toFixed(1)}d`;
 }
 
 const textOf = (figure, v) => (DATA.spans.includes(figure) ? span(v) : Math.abs(v) >= 100 ? v.toFixed(0) : v.toFixed(1));
@@ -30,14 +20,14 @@ function describe(point, i, figure) {
 // --- one knob: a curve with whiskers ---
 
 function curve(figure, chosen, axis) {
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "narrow" });
+  const node = svg("svg", { viewBox: `0 0 ${W} ${HIGH}`, role: "img", class: "narrow" });
   const values = KNOBS[axis].values;
   const most = Math.max(1e-9, ...chosen.map(([p]) => p.figures[figure].high));
-  const x = (v) => LEFT + (W - LEFT - RIGHT) * (values.length > 1 ? values.indexOf(v) / (values.length - 1) : 0.5);
-  const y = (v) => TOP + (H - TOP - BOTTOM) * (1 - Math.max(0, v) / most);
+  const x = (v) => MARGIN + (W - MARGIN - EDGE) * (values.length > 1 ? values.indexOf(v) / (values.length - 1) : 0.5);
+  const y = (v) => HEAD + (HIGH - HEAD - FOOT) * (1 - Math.max(0, v) / most);
   for (let i = 0; i <= 4; i += 1) {
-    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(most * i / 4), y2: y(most * i / 4), class: "grid" }));
-    node.append(svg("text", { x: LEFT - 6, y: y(most * i / 4) + 4, "text-anchor": "end" }, textOf(figure, most * i / 4)));
+    node.append(svg("line", { x1: MARGIN, x2: W - EDGE, y1: y(most * i / 4), y2: y(most * i / 4), class: "grid" }));
+    node.append(svg("text", { x: MARGIN - 6, y: y(most * i / 4) + 4, "text-anchor": "end" }, textOf(figure, most * i / 4)));
   }
   const path = chosen.map(([p], k) => `${k ? "L" : "M"}${x(p.values[axis])} ${y(p.figures[figure].mean)}`).join("");
   node.append(svg("path", { d: path, fill: "none", stroke: "#3b7dd8", "stroke-width": 2 }));
@@ -45,9 +35,9 @@ function curve(figure, chosen, axis) {
     const f = p.figures[figure], at = x(p.values[axis]);
     node.append(svg("line", { x1: at, x2: at, y1: y(f.low), y2: y(f.high), stroke: "#3b7dd8" }));
     node.append(withTip(svg("circle", { cx: at, cy: y(f.mean), r: 4, fill: "#3b7dd8" }), describe(p, i, figure)));
-    node.append(svg("text", { x: at, y: H - BOTTOM + 16, "text-anchor": "middle" }, p.values[axis]));
+    node.append(svg("text", { x: at, y: HIGH - FOOT + 16, "text-anchor": "middle" }, p.values[axis]));
   }
-  node.append(svg("text", { x: W / 2, y: H - 4, "text-anchor": "middle" }, KNOBS[axis].knob));
+  node.append(svg("text", { x: W / 2, y: HIGH - 4, "text-anchor": "middle" }, KNOBS[axis].knob));
   return node;
 }
 
@@ -58,19 +48,19 @@ function heatMap(figure, chosen) {
   const node = svg("svg", { viewBox: `0 0 ${W} ${60 + 34 * rows.length}`, role: "img", class: "narrow" });
   const means = chosen.map(([p]) => p.figures[figure].mean);
   const low = Math.min(...means), high = Math.max(...means);
-  const width = (W - LEFT - RIGHT) / columns.length, height = 34;
+  const width = (W - MARGIN - EDGE) / columns.length, height = 34;
   for (const [p, i] of chosen) {
     const r = rows.indexOf(p.values[0]), c = columns.indexOf(p.values[1]);
     const share = high > low ? (p.figures[figure].mean - low) / (high - low) : 0;
-    const cell = svg("rect", { x: LEFT + c * width, y: TOP + r * height, width: width - 2, height: height - 2, class: "heat",
+    const cell = svg("rect", { x: MARGIN + c * width, y: HEAD + r * height, width: width - 2, height: height - 2, class: "heat",
       fill: `hsl(${(130 - 130 * share).toFixed(0)} 55% 50% / ${(0.25 + 0.5 * share).toFixed(2)})` });
     node.append(withTip(cell, describe(p, i, figure)));
-    node.append(svg("text", { x: LEFT + (c + 0.5) * width, y: TOP + (r + 0.5) * height + 4, "text-anchor": "middle", class: "value" },
+    node.append(svg("text", { x: MARGIN + (c + 0.5) * width, y: HEAD + (r + 0.5) * height + 4, "text-anchor": "middle", class: "value" },
       DATA.texts[i][figure]));
   }
-  rows.forEach((v, r) => node.append(svg("text", { x: LEFT - 6, y: TOP + (r + 0.5) * height + 4, "text-anchor": "end" }, v)));
-  const below = TOP + rows.length * height;
-  columns.forEach((v, c) => node.append(svg("text", { x: LEFT + (c + 0.5) * width, y: below + 14, "text-anchor": "middle" }, v)));
+  rows.forEach((v, r) => node.append(svg("text", { x: MARGIN - 6, y: HEAD + (r + 0.5) * height + 4, "text-anchor": "end" }, v)));
+  const below = HEAD + rows.length * height;
+  columns.forEach((v, c) => node.append(svg("text", { x: MARGIN + (c + 0.5) * width, y: below + 14, "text-anchor": "middle" }, v)));
   node.append(svg("text", { x: W / 2, y: below + 34, "text-anchor": "middle" }, `down: ${KNOBS[0].knob}, across: ${KNOBS[1].knob}`));
   return node;
 }
@@ -78,15 +68,15 @@ function heatMap(figure, chosen) {
 // --- waits against cost ---
 
 function against(figureX, figureY) {
-  const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "narrow" });
+  const node = svg("svg", { viewBox: `0 0 ${W} ${HIGH}`, role: "img", class: "narrow" });
   const points = DATA.points.map((p, i) => [p, i]).filter(([p]) => p.figures[figureX] && p.figures[figureY]);
   const mostX = Math.max(1e-9, ...points.map(([p]) => p.figures[figureX].mean)) * 1.05;
   const mostY = Math.max(1e-9, ...points.map(([p]) => p.figures[figureY].mean)) * 1.05;
-  const x = (v) => LEFT + (W - LEFT - RIGHT) * v / mostX, y = (v) => TOP + (H - TOP - BOTTOM) * (1 - v / mostY);
+  const x = (v) => MARGIN + (W - MARGIN - EDGE) * v / mostX, y = (v) => HEAD + (HIGH - HEAD - FOOT) * (1 - v / mostY);
   for (let i = 0; i <= 4; i += 1) {
-    node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(mostY * i / 4), y2: y(mostY * i / 4), class: "grid" }));
-    node.append(svg("text", { x: LEFT - 6, y: y(mostY * i / 4) + 4, "text-anchor": "end" }, textOf(figureY, mostY * i / 4)));
-    node.append(svg("text", { x: x(mostX * i / 4), y: H - BOTTOM + 16, "text-anchor": "middle" }, textOf(figureX, mostX * i / 4)));
+    node.append(svg("line", { x1: MARGIN, x2: W - EDGE, y1: y(mostY * i / 4), y2: y(mostY * i / 4), class: "grid" }));
+    node.append(svg("text", { x: MARGIN - 6, y: y(mostY * i / 4) + 4, "text-anchor": "end" }, textOf(figureY, mostY * i / 4)));
+    node.append(svg("text", { x: x(mostX * i / 4), y: HIGH - FOOT + 16, "text-anchor": "middle" }, textOf(figureX, mostX * i / 4)));
   }
   const beaten = ([p]) => points.some(([q]) => q !== p && q.figures[figureX].mean <= p.figures[figureX].mean
     && q.figures[figureY].mean <= p.figures[figureY].mean
@@ -100,8 +90,8 @@ function against(figureX, figureY) {
       fill: beaten(one) ? "#9aa4b2" : "#3fa66b" });
     node.append(withTip(dot, `${valuesAt(p)}\n${figureX}: ${textOf(figureX, p.figures[figureX].mean)}\n${figureY}: ${textOf(figureY, p.figures[figureY].mean)}`));
   }
-  node.append(svg("text", { x: W / 2, y: H - 4, "text-anchor": "middle" }, figureX));
-  node.append(svg("text", { x: LEFT, y: TOP, "text-anchor": "start" }, figureY));
+  node.append(svg("text", { x: W / 2, y: HIGH - 4, "text-anchor": "middle" }, figureX));
+  node.append(svg("text", { x: MARGIN, y: HEAD, "text-anchor": "start" }, figureY));
   return node;
 }
 
@@ -141,16 +131,14 @@ function chart(figure) {
   return box;
 }
 
-function table() {
-  const head = element("tr", {}, ...[...KNOBS.map((k) => k.knob), ...DATA.shown, "runs"].map((c) => element("th", {}, c)));
-  const rows = DATA.points.map((p, i) => element("tr", {}, ...[...p.values, ...DATA.shown.map((f) => DATA.texts[i][f] || "–"), p.runs]
-    .map((c) => element("td", {}, String(c)))));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+function points() {
+  const rows = DATA.points.map((p, i) => [...p.values, ...DATA.shown.map((f) => DATA.texts[i][f] || "–"), p.runs]);
+  return table([...KNOBS.map((k) => k.knob), ...DATA.shown, "runs"], rows);
 }
 
 page.append(element("h1", {}, DATA.title));
 for (const note of DATA.notes) page.append(element("p", { class: "sub" }, note));
-page.append(table());
+page.append(points());
 for (const figure of DATA.shown.slice(0, 4)) page.append(chart(figure));
 if (DATA.points.some((p) => p.figures.cost)) {
   page.append(element("h2", {}, "Wait against cost"), element("p", { class: "note" },

@@ -1,0 +1,144 @@
+"""count who used how much, waited how long, lost what: from the journal, objects may be gone
+
+Count what users, queues and flavors have had: resources times hours held, how long
+jobs waited, how often they were preempted and how much work that cost. Everything
+comes from the journal, so it counts jobs that were deleted long ago. A user is a
+namespace. What a job holds is counted from its reservation until its last pod is gone,
+also while Makeway is not running.
+
+examples:
+  makeway report --since 7d
+  makeway report --by user,queue --since 30d
+  makeway report --by flavor -o csv > flavors.csv
+  makeway report --by user -o json | jq '.items[] | {user, used}'
+
+exit codes:
+  0  printed     1  the journal is damaged     2  wrong usage, no journal
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from makeway.api.times import format_time
+from makeway.cli import past
+from makeway.cli.command import UsageError
+from makeway.cli.spans import span_of, span_text
+from makeway.cli.tables import add_output, print_document, print_table
+from makeway.journal.ledger import Account, Sums, grouped, ledger_of
+
+HOUR_S = 3600.0
+DEFAULT_SPAN = "7d"
+GIB = 1024**3
+_COUNTS = ("arrived", "admitted", "finished", "preempted", "evicted")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    fields = ",".join(Account._fields)
+    parser.add_argument(
+        "--by", default="queue", metavar="FIELDS", help=f"some of {fields} (default: queue)"
+    )
+    parser.add_argument(
+        "--since", default=DEFAULT_SPAN, metavar="SPAN", help=f"(default: {DEFAULT_SPAN})"
+    )
+    past.add_arguments(parser)
+    add_output(parser, ("table", "csv", "json", "yaml"))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    by = fields_of(arguments.by)
+    until = time.time()
+    since = until - span_of("--since", arguments.since)
+    with past.open_journal(arguments) as journal:
+        sums = grouped(ledger_of(journal, since, until), by)
+    match arguments.output:
+        case "table":
+            _print(by, sums)
+        case "csv":
+            _print_csv(by, sums)
+        case _:
+            items = [_data(by, key, booked) for key, booked in sums.items()]
+            times = {"since": format_time(since), "until": format_time(until)}
+            print_document(arguments.output, {**times, "items": items})
+    return 0
+
+
+def fields_of(text: str) -> tuple[str, ...]:
+    fields = tuple(word.strip() for word in text.split(","))
+    for word in fields:
+        if word not in Account._fields:
+            known = ", ".join(Account._fields)
+            raise UsageError(f"--by {text}: {word!r} is not one of {known}")
+    return fields
+
+
+def unit_hours(resource: str, amount_s: float) -> float:
+    """In units that people count in: whole CPUs, GiB, devices; times hours."""
+    if resource == "cpu":
+        return amount_s / 1000 / HOUR_S
+    is_bytes = "memory" in resource or "storage" in resource
+    return amount_s / (GIB if is_bytes else 1) / HOUR_S
+
+
+def _resources(sums: Mapping[tuple[str, ...], Sums]) -> list[str]:
+    return sorted({resource for booked in sums.values() for resource in booked.used})
+
+
+def _print(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
+    resources = _resources(sums)
+    head = [name.upper() for name in by]
+    head += ["JOBS", "STARTS", "WAITED"]
+    head += [f"{resource.rpartition('/')[2].upper()}-HOURS" for resource in resources]
+    head += ["PREEMPTED", "EVICTED", "LOST"]
+    rows = [[*key, *_cells(booked, resources)] for key, booked in sums.items()]
+    if rows:
+        print_table(head, rows)
+    else:
+        print("nothing was written down in that time", file=sys.stderr)
+
+
+def _cells(booked: Sums, resources: Sequence[str]) -> list[str]:
+    used: Mapping[str, float] = booked.used
+    return [
+        str(booked.arrived),
+        str(booked.admitted),
+        span_text(booked.waited_s),
+        *(f"{unit_hours(name, used.get(name, 0.0)):.1f}" for name in resources),
+        str(booked.preempted),
+        str(booked.evicted),
+        span_text(booked.lost_s),
+    ]
+
+
+def _print_csv(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
+    resources = _resources(sums)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    hours = [f"{resource} hours" for resource in resources]
+    lost = [f"{resource} hours lost" for resource in resources]
+    writer.writerow([*by, *_COUNTS, "waited s", "held s", "lost s", *hours, *lost])
+    for key, booked in sums.items():
+        times = [booked.waited_s, booked.held_s, booked.lost_s]
+        amounts = [
+            unit_hours(resource, side.get(resource, 0.0))  # type: ignore[call-overload]
+            for side in (booked.used, booked.lost)
+            for resource in resources
+        ]
+        counts = [getattr(booked, name) for name in _COUNTS]
+        writer.writerow([*key, *counts, *(f"{number:.3f}" for number in (*times, *amounts))])
+
+
+def _data(by: Sequence[str], key: tuple[str, ...], booked: Sums) -> dict[str, Any]:
+    return {
+        **dict(zip(by, key, strict=True)),
+        **{name: getattr(booked, name) for name in _COUNTS},
+        "waitedSeconds": round(booked.waited_s, 3),
+        "heldSeconds": round(booked.held_s, 3),
+        "lostSeconds": round(booked.lost_s, 3),
+        "usedHours": {r: round(unit_hours(r, amount), 4) for r, amount in booked.used.items()},
+        "lostHours": {r: round(unit_hours(r, amount), 4) for r, amount in booked.lost.items()},
+    }

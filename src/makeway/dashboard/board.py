@@ -1,0 +1,184 @@
+"""Rows for pages, kept up with the picture: what changed is noted at once, and read when asked.
+
+While nobody looks, a change costs a mark. `refresh` turns marks into rows, a few at a time, so that
+ten thousand jobs hold nobody up; each row is written as JSON once, whoever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import orjson
+
+from makeway.api.batch import Node
+from makeway.api.kinds import (
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    QUEUES,
+    WORKLOADS,
+    Resource,
+)
+from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue
+from makeway.dashboard.rows import Row, cohort_row, job_row, node_row, pod_entry, queue_row
+from makeway.dashboard.units import Unit, Units, seen, unit_of_pod
+from makeway.plane.parts import NOTHING, Outcome, Plan
+from makeway.plane.picture import Change, Object, Picture
+from makeway.plane.writes import Key, ObjectWrite, Say
+from makeway.translate.job_state import state_of, with_pods
+
+JOBS_TABLE, QUEUES_TABLE, COHORTS_TABLE, NODES_TABLE = "jobs", "queues", "cohorts", "nodes"
+ENDED_PHASES = ("Succeeded", "Failed")
+
+
+class Mark(NamedTuple):
+    """A row that may look different now."""
+
+    table: str
+    key: Unit | str  # a name, where it is no job
+
+
+class Fresh(NamedTuple):
+    """A row as it is now."""
+
+    table: str
+    key: str
+    namespace: str  # empty: of no namespace
+    body: bytes  # JSON; empty: it is gone
+
+
+class Board:
+    """A part of the plane that writes nothing."""
+
+    resources: tuple[Resource, ...] = (
+        *(JOBS, WORKLOADS, PODS, QUEUES, COHORTS, LOCAL_QUEUES, NODES),
+    )
+
+    def __init__(self, picture: Picture, clock: Callable[[], float]) -> None:
+        self._picture, self._clock = picture, clock
+        self._units = Units(picture)
+        self._on_node = picture.index(PODS, _on_node)
+        self._local_queues = picture.index(LOCAL_QUEUES, _by_queue)
+        self._rows: dict[Mark, Fresh] = {}
+        self._marks: dict[Mark, None] = {}  # in the order of the changes
+        self.on_change: Callable[[], None] = _nobody  # somebody looks, and wants to hear
+
+    # As a part
+
+    def changed(self, change: Change) -> None:
+        for mark in self._touched(change):
+            self._marks[mark] = None
+        self.on_change()
+
+    def act(self, now: float) -> Plan:
+        return NOTHING
+
+    def settled(self, write: ObjectWrite, outcome: Outcome, now: float) -> Sequence[Say]:
+        raise AssertionError(f"{write} is not ours")
+
+    def _touched(self, change: Change) -> Iterator[Mark]:
+        name = change.key.name
+        if change.resource in (JOBS, WORKLOADS, PODS):
+            for unit in self._units.touched(change):
+                yield Mark(JOBS_TABLE, unit)
+        if change.resource is PODS:
+            for node in self._on_node.touched(change):
+                yield Mark(NODES_TABLE, node)
+        elif change.resource is LOCAL_QUEUES:
+            for queue in self._local_queues.groups(change):
+                yield Mark(QUEUES_TABLE, queue)
+        elif change.resource is QUEUES:
+            yield Mark(QUEUES_TABLE, name)
+        elif change.resource is COHORTS:
+            yield Mark(COHORTS_TABLE, name)
+        elif change.resource is NODES:
+            yield Mark(NODES_TABLE, name)
+
+    # For those who look
+
+    @property
+    def backlog(self) -> int:
+        """How many rows may look different from what `rows` has."""
+        return len(self._marks)
+
+    def rows(self) -> list[Fresh]:
+        return list(self._rows.values())
+
+    def refresh(self, most: int) -> list[Fresh]:
+        """Look at some of the rows that may be different; returns those that are."""
+        found = []
+        for mark in [*islice(self._marks, most)]:
+            del self._marks[mark]
+            row = self._read(mark)
+            body = b"" if row is None else orjson.dumps(row)
+            known = self._rows.get(mark)
+            if body == (b"" if known is None else known.body):
+                continue
+            namespace = mark.key.namespace if isinstance(mark.key, Unit) else ""
+            fresh = Fresh(mark.table, str(mark.key), namespace, body)
+            if body:
+                self._rows[mark] = fresh
+            else:
+                del self._rows[mark]
+            found.append(fresh)
+        return found
+
+    def _read(self, mark: Mark) -> Row | None:
+        if isinstance(mark.key, Unit):
+            return self._job(mark.key)
+        key = Key("", mark.key)
+        if mark.table == NODES_TABLE:
+            node = seen(self._picture, NODES, key, Node)
+            return None if node is None else node_row(node, self._pods_on(mark.key))
+        if mark.table == COHORTS_TABLE:
+            cohort = seen(self._picture, COHORTS, key, Cohort)
+            return None if cohort is None else cohort_row(cohort)
+        queue = seen(self._picture, QUEUES, key, ClusterQueue)
+        return None if queue is None else queue_row(queue, self._doors_of(mark.key))
+
+    def _doors_of(self, queue: str) -> list[LocalQueue]:
+        keys = self._local_queues.keys(queue)
+        found = [seen(self._picture, LOCAL_QUEUES, key, LocalQueue) for key in keys]
+        return [local for local in found if local is not None]
+
+    def _job(self, unit: Unit) -> Row | None:
+        target = self._units.target(unit)
+        if target is None:
+            return None
+        state = state_of(target, self._clock())
+        pods = self._units.pods(unit)
+        nodes = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
+        state = with_pods(state, pods)
+        return job_row(unit, state, self._queue_of(unit.namespace, state.queue), [*nodes])
+
+    def _queue_of(self, namespace: str, local_queue: str) -> str:
+        found = seen(self._picture, LOCAL_QUEUES, Key(namespace, local_queue), LocalQueue)
+        return "" if found is None else found.spec.cluster_queue
+
+    def _pods_on(self, node: str) -> list[Row]:
+        found = [self._picture.find(PODS, key) for key in self._on_node.keys(node)]
+        return [
+            pod_entry(pod.view, unit_of_pod(pod))
+            for pod in found
+            if pod is not None and pod.view is not None
+        ]
+
+
+def _nobody() -> None:
+    """Nobody looks."""
+
+
+def _on_node(pod: Object) -> tuple[str, None] | None:
+    """Pods that hold something of a node."""
+    node = (pod.document.get("spec") or {}).get("nodeName")
+    phase = (pod.document.get("status") or {}).get("phase")
+    return (node, None) if node and phase not in ENDED_PHASES else None
+
+
+def _by_queue(local_queue: Object) -> tuple[str, None] | None:
+    queue = (local_queue.document.get("spec") or {}).get("clusterQueue")
+    return (queue, None) if queue else None

@@ -1,0 +1,54 @@
+"""The dashboard's server while it serves: its port, and the key of its sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from makeway.dashboard.site import Site
+from makeway.logs import Fields
+from makeway.server.identity import write_private
+from makeway.server.listen import Listener
+
+log = logging.getLogger("makeway.dashboard")
+
+HOST = "127.0.0.1"
+KEY_BYTES = 32
+
+
+def key_in(path: Path) -> bytes:
+    """The key that sessions are signed with, made now if there is none; pages outlive restarts."""
+    with contextlib.suppress(FileNotFoundError):
+        kept = path.read_bytes()
+        if len(kept) == KEY_BYTES:
+            return kept
+    made = secrets.token_bytes(KEY_BYTES)
+    write_private(path, made)
+    return made
+
+
+@contextlib.asynccontextmanager
+async def serving(site: Site, port: int, *, is_fixed: bool) -> AsyncIterator[None]:
+    """Serve while the context lasts; where the port is taken and not fixed, on a free one."""
+    listener = _listener(site, port)
+    try:
+        site.port = await listener.start()
+    except OSError as error:
+        if is_fixed or error.errno != errno.EADDRINUSE:
+            raise
+        log.warning(Fields(dashboard="its port is taken, a free one is used", port=port))
+        listener = _listener(site, 0)
+        site.port = await listener.start()
+    try:
+        yield
+    finally:
+        site.follow(None)
+        await listener.stop()
+
+
+def _listener(site: Site, port: int) -> Listener:
+    return Listener(site.handle, site.is_authenticated, host=HOST, port=port, tls=None)

@@ -1,0 +1,107 @@
+"""Who reads: codes of one use, and the sessions that pages get for them.
+
+A code comes through the API, so whoever has one has shown there who he is. The session that a page
+gets for it is good on the dashboard's own port alone. It is signed with a key in the data folder
+and names its reader, so that a page goes on when the server was restarted; what the reader may do
+is asked anew each time. No cookies: they are not bound to a port, and on a machine that several
+people use, another one's web server would be the same site.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+CODE_S = 60.0
+CODES_MAX = 1000
+SESSION_S = 12 * 3600.0
+RENEW_S = 3600.0  # a session older than that is replaced when its page reconnects
+
+
+class Reader(NamedTuple):
+    """Somebody whom the API knows."""
+
+    name: str
+    uid: int | None = None  # None: the server is for one account, which may do everything
+
+
+class Session(NamedTuple):
+    reader: Reader
+    ends_at: float
+
+
+class Codes:
+    """Codes that nobody has used yet."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        # By digest: the reader, and until when; the oldest first.
+        self._open: dict[bytes, tuple[Reader, float]] = {}
+
+    def issue(self, reader: Reader) -> str:
+        code = secrets.token_urlsafe(32)
+        self._forget_old()
+        self._open[_digest(code)] = reader, self._clock() + CODE_S
+        return code
+
+    def redeem(self, code: str) -> Reader | None:
+        """The reader it was made for, once; None if it was used, is too old, or is no code."""
+        self._forget_old()
+        found = self._open.pop(_digest(code), None)
+        return None if found is None else found[0]
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        while self._open:
+            oldest = next(iter(self._open))
+            if self._open[oldest][1] > now and len(self._open) < CODES_MAX:
+                return
+            del self._open[oldest]
+
+
+class Sessions:
+    def __init__(self, key: bytes, clock: Callable[[], float]) -> None:
+        self._key, self._clock = key, clock
+
+    def issue(self, reader: Reader) -> str:
+        uid = "" if reader.uid is None else reader.uid
+        claim = f"{int(self._clock() + SESSION_S)} {uid} {reader.name}".encode()
+        return f"{_text(claim)}.{_text(self._sign(claim))}"
+
+    def read(self, session: str) -> Session | None:
+        """None if it was not made here, or is over."""
+        claim_text, _, signature = session.partition(".")
+        try:
+            claim, signed = _bytes(claim_text), _bytes(signature)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(signed, self._sign(claim)):
+            return None
+        ends_at, uid, name = claim.decode().split(" ", 2)
+        if float(ends_at) <= self._clock():
+            return None
+        return Session(Reader(name, int(uid) if uid else None), float(ends_at))
+
+    def renewed(self, session: Session) -> str:
+        """A new one for a reader whose session gets old; empty while there is no need."""
+        age_s = SESSION_S - (session.ends_at - self._clock())
+        return self.issue(session.reader) if age_s > RENEW_S else ""
+
+    def _sign(self, claim: bytes) -> bytes:
+        return hmac.digest(self._key, claim, "sha256")
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)

@@ -1,0 +1,258 @@
+"""The dashboard's own server: pages, sign-in, the stream of rows, and what readers ask and do.
+
+It listens on loopback, in plain http, and answers only to names of the loopback address: a page of
+somewhere else whose name was pointed here is not let in. Nothing but the pages themselves is told
+without a session, which goes in a header of its own that no other site can send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from makeway.client import ApiError, Client, Unavailable
+from makeway.dashboard.actions import WrongAction, act
+from makeway.dashboard.details import details_of, output_of
+from makeway.dashboard.feed import Feed
+from makeway.dashboard.files import Files
+from makeway.dashboard.sight import Sight
+from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
+from makeway.dashboard.units import Unit
+from makeway.logs import Fields
+from makeway.server.messages import Request, Response
+
+log = logging.getLogger("makeway.dashboard")
+
+SESSION, CODE = "makeway-session", "makeway-code"  # headers
+STREAMS_MAX = 500
+_HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
+_PAGES = frozenset(("", "jobs", "queues", "history", "what-if"))
+_POLICY = "; ".join(
+    (
+        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:"),
+        *("connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+    )
+)
+HEADERS = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+FRESH = ("Cache-Control", "no-store")
+
+
+class Refused(Exception):
+    """An answer of another kind than was hoped for."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code, self.why = code, why
+
+
+class Site:
+    """What is served. `feed` follows the control plane, term by term."""
+
+    def __init__(
+        self, key: bytes, clock: Callable[[], float], client_of: Callable[[Reader], Client]
+    ) -> None:
+        """`client_of` makes a client with the rights of a reader."""
+        self._client_of, self._clock = client_of, clock
+        self._codes, self._sessions = Codes(clock), Sessions(key, clock)
+        self._files = Files()
+        self._feed: Feed | None = None
+        self._streams = 0
+        self.port = 0  # once it listens
+
+    def follow(self, feed: Feed | None) -> None:
+        """Show what this one tells from now on."""
+        if self._feed is not None:
+            self._feed.end()
+        self._feed = feed
+
+    def invite(self, name: str, uid: int | None) -> dict[str, Any]:
+        """Where the pages are, and a code that lets a reader in, once."""
+        code = self._codes.issue(Reader(name, uid))
+        return {"address": f"http://127.0.0.1:{self.port}", "code": code}
+
+    def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
+        return self._session(headers) is not None
+
+    async def handle(self, request: Request) -> Response:
+        try:
+            answer = await self._route(request)
+        except Refused as refusal:
+            answer = _problem(refusal.code, refusal.why)
+        except WrongAction as error:
+            answer = _problem(400, str(error))
+        except ApiError as error:
+            answer = _problem(error.code, error.message)
+        except Unavailable as error:
+            answer = _problem(503, str(error))
+        except Exception:
+            # The outermost line: a bug of ours is one answer that fails.
+            log.exception(Fields(method=request.method, path=request.path))
+            answer = _problem(500, "a bug of Makeway; see the log of the server")
+        return replace(answer, headers=(*HEADERS, *answer.headers))
+
+    async def _route(self, request: Request) -> Response:
+        _expect_known_host(request)
+        head, *rest = request.path.strip("/").split("/")
+        if head != "api":
+            return self._file(request, head, rest)
+        _expect_own_origin(request)
+        if (request.method, rest) == ("POST", ["session"]):
+            return self._sign_in(request)
+        session = self._session(request.headers)
+        if session is None:
+            raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
+        match request.method, rest:
+            case "GET", ["stream"]:
+                return self._stream(session)
+            case "GET", ["job"]:
+                return await self._job(session, request.query)
+            case "GET", ["output"]:
+                return await self._output(session, request.query)
+            case "POST", ["action"]:
+                return await self._act(session, request)
+        raise Refused(404, "there is nothing of that name")
+
+    # Pages
+
+    def _file(self, request: Request, head: str, rest: list[str]) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise Refused(405, "pages are only read")
+        name = rest[0] if head == "assets" and len(rest) == 1 else ""
+        found = self._files.find(name or ("page.html" if head in _PAGES else ""))
+        if found is None:
+            raise Refused(404, "there is no such page")
+        caching = (("Cache-Control", "no-cache"), ("ETag", found.tag))
+        if request.headers.get("if-none-match") == found.tag:
+            return Response(code=304, content_type=found.content_type, headers=caching)
+        return Response(body=found.body, content_type=found.content_type, headers=caching)
+
+    # Who reads
+
+    def _session(self, headers: Mapping[str, str]) -> Session | None:
+        given = headers.get(SESSION, "")
+        return self._sessions.read(given) if given else None
+
+    def _sign_in(self, request: Request) -> Response:
+        reader = self._codes.redeem(request.headers.get(CODE, ""))
+        if reader is None:
+            raise Refused(401, "this code was used or is too old; ask for another")
+        return _json({"session": self._sessions.issue(reader), "reader": reader.name})
+
+    # What is told
+
+    def _stream(self, session: Session) -> Response:
+        if self._feed is None:
+            raise Refused(503, "the scheduler is not ready")
+        if self._streams >= STREAMS_MAX:
+            raise Refused(503, f"{STREAMS_MAX} pages are open already")
+        reader = session.reader
+        hello = {"reader": reader.name, "session": self._sessions.renewed(session)}
+        sight = None if reader.uid is None else Sight(self._client_of(reader), self._clock)
+        lines = self._counted(self._feed.stream(hello, sight))
+        return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
+
+    async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams += 1
+        try:
+            async for line in lines:
+                yield line
+        finally:
+            self._streams -= 1
+            await asyncio.shield(_close(lines))
+
+    async def _job(self, session: Session, query: Mapping[str, str]) -> Response:
+        unit, workload = _unit(query.get("key", "")), _name_or_none(query.get("workload", ""))
+        return _json(await details_of(self._client_of(session.reader), unit, workload))
+
+    async def _output(self, session: Session, query: Mapping[str, str]) -> Response:
+        namespace, pod, container = (
+            _name(query.get(part, "")) for part in ("namespace", "pod", "container")
+        )
+        client = self._client_of(session.reader)
+        pieces = output_of(client, namespace, pod, container, follows="follow" in query)
+        first = await anext(pieces, b"")  # a refusal comes before the first piece
+        text = "text/plain; charset=utf-8"
+        return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
+
+    # What is done
+
+    async def _act(self, session: Session, request: Request) -> Response:
+        try:
+            asked = orjson.loads(request.body)
+            words = [str(asked.get(name) or "") for name in ("key", "workload", "action", "value")]
+        except (orjson.JSONDecodeError, AttributeError):
+            raise Refused(400, "write an object with key and action") from None
+        key, workload, action, value = words
+        client = self._client_of(session.reader)
+        await act(client, _unit(key), _name_or_none(workload), action, value)
+        log.info(Fields(reader=session.reader.name, action=action, job=key))
+        return _json({})
+
+
+def _expect_known_host(request: Request) -> None:
+    host, _, port = request.headers.get("host", "").rpartition(":")
+    if not port.isdecimal():
+        host = request.headers.get("host", "")
+    if host.lower() not in _HOSTS:
+        raise Refused(421, "this name is not ours; open 127.0.0.1 or localhost")
+
+
+def _expect_own_origin(request: Request) -> None:
+    """Browsers tell of which site a page is; what is no browser tells nothing."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"http://{request.headers.get('host', '')}":
+        raise Refused(403, "pages of other sites are not answered")
+
+
+def _unit(key: str) -> Unit:
+    parts = key.split("/")
+    if len(parts) != 3 or not all(map(_NAME.fullmatch, parts)):
+        raise Refused(400, f"{key[:100]!r} names no job")
+    return Unit(*parts)
+
+
+def _name(text: str) -> str:
+    """A name that may become a part of an address."""
+    if not _NAME.fullmatch(text):
+        raise Refused(400, f"{text[:100]!r} is no name")
+    return text
+
+
+def _name_or_none(text: str) -> str:
+    return _name(text) if text else ""
+
+
+def _json(document: Mapping[str, Any]) -> Response:
+    return Response(body=orjson.dumps(document), headers=(FRESH,))
+
+
+def _problem(code: int, why: str) -> Response:
+    return Response(code=code, body=orjson.dumps({"message": why}), headers=(FRESH,))
+
+
+async def _close(lines: AsyncIterator[bytes]) -> None:
+    aclose = getattr(lines, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
+async def _with_first(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        async for piece in pieces:
+            yield piece
+    finally:
+        await _close(pieces)

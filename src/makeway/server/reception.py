@@ -1,0 +1,173 @@
+"""Where people are received who share one server: who comes, with what, and whether he may."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from makeway.api.kinds import CLUSTER_ROLES
+from makeway.server import errors
+from makeway.server.access import Access, ask_of
+from makeway.server.errors import ApiError, bad_request
+from makeway.server.messages import Request, Response, bearer_of, decode, json_response, success
+from makeway.server.objects import Target
+from makeway.server.options import Options, read_body
+from makeway.server.people import Acquaintances, Directory, People, Person
+from makeway.server.people_rules import PeopleRules
+from makeway.server.roles import AUTO_UPDATE, built_in_roles
+from makeway.server.tokens import Tokens
+from makeway.server.verbs import Verbs
+from makeway.server.welcome import Welcome
+
+STREAM_CHECKED_EVERY_S = 20.0  # whether who reads a stream still may
+
+
+class Reception:
+    def __init__(
+        self,
+        people: People,
+        directory: Directory,
+        verbs: Verbs,
+        clock: Callable[[], float],
+    ) -> None:
+        self.people, self._verbs = people, verbs
+        self._acquaintances = Acquaintances(directory, people.admin_groups, clock)
+        self._tokens = Tokens(verbs.store, verbs.committer, clock)
+        self.access = Access(verbs.store)
+        self._welcome = Welcome(verbs)
+        verbs.people_rules = PeopleRules(verbs.store, self.access, people.unfinished_max)
+
+    async def start(self) -> None:
+        """Have the roles that everything else builds on, as this version knows them."""
+        for role in built_in_roles():
+            target = Target(CLUSTER_ROLES, "v1", "", role["metadata"]["name"])
+            found = self._verbs.store.get(target.key)
+            if found is None:
+                await self._verbs.create(target, role, Options(is_trusted=True))
+                continue
+            annotations = decode(found.body)["metadata"].get("annotations") or {}
+            if annotations.get(AUTO_UPDATE) != "false":
+                await self._verbs.replace(target, role, Options(is_trusted=True))
+
+    def close(self) -> None:
+        self._acquaintances.close()
+
+    def knows(self, headers: Mapping[str, str], uid: int | None) -> bool:
+        """Whether somebody stands behind a request, before anybody asks who."""
+        return uid is not None or self._tokens.find(bearer_of(headers)) is not None
+
+    async def receive(self, request: Request, segments: list[str]) -> Request:
+        """The request with the person behind it; ApiError if that is nobody, or he may not."""
+        person = await self._person(request)
+        await self._welcome.settle(person)
+        ask = ask_of(request, segments)
+        self.access.check(person, ask)
+        may_create = ask.verb != "patch" or self.access.allows(person, replace(ask, verb="create"))
+        return replace(request, person=person, may_create=may_create)
+
+    async def _person(self, request: Request) -> Person:
+        if request.uid is not None:
+            return await self._acquaintances.of_uid(request.uid)
+        token = self._tokens.find(bearer_of(request.headers))
+        if token is None:
+            raise errors.unauthorized()
+        person = await self._acquaintances.holder(token.account, token.uid)
+        await self._tokens.used(token)
+        return person
+
+    def guarded(self, request: Request, segments: list[str], response: Response) -> Response:
+        """A stream that ends when who reads it may no longer."""
+        if isinstance(response.body, bytes):
+            return response
+
+        async def is_welcome() -> bool:
+            try:
+                await self.receive(request, segments)
+            except ApiError as error:
+                return error.code == 503  # nobody knows; who was let in may stay
+            return True
+
+        return replace(response, body=_while(is_welcome, response.body))
+
+    # Tokens
+
+    async def answer_tokens(self, request: Request, rest: list[str]) -> Response:
+        assert request.person is not None
+        match request.method, rest:
+            case "GET", []:
+                return self._list_tokens(request, request.person)
+            case "POST", []:
+                return await self._make_token(request, request.person)
+            case "DELETE", []:
+                count = await self._tokens.revoke_all(request.person.uid)
+                return json_response(success({"revoked": count}))
+            case "DELETE", [name]:
+                return await self._revoke(request, request.person, name)
+        raise errors.method_not_allowed()
+
+    def _list_tokens(self, request: Request, person: Person) -> Response:
+        wants_all = request.flag("all")
+        if wants_all and not person.is_admin:
+            raise ApiError(403, "Forbidden", "tokens of others are shown to admins only")
+        rows = [token.as_row() for token in self._tokens.of(None if wants_all else person.uid)]
+        return json_response({"items": rows})
+
+    async def _make_token(self, request: Request, person: Person) -> Response:
+        if request.uid is None:
+            why = "tokens are made through the Unix socket only, not with another token"
+            raise ApiError(403, "Forbidden", why)
+        asked = read_body(request) if request.body else {}
+        if not isinstance(asked, dict):
+            raise bad_request("the body of the request is not an object")
+        name, ttl_s = asked.get("name") or "", asked.get("ttlSeconds")
+        if not name:
+            secret, token = self._tokens.lend(person)
+        elif isinstance(name, str) and isinstance(ttl_s, int | float):
+            secret, token = await self._tokens.create(person, name, float(ttl_s))
+        else:
+            raise bad_request("write name, a text, and ttlSeconds, a number")
+        made: dict[str, Any] = {**token.as_row(), "token": secret}
+        return json_response(made, 201)
+
+    async def _revoke(self, request: Request, person: Person, name: str) -> Response:
+        owner = request.query.get("account") or person.name
+        if owner != person.name and not person.is_admin:
+            raise ApiError(403, "Forbidden", "tokens of others are revoked by admins only")
+        uids = {token.uid for token in self._tokens.of(None) if token.account == owner}
+        gone = [await self._tokens.revoke(uid, name) for uid in uids]
+        if not any(gone):
+            raise ApiError(404, "NotFound", f'token "{name}" of {owner} not found')
+        return json_response(success())
+
+
+async def _while(
+    is_welcome: Callable[[], Awaitable[bool]], pieces: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """The pieces, until there are no more or the reader has lost his welcome."""
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
+    coming = asyncio.ensure_future(anext(pieces, None))
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=STREAM_CHECKED_EVERY_S)
+            if loop.time() - checked >= STREAM_CHECKED_EVERY_S:
+                checked = loop.time()
+                if not await is_welcome():
+                    return
+            if not coming.done():
+                continue
+            piece = coming.result()
+            if piece is None:
+                return
+            yield piece
+            coming = asyncio.ensure_future(anext(pieces, None))
+    finally:
+        coming.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await coming
+        aclose = getattr(pieces, "aclose", None)
+        if aclose is not None:
+            await aclose()

@@ -1,0 +1,145 @@
+"""Rows follow the picture: what changed is read once, whatever else there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
+from makeway.api.labels import QUEUE_NAME
+from makeway.dashboard.board import Board
+from makeway.plane.picture import Picture
+from tests.harness import documents
+from tests.harness.documents import condition, requesting, template
+
+NOW = 1_700_000_000.0
+
+
+class Story:
+    def __init__(self) -> None:
+        self.picture = Picture()
+        self.board = Board(self.picture, lambda: NOW)
+        self._revision = 0
+
+    def take(self, resource: Resource, document: dict[str, Any]) -> None:
+        self._revision += 1
+        metadata = {
+            "uid": f"uid-{document['metadata']['name']}",
+            "creationTimestamp": "2023-11-14T22:13:20Z",
+            **document["metadata"],
+            "resourceVersion": str(self._revision),
+        }
+        if resource.is_namespaced:
+            metadata["namespace"] = "default"
+        change = self.picture.take(resource, {**document, "metadata": metadata})
+        assert change is not None
+        self.board.changed(change)
+
+    def lose(self, resource: Resource, name: str) -> None:
+        self._revision += 1
+        (key,) = [key for key in self.picture.keys(resource) if key.name == name]
+        change = self.picture.lose(resource, key, self._revision)
+        assert change is not None
+        self.board.changed(change)
+
+    def fresh(self, table: str) -> dict[str, Any]:
+        """Rows that became different, by key; None: gone."""
+        found = {row.key: row.body for row in self.board.refresh(1000) if row.table == table}
+        return {key: orjson.loads(body) if body else None for key, body in found.items()}
+
+
+def train(status: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Job, and its Workload."""
+    spec = template(containers=[requesting("2", command=["true"])])
+    job = documents.job("train", {"labels": {QUEUE_NAME: "team"}}, template=spec, suspend=True)
+    pod_sets = [{"name": "main", "count": 3, "template": spec}]
+    workload = documents.workload("job-train", queueName="team", podSets=pod_sets)
+    owner = {"metadata": {"uid": "uid-train", "name": "train"}, **_kind(job)}
+    return job, {**documents.owned(workload, owner, controller=True), "status": status or {}}
+
+
+def _kind(document: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"]}
+
+
+def test_a_job_and_its_workload_are_one_row() -> None:
+    story = Story()
+    job, workload = train(
+        {"conditions": [condition("QuotaReserved", "False", message="4 more needed")]}
+    )
+    story.take(LOCAL_QUEUES, documents.local_queue("team", "vision"))
+    story.take(JOBS, job)
+    story.take(WORKLOADS, workload)
+
+    (row,) = story.fresh("jobs").values()
+
+    assert row["key"] == "Job/default/train"
+    assert (row["queue"], row["localQueue"]) == ("vision", "team")
+    assert (row["status"], row["reason"]) == ("pending", "4 more needed")
+    assert row["asks"] == {"cpu": 6000}
+    assert row["workload"] == "job-train"
+
+
+def test_only_what_changed_is_told_again() -> None:
+    story = Story()
+    job, workload = train()
+    story.take(JOBS, job)
+    story.take(WORKLOADS, workload)
+    story.take(QUEUES, documents.queue("vision", 4))
+    assert len(story.board.refresh(1000)) == 2
+
+    story.take(WORKLOADS, workload)  # written, and the same to a reader
+    assert story.board.refresh(1000) == []
+
+    _, admitted = train({"conditions": [condition("Admitted", "True")]})
+    story.take(WORKLOADS, admitted)
+    assert [row["status"] for row in story.fresh("jobs").values()] == ["admitted"]
+
+
+def test_a_row_goes_with_its_last_object() -> None:
+    story = Story()
+    job, workload = train()
+    story.take(JOBS, job)
+    story.take(WORKLOADS, workload)
+    story.fresh("jobs")
+
+    story.lose(JOBS, "train")
+    assert story.fresh("jobs") == {"Job/default/train": None}
+    story.lose(WORKLOADS, "job-train")
+    assert story.fresh("jobs") == {}
+    assert story.board.rows() == []
+
+
+def test_a_few_rows_are_read_at_a_time() -> None:
+    story = Story()
+    for number in range(10):
+        story.take(WORKLOADS, documents.workload(f"w{number}", queueName="team", podSets=[]))
+
+    assert len(story.board.refresh(4)) == 4
+    assert story.board.backlog == 6
+    assert len(story.board.refresh(100)) == 6
+    assert len(story.board.rows()) == 10
+
+
+def test_a_node_tells_who_holds_what_of_it_until_the_pod_has_ended() -> None:
+    story = Story()
+    capacity = {"nvidia.com/gpu": "8", "cpu": "16"}
+    story.take(NODES, {**documents.node("dgx"), "status": {"capacity": capacity}})
+    pod = documents.pod("train-0", containers=[requesting("2")], nodeName="dgx")
+    story.take(PODS, pod)
+
+    (row,) = story.fresh("nodes").values()
+    assert row["allocatable"]["nvidia.com/gpu"] == 8
+    assert row["pods"] == [{"pod": "default/train-0", "job": "", "asks": {"cpu": 2000}}]
+
+    story.take(PODS, {**pod, "status": {"phase": "Succeeded"}})
+    (row,) = story.fresh("nodes").values()
+    assert row["pods"] == []
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    story = Story()
+    story.take(JOBS, {**_kind(train()[0]), "metadata": {"name": "odd"}, "spec": {"suspend": "no"}})
+
+    assert story.fresh("jobs") == {}

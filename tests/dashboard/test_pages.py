@@ -1,0 +1,334 @@
+"""Stories in a real browser, on a real `makeway up`: what a person finds, in how many clicks."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from makeway.api.kinds import WORKLOADS
+from makeway.api.times import parse_time
+from tests.dashboard import lab
+from tests.harness.browser import Browser, Page, browsing
+from tests.harness.process import Up, wait_until
+
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+SYNCED = "document.documentElement.dataset.synced === 'yes'"
+SEES_WITHIN_S = 1.0
+FIRST_PAINT_MAX_MS = 1000 * float(os.environ.get("MAKEWAY_SLOWNESS", "3"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def up(folder: Path) -> Iterator[Up]:
+    """speech runs more than it owns; then vision wants its own back; then there are more."""
+    up = Up(folder / "data", *lab.options(folder / "files", _free_port()))
+    up.start()
+    try:
+        lab.set_up(up, folder / "files")
+        lab.submit(
+            up, "train-asr", "speech", 6, "for i in 1 2 3; do echo epoch $i; done; sleep 600"
+        )
+        lab.submit(up, "eval-asr", "speech", 1)
+        lab.submit(up, "tokenize", "speech", 1, "echo 120 shards")
+        wait_until(lambda: "succeeded" in up.makeway("status", "--all"))
+        lab.submit(up, "train-seg", "vision", 3)
+        wait_until(lambda: _status(up, "train-seg") == "running")
+        lab.submit(up, "distill", "speech", 5)
+        lab.submit(up, "too-big", "vision", 16)
+        up.makeway(
+            "submit", "-q", "speech", "--name", "later", "--gpu", "1", "--hold", "--", "true"
+        )
+        wait_until(lambda: _status(up, "train-asr") == "pending")
+        yield up
+    finally:
+        up.stop()
+
+
+def _free_port() -> int:
+    """A page comes back to the same port after a restart."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _status(up: Up, name: str) -> str:
+    rows = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
+    return str(next((row["status"] for row in rows if row["name"] == name), ""))
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path) -> Iterator[Browser]:
+    with browsing(folder / "browser") as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, up: Up) -> Iterator[Page]:
+    page = browser.page()
+    page.prefer("light")
+    page.open(up.makeway("dashboard", "--print").strip())
+    page.wait(SYNCED)
+    yield page
+    assert page.complaints == []
+    page.close()
+
+
+def go(page: Page, path: str) -> None:
+    page.run(f"history.pushState(null, '', '{path}'); dispatchEvent(new PopStateEvent('popstate'))")
+
+
+# --- signing in ---
+
+
+def test_the_code_leaves_the_address_and_works_once(browser: Browser, up: Up) -> None:
+    address = up.makeway("dashboard", "--print").strip()
+    first, second = browser.page(), browser.page()
+    first.open(address)
+    first.wait(SYNCED)
+    assert "#" not in first.run("location.href")
+    assert first.run("document.cookie") == ""
+
+    second.open(address)
+    second.has("this code was used or is too old")
+    assert "train-asr" not in second.text()
+    second.close()
+    first.close()
+
+
+def test_a_page_without_a_session_shows_nothing_and_takes_a_pasted_address(
+    browser: Browser, up: Up
+) -> None:
+    base, _, _ = up.makeway("dashboard", "--print").strip().partition("#")
+    page = browser.page()
+    page.open(base)
+    page.has("Run makeway dashboard on this machine")
+    assert "train-asr" not in page.text()
+
+    page.press("document.getElementById('code')")
+    page.type(up.makeway("dashboard", "--print").strip())
+    page.key("Enter")
+    page.wait(SYNCED)
+    page.close()
+
+
+def test_a_link_in_a_new_tab_needs_no_new_code(browser: Browser, page: Page) -> None:
+    base = page.run("location.origin")
+    other = browser.tab(page.context)
+    other.open(f"{base}/queues/vision")
+    other.wait(SYNCED)
+    other.has("Who holds it")
+    other.close()
+
+
+def test_the_api_does_not_know_the_session(page: Page, up: Up) -> None:
+    session = page.run("sessionStorage.getItem('makeway-session')")
+    request = urllib.request.Request(
+        f"{up.address}/api/v1/namespaces", headers={"Authorization": f"Bearer {session}"}
+    )
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(request, context=up.tls())
+
+
+# --- finding things ---
+
+
+def test_why_a_job_waits_is_one_click_away(page: Page) -> None:
+    page.click("5 distill", within="main")  # in the list of those who wait
+
+    page.has("Why it waits")
+    page.has("Who holds what is missing")
+    page.has("What would help")
+
+
+def test_who_took_its_place_is_two_clicks_away(page: Page) -> None:
+    page.click("1 train-asr", within="main")
+    page.has("Its place was taken by train-seg")
+    page.click("train-seg", within=".notice")
+
+    page.wait("document.querySelector('h1').innerText.endsWith('train-seg')")
+    page.has("vision")
+
+
+def test_numbers_lead_to_what_they_are_made_of(page: Page) -> None:
+    page.press(
+        "[...document.querySelectorAll('.tile')].find((t) => t.innerText.includes('waiting'))"
+    )
+    page.wait("location.pathname + location.search === '/jobs?status=waiting'")
+    assert page.run("document.getElementById('count').innerText") == "4 of 7"
+
+    go(page, "/")
+    page.press("document.querySelector('.queues a[href=\"/jobs?queue=vision&status=holding\"]')")
+    page.wait("document.getElementById('count')?.innerText === '1 of 7'")
+    page.has("train-seg")
+
+
+def test_an_address_shows_the_same_to_whoever_opens_it(page: Page, browser: Browser) -> None:
+    page.click("Jobs", within="header")
+    page.press("document.getElementById('search')")
+    page.type("asr")
+    page.wait("document.getElementById('count').innerText === '2 of 7'")
+    address = page.run("location.href")
+    assert address.endswith("/jobs?search=asr")
+
+    other = browser.tab(page.context)
+    other.open(address)
+    other.wait("document.getElementById('count')?.innerText === '2 of 7'")
+    other.close()
+
+
+def test_jobs_are_sorted_by_a_column(page: Page) -> None:
+    go(page, "/jobs")
+    page.click("Asks for", within=".heads")
+    page.wait("document.querySelector('.body .c-name').innerText === '6 too-big'")
+    page.click("Asks for ↓", within=".heads")
+    page.wait("document.querySelector('.body .c-name').innerText !== '6 too-big'")
+
+
+def test_output_is_read_and_followed(page: Page) -> None:
+    go(page, "/jobs?status=ended")
+    page.click("3 tokenize", within="main")
+
+    page.has("120 shards")
+    page.has("Its life")
+
+
+def test_the_keyboard_reaches_everything(page: Page) -> None:
+    go(page, "/jobs?sort=name")
+    page.run("document.activeElement.blur()")
+    page.key("Tab")
+    assert page.run("document.activeElement.innerText") == "To the content"
+    page.key("/")
+    assert page.run("document.activeElement.id") == "search"
+    for _ in range(40):
+        page.key("Tab")
+        if page.run("document.activeElement.classList.contains('whole')"):
+            break
+    assert page.run("document.activeElement.innerText") == "5 distill"
+    page.key("Enter")
+    page.wait("document.querySelector('h1').innerText === '5 distill'")
+    assert page.run("document.title") == "distill · Makeway"
+
+
+# --- what changes while one looks ---
+
+
+def test_a_job_is_held_resumed_and_cancelled_from_its_page(page: Page, up: Up) -> None:
+    lab.submit(up, "scratch", "speech", 7)
+    go(page, "/jobs?search=scratch")
+    page.press("document.querySelector('.body a.whole')")
+    page.press("document.getElementById('hold')")
+    page.wait("document.querySelector('.head .status').innerText.endsWith('held')")
+    assert _status(up, "scratch") == "held"
+    page.press("document.getElementById('resume')")
+    page.wait("document.querySelector('.head .status').innerText.endsWith('pending')")
+    page.press("document.getElementById('cancel')")
+    page.has("End it for good?")
+    page.press("document.getElementById('yes')")
+    page.has("There is no such job (any more).")
+    assert _status(up, "scratch") == ""
+
+
+def test_a_preemption_appears_within_a_second(page: Page, up: Up) -> None:
+    """From the write that stops the victim to the page of a reader."""
+    lab.submit(up, "victim", "vision", 1)
+    wait_until(lambda: _status(up, "victim") == "running")
+    page.run(
+        """(() => { window.seenAt = 0; const look = () => {
+        if (/evicting|pending/.test(document.querySelector('.body .c-status')?.innerText)) {
+          window.seenAt = Date.now() / 1000; } else setTimeout(look, 10); };
+        history.pushState(null, '', '/jobs?search=victim');
+        dispatchEvent(new PopStateEvent('popstate')); setTimeout(look, 400); })()"""
+    )
+    page.wait("document.querySelector('.body .c-status')?.innerText.endsWith('running')")
+
+    up.makeway(
+        *("submit", "-q", "vision", "--name", "boss", "--priority", "urgent", "--gpu", "4"),
+        *("--", "sleep", "600"),
+    )
+    evicted_at = wait_until(lambda: _evicted_at(up, "victim"))
+    seen_at = page.wait("window.seenAt")
+
+    assert seen_at - evicted_at < SEES_WITHIN_S + 1.0  # moments in objects are whole seconds
+    up.makeway("cancel", "-y", "boss", "victim")
+
+
+def _evicted_at(up: Up, name: str) -> float:
+    workloads = [found for found in up.listed(WORKLOADS) if name in found["metadata"]["name"]]
+    conditions = workloads[0]["status"]["conditions"] if workloads else []
+    found = [c for c in conditions if (c["type"], c["status"]) == ("Evicted", "True")]
+    return parse_time(found[0]["lastTransitionTime"]) if found else 0.0
+
+
+def test_the_page_recovers_when_the_server_was_restarted(page: Page, up: Up) -> None:
+    up.kill()
+    page.has("connection lost", 10)
+    assert "train-seg" in page.text()  # what was known stays
+
+    up.start()
+    page.wait("document.querySelector('.link').classList.contains('live')", 20)
+    lab.submit(up, "after-restart", "speech", 1, "true")
+    page.has("after-restart", 10)
+    page.complaints.clear()  # the browser notes that nobody answered
+
+
+# --- for everybody, in every light ---
+
+PAGES = {
+    "now": "/",
+    "jobs": "/jobs",
+    "job": "/jobs/Job/default/train-asr",
+    "queues": "/queues",
+    "queue": "/queues/vision",
+    "history": "/history",
+    "what-if": "/what-if",
+}
+LOOKS = {"light": (1280, 900), "dark": (1280, 900), "phone": (360, 740)}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_accessible_and_fits_its_screen(look: str, page: Page, folder: Path) -> None:
+    script = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    page.resize(*LOOKS[look])
+    page.prefer("dark" if look == "dark" else "light")
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+    page.call("Page.reload")
+    page.wait(f"{SYNCED} && !!window.axe")
+    for name, path in PAGES.items():
+        go(page, path)
+        page.wait("document.querySelector('h1')")
+        if name == "job":
+            page.has("What happened")
+        found = page.run(
+            """axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
+            `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(" | ")}`))"""
+        )
+        assert found == [], (name, look)
+        assert page.run("document.documentElement.scrollWidth <= innerWidth"), (name, look)
+        _keep_picture(page, folder, f"{name}-{look}")
+
+
+def _keep_picture(page: Page, folder: Path, name: str) -> None:
+    """For the docs, if somebody wants them anew: MAKEWAY_PICTURES=1."""
+    page.run("scrollTo(0, 0)")
+    file = (PICTURES if os.environ.get("MAKEWAY_PICTURES") else folder) / f"{name}.webp"
+    page.picture(file)
+    assert file.stat().st_size > 2_000
+
+
+def test_first_paint_comes_at_once(page: Page) -> None:
+    page.call("Page.reload")
+    page.wait(SYNCED)
+    paint = page.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+
+    assert paint < FIRST_PAINT_MAX_MS

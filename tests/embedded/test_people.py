@@ -1,0 +1,184 @@
+"""Two accounts and root on one `makeway up --system`, with the commands that people type."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from makeway.accounts import account_of_uid, groups_of
+from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
+from tests.prerequisites import program
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: private}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        command: [sh, -c, "echo it prints a secret; exec sleep 600"]
+        env: [{name: KEY, value: "ada's secret"}]
+        resources: {requests: {cpu: 1}}
+"""
+
+
+class Shell:
+    """A terminal of an account."""
+
+    def __init__(self, up: SystemUp, account: pwd.struct_passwd) -> None:
+        self.account, self.name = account, account.pw_name
+        self._environment = {
+            "PATH": f"{up.root}/bin:/usr/local/bin:/usr/bin:/bin",
+            "HOME": account.pw_dir,
+            "KUBECONFIG": str(up.root / "etc/makeway/kubeconfig"),
+            "MAKEWAY_SOCKET": str(up.socket),
+        }
+
+    def answer(self, *command: str, text: str = "") -> tuple[int, str]:
+        """The exit code, and what is printed."""
+        own = self.account
+        done = subprocess.run(
+            command,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            cwd=own.pw_dir,
+            env=self._environment,
+            user=own.pw_uid,
+            group=own.pw_gid,
+            extra_groups=os.getgrouplist(own.pw_name, own.pw_gid),
+        )
+        return done.returncode, done.stdout
+
+    def run(self, *command: str, text: str = "", code: int = 0) -> str:
+        found, output = self.answer(*command, text=text)
+        assert found == code, output
+        return output
+
+
+class Machine(NamedTuple):
+    up: SystemUp
+    ada: Shell
+    bob: Shell
+    root: Shell
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    with accounts("mwada", "mwbob") as [ada, bob], system_up("--port", "0") as up:
+        command = up.root / "bin" / "makeway"
+        command.parent.mkdir(mode=0o755)
+        command.write_text(f'#!/bin/sh\nexec {up.python} -m makeway.cli.main "$@"\n')
+        command.chmod(0o755)
+        root = pwd.getpwnam("root")
+        up.open_queue(root, ada, bob)
+        yield Machine(up, *(Shell(up, account) for account in (ada, bob, root)))
+
+
+def test_kubectl_knows_who_calls(machine: Machine) -> None:
+    program("kubectl")
+    said = machine.ada.run("kubectl", "auth", "whoami", "-o", "json")
+    info = json.loads(said)["status"]["userInfo"]
+    assert info["username"] == machine.ada.name
+    account = account_of_uid(machine.ada.account.pw_uid)
+    assert account is not None
+    assert info["groups"] == [*groups_of(account), "system:authenticated"]
+    assert "system:masters" in machine.root.run("kubectl", "auth", "whoami")
+    asked = ("kubectl", "auth", "can-i", "create", "jobs")
+    assert machine.ada.run(*asked, "-n", machine.ada.name) == "yes\n"
+    assert machine.ada.run(*asked, "-n", machine.bob.name, code=1) == "no\n"
+    assert machine.root.run(*asked, "-n", machine.bob.name) == "yes\n"
+    listed = machine.ada.run("kubectl", "auth", "can-i", "--list", "-n", machine.ada.name)
+    assert "secrets" in listed
+    assert "rolebindings" not in listed
+
+
+def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> None:
+    program("kubectl")
+    machine.ada.run("kubectl", "create", "-n", machine.ada.name, "-f", "-", text=JOB)
+    there = ("-n", machine.ada.name)
+    assert "ada's secret" in machine.ada.run("kubectl", "get", "jobs", *there, "-o", "yaml")
+    machine.ada.run("kubectl", "wait", "job/private", *there, "--for=jsonpath={.status.ready}=1")
+    assert "it prints a secret" in machine.ada.run("kubectl", "logs", "job/private", *there)
+    for words in (
+        ("get", "jobs", *there),
+        ("get", "jobs", "-A"),
+        ("get", "job", "private", *there, "-o", "yaml"),
+        ("get", "jobs", *there, "--watch", "--request-timeout=5s"),
+        ("describe", "job", "private", *there),
+        ("get", "workloads", *there),
+        ("get", "pods", *there),
+        ("get", "events", *there),
+        ("logs", "job/private", *there),
+        ("delete", "job", "private", *there),
+        ("patch", "job", "private", *there, "-p", "{}"),
+        ("label", "job", "private", "a=b", *there),
+        ("annotate", "job", "private", "a=b", *there),
+        ("get", "--raw", "/metrics"),
+        ("get", "namespace", machine.ada.name),
+        ("create", "job", "x", "--image=x", *there),
+    ):
+        code, said = machine.bob.answer("kubectl", *words)
+        assert code != 0, words
+        assert "orbidden" in said, (words, said)
+        assert "secret" not in said, words
+    assert machine.root.run("kubectl", "get", "job", "private", *there, "-o", "name")
+
+
+def test_the_command_uses_the_socket_and_ones_own_namespace(machine: Machine) -> None:
+    mine = json.loads(machine.bob.run("makeway", "get", "jobs", "-o", "json"))
+    assert mine["items"] == []
+    refused = machine.bob.run("makeway", "get", "jobs", "-n", machine.ada.name, code=1)
+    assert f'User "{machine.bob.name}" cannot list resource "jobs"' in refused
+    found = json.loads(
+        machine.ada.run("makeway", "get", "namespace", machine.ada.name, "-o", "json")
+    )
+    assert found["metadata"]["annotations"] == {
+        "makeway.dev/account": machine.ada.name,
+        "makeway.dev/uid": str(machine.ada.account.pw_uid),
+    }
+
+
+def test_tokens_are_made_shown_and_revoked(machine: Machine) -> None:
+    secret = machine.ada.run("makeway", "token", "create", "--name", "ci", "--ttl", "1h").strip()
+    server = machine.up.address
+    ask = ("kubectl", "--insecure-skip-tls-verify", "--kubeconfig=/dev/null", f"--server={server}")
+    assert machine.ada.name in machine.bob.run(*ask, f"--token={secret}", "auth", "whoami")
+    assert " ci " in machine.ada.run("makeway", "token", "list")
+    assert "ci" not in machine.bob.run("makeway", "token", "list")
+    assert machine.ada.name in machine.root.run("makeway", "token", "list", "--all")
+    machine.bob.run("makeway", "token", "revoke", "ci", code=1)
+    assert machine.ada.run("makeway", "token", "revoke", "ci") == "token ci revoked\n"
+    code, said = machine.bob.answer(*ask, f"--token={secret}", "auth", "whoami")
+    assert code != 0
+    assert "Unauthorized" in said or "must be logged in" in said
+
+
+def test_no_secret_lies_where_others_can_read(machine: Machine) -> None:
+    everything = (machine.up.root / "etc/makeway/kubeconfig").read_text()
+    assert '"token"' in everything  # the command that fetches one
+    assert "mw-" not in everything
+    server = machine.up.state / "server"
+    for path in (server, server / "makeway.db", server / "pki/server.key"):
+        assert path.exists()
+        code, said = machine.bob.answer("cat", str(path))
+        assert code != 0
+        assert "ermission denied" in said
+
+
+def test_an_account_without_a_shell_is_refused(machine: Machine) -> None:
+    with accounts("mwmal") as [mal]:
+        change_accounts("usermod", "--shell", "/usr/sbin/nologin", mal.pw_name)
+        refused = Shell(machine.up, mal).run("makeway", "token", code=1)
+        assert f"account {mal.pw_name} is refused: its shell /usr/sbin/nologin" in refused

@@ -1,0 +1,93 @@
+"""Who took my place yesterday at 14:05? docs/past.md shows what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from makeway.api.times import parse_time
+from makeway.cli.main import main
+from tests.harness.engine import ANY, queue
+from tests.journal.stories import RecordedScenario
+
+PAGE = Path(__file__).parents[2] / "docs" / "past.md"
+SHOWN = re.compile(r"```\n\$ makeway (.*?)\n(.*?)```", re.DOTALL)
+ONE = parse_time("2026-03-02T13:00:00Z")
+
+
+@pytest.fixture
+def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """speech trains on borrowed GPUs from 13:00; vision wants its own back at 14:01:30."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    lab = RecordedScenario(
+        tmp_path,
+        queue("vision", gpu=8, reclaim=ANY),
+        queue("speech", gpu=8),
+        cohort="lab",
+        now=ONE,
+    )
+    lab.pending("train-asr", on="speech", gpu=12)
+    lab.cycles()
+    lab.later(10).pods_ready("train-asr")
+    lab.cycles()
+    lab.later(3680).pending("train-seg", on="vision", gpu=8)
+    lab.cycles()
+    lab.later(20).let_go("train-asr")
+    lab.cycles()
+    lab.later(5).pods_ready("train-seg")
+    lab.cycles()
+    lab.later(3600).finish("train-seg")
+    lab.remove("train-seg")
+    lab.cycles()
+    lab.later(1800).finish("train-asr")
+    lab.remove("train-asr")
+    lab.cycles()
+    lab.recorded.writer.close()
+    yield tmp_path
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_page_shows_what_is_printed(
+    yesterday: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKEWAY_DATA_DIR", str(yesterday))
+    monkeypatch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
+    monkeypatch.chdir(yesterday)
+    shown = SHOWN.findall(PAGE.read_text())
+    assert [command.split()[0] for command, _ in shown] == ["why", "report", "replay"]
+    for command, expected in shown:
+        assert main(shlex.split(command)) == 0
+        assert capsys.readouterr().out == expected, command
+
+
+def test_a_bundle_of_it_has_no_names_and_is_replayed(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = str(yesterday / "report.bundle")
+    where = ["--data-dir", str(yesterday)]
+    assert main(["bundle", to, *where]) == 1  # nobody can be asked
+    assert "train-asr is" in capsys.readouterr().out
+    assert main(["bundle", to, "--yes", *where]) == 0
+    assert main(["bundle", to, "--yes", *where]) == 2  # it exists
+    capsys.readouterr()
+    assert main(["replay", to]) == 0
+    assert "all the same" in capsys.readouterr().out
+    assert main(["why", "train-asr", "--at", "2026-03-02 14:05", "--journal", to]) == 1
+
+
+def test_nothing_is_known_of_other_times_and_other_jobs(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--data-dir", str(yesterday)]
+    assert main(["why", "train-asr", "--at", "2020-01-01 14:05", *where]) == 1
+    assert main(["why", "nobody", "--at", "2026-03-02 14:05", *where]) == 1
+    assert main(["why", "train-asr", "--at", "tomorrow", *where]) == 2
+    assert main(["why", "train-asr", "--data-dir", str(yesterday / "none")]) == 2
+    assert main(["report", "--by", "colour", *where]) == 2
