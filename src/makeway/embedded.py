@@ -19,7 +19,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.client.kubeconfig import kubeconfig_in
+from makeway.client.folder import SOCKET_PATH_MAX, kubeconfig_in, socket_in
 from makeway.client.transport import Call, InProcessTransport
 from makeway.clocks import Clock, Noted, SteadyClock
 from makeway.controller.admission import Admission
@@ -132,6 +132,15 @@ class Running:
         return self.app.verbs.around.unlimited
 
 
+def _socket_of(folder: Path, settings: Settings) -> Path | None:
+    """Where this machine asks without TLS: everybody, or who started us; None: nowhere."""
+    if settings.people is not None:
+        return settings.people.socket
+    path = socket_in(folder.absolute())
+    is_ours = not folder.stat().st_mode & 0o022  # else others could put one of theirs there
+    return path if is_ours and len(os.fsencode(path)) <= SOCKET_PATH_MAX else None
+
+
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
@@ -165,7 +174,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
-            local=None if settings.people is None else settings.people.socket,
+            local=_socket_of(folder, settings),
+            is_for_all=settings.people is not None,
         )
         try:
             await app.start()

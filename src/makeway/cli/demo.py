@@ -35,7 +35,8 @@ from makeway.cli.command import UsageError
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 
 # It does what a user would do: starts `makeway up` on a folder of its own, applies the objects of

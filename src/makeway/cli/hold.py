@@ -25,7 +25,8 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import HELP, find_target, user_name
+from makeway.cli.references import HELP, find_target
+from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
 from makeway.translate.job_state import HELD_BY, JobTarget, is_true
 

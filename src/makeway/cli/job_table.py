@@ -80,7 +80,7 @@ def reason_text(row: Row) -> str:
     if row["until"]:
         return f"until {moment_text(row['until'])} at most"
     if row["heldBy"] and row["reason"] == f"held by {row['heldBy']}":
-        from makeway.cli.references import user_name
+        from makeway.cli.user import user_name
 
         return "held by you" if row["heldBy"] == user_name() else str(row["reason"])
     return row["reason"] or ""
@@ -143,6 +143,6 @@ COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "WORKLOAD": (Column("WORKLOAD", goes=1), lambda row: or_dash(row["workload"])),
     "COMMAND": (Column("COMMAND", least=16, goes=1), lambda row: or_dash(" ".join(row["command"]))),
     "MESSAGE": (Column("MESSAGE"), lambda row: row["message"] or ""),
-    REASON: (Column(REASON, least=14), reason_text),
+    REASON: (Column(REASON, least=24), reason_text),
     "REASON": (Column("REASON", least=14), lambda row: row["reason"] or ""),
 }

@@ -5,14 +5,13 @@ Or what is in a queue without a Job: `pod/train`, the name of a pod or of a grou
 
 from __future__ import annotations
 
-import getpass
-
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.labels import JOB_UID, MANAGED, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
+from makeway.cli.user import user_name
 from makeway.cli.views import fetch, fetch_all
 from makeway.client import Client, NotFound
 from makeway.translate.job_state import (
@@ -35,14 +34,6 @@ DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
-
-
-def user_name() -> str:
-    """The user of this terminal; empty where the system does not know."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 async def find_job(client: Client, namespace: str, word: str) -> Job:

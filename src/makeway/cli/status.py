@@ -22,7 +22,6 @@ exit codes:
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -61,10 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
             _print(shown, namespace, arguments)
             if not arguments.watch:
                 return 0
+            import asyncio
+
             sys.stdout.flush()
             await asyncio.sleep(REFRESH_S)
 
-    return connect.converse(arguments, story)
+    return connect.converse(arguments, story, stays=arguments.watch, is_quick=True)
 
 
 def _ended(arguments: argparse.Namespace) -> str:
@@ -94,7 +95,7 @@ async def job_rows(
 def _user(arguments: argparse.Namespace) -> str:
     if not arguments.me:
         return ""
-    from makeway.cli.references import user_name
+    from makeway.cli.user import user_name
 
     return user_name()
 

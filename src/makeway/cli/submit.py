@@ -52,11 +52,11 @@ from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.numbers import take_number
 from makeway.cli.priority import look_up_class
-from makeway.cli.references import user_name
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
 from makeway.cli.tables import print_document
 from makeway.cli.units import check_amount
+from makeway.cli.user import user_name
 from makeway.cli.views import fetch_all, view_of
 from makeway.client import Client, NotFound
 from makeway.client.client import Document

@@ -39,7 +39,7 @@ from typing import Any
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
 from makeway.cli.journal_options import add_limits, limits_of
-from makeway.client.kubeconfig import default_folder
+from makeway.client.folder import default_folder
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
 SYSTEM_PORT = 747  # below 1024: no account can sit on it while Makeway is away

@@ -1,6 +1,5 @@
 """Verbs of the Kubernetes protocol on plain documents."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from makeway.api.kinds import Resource
+from makeway.api.resource import Resource
 from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
@@ -97,9 +96,11 @@ class Client:
         *,
         manager: str = "makeway",
         attempts: int = ATTEMPTS,
-        sleep: Sleep = asyncio.sleep,
+        sleep: Sleep | None = None,
     ) -> None:
-        self._transport, self._manager, self._sleep = transport, manager, sleep
+        """`sleep` is the event loop's, unless another is named."""
+        self._transport, self._manager = transport, manager
+        self._sleep = sleep or _sleep
         self._attempts = attempts
         self._resources: dict[str, list[Resource]] = {}  # by API version
         self.warnings: list[str] = []  # what the server said besides its answers
@@ -469,6 +470,12 @@ class Client:
             self.warnings += [
                 part.rstrip(", ").removesuffix('"').replace('\\"', '"') for part in parts
             ]
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # whoever needs no loop does without
+
+    await asyncio.sleep(seconds)
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

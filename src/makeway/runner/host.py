@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from makeway.api.devices import DeviceId
-
 # How a container stands of which nobody knows how it ended.
 LOST_CODE = 137
 LOST_REASON = "ContainerStatusUnknown"
@@ -69,7 +67,9 @@ class RunOrder:
     init: tuple[Program, ...] = ()
     containers: tuple[Program, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
-    devices: Mapping[str, tuple[DeviceId, ...]] = field(default_factory=dict)  # resource -> indexes
+    devices: Mapping[str, tuple[int | str, ...]] = field(
+        default_factory=dict
+    )  # resource -> indexes
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes
     grace_s: float = 30.0
@@ -116,7 +116,7 @@ class PodState:
 
     uid: str
     node: str = ""
-    devices: Mapping[str, tuple[DeviceId, ...]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     began_at: float | None = None  # None: nothing of it was started yet
     is_over: bool = False  # nothing of it runs, or ever will
     reason: str = ""  # why it was ended by its host; empty if it wasn't

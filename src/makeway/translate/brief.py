@@ -41,7 +41,7 @@ def short_of(resource: str, asked: int, missing: int) -> str:
 
 
 def never(resource: str, asked: int, most: int) -> str:
-    what = amount_in_brief(resource, asked)
+    what = str(asked) if is_gpu(resource) else amount_in_brief(resource, asked)
     return f"{NEVER}{what} asked, {format_amount(resource, most)} exist"
 
 
