@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         return await _stay(client, created, arguments)
 
     try:
-        return connect.converse(arguments, story, stays=_stays(arguments))
+        return connect.converse(arguments, story, stays=_stays(arguments), is_quick=True)
     except KeyboardInterrupt:
         if not submitted:
             raise

@@ -100,7 +100,7 @@ class Client:
     ) -> None:
         """`sleep` is the event loop's, unless another is named."""
         self._transport, self._manager = transport, manager
-        self._sleep = sleep or _sleep
+        self.sleep = sleep or _sleep
         self._attempts = attempts
         self._resources: dict[str, list[Resource]] = {}  # by API version
         self.warnings: list[str] = []  # what the server said besides its answers
@@ -362,7 +362,7 @@ class Client:
         for attempt in range(CONFLICT_ATTEMPTS):
             if attempt:
                 # The write that was quicker may not be on disk yet, and reads show only what is.
-                await self._sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
+                await self.sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)
             if wanted is None:
@@ -446,7 +446,7 @@ class Client:
             except Unreachable as error:
                 if call.method != "GET" or attempt == self._attempts - 1:
                     raise Unavailable(str(error)) from error
-                await self._sleep(delay_s)
+                await self.sleep(delay_s)
                 continue
             if answer.code < 300:
                 self._note_warnings(answer)
@@ -460,7 +460,7 @@ class Client:
                 raise refusal
             if attempt < self._attempts - 1:
                 asked_s = refusal.retry_after_s
-                await self._sleep(delay_s if asked_s is None else asked_s)
+                await self.sleep(delay_s if asked_s is None else asked_s)
         raise Unavailable(str(refusal)) from refusal
 
     def _note_warnings(self, answer: Answer) -> None:
