@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-ROOMS = ("bench_engine", "bench_placement", "bench_store", "bench_sim")
+ROOMS = ("bench_engine", "bench_placement", "bench_store", "bench_sim", "bench_forecast")
 
 
 def main(arguments: list[str]) -> None:

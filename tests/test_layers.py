@@ -65,6 +65,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
+    "forecast": room("api", "engine", "sim", "translate"),
     "local_socket": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
@@ -72,15 +73,16 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "forecaster", "journal", "runner", "watchdog", "accounts"),
     ),
+    "forecaster": room("api", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("accounts", "backoff", "journal", "local_socket", "logs", "plane", "sim", "system"),
-        *("server.people", "translate"),
+        *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "plane", "sim"),
+        *("server.people", "system", "translate"),
         libraries=("wcwidth",),
     ),
 }

@@ -32,6 +32,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.prospects import prospects
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
@@ -41,6 +42,7 @@ from makeway.dashboard.feed import Feed
 from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
+from makeway.forecaster import Forecaster
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -255,8 +257,13 @@ async def _controlled(
     control = Control(app, client, host, configuration, nodes, clock, writer, site, watch)
     if watch is not None:
         watch.on_change = control.gpus_changed
+        if isinstance(host, LocalHost):
+            watch.nvml.on_child = host.spare
         work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
+    spare = host.spare if isinstance(host, LocalHost) else None
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    app.forecasts = forecaster
     control.begin()
     host.watch(control.noticed)
     try:
@@ -266,6 +273,7 @@ async def _controlled(
                 await stack.enter_async_context(_kept_up(one.run, one.pulse))
             yield
     finally:
+        await forecaster.stop()
         if writer is not None:
             writer.close()
         host.close()
@@ -464,11 +472,20 @@ class Control:
         self._writer, self._watch = writer, watch
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
+        self._terms = 0
+
+    def state(self) -> tuple[int, int]:
+        """A sign that is another whenever who waits or holds quota may be another."""
+        revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
+        return self._terms, revision
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        plane = Plane(picture, self._configuration, self._host, self._nodes, self._watch)
+        plane = Plane(
+            *(picture, self._configuration, self._host, self._nodes, self._watch),
+            is_shared=self._app.is_shared,
+        )
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -482,6 +499,7 @@ class Control:
         plane.placing.observer = metrics.placement
         metrics.loops["controller"] = loop
         self._term = plane, loop
+        self._terms += 1
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
 
     async def run(self) -> None:
@@ -521,11 +539,14 @@ class Plane:
         host: Host,
         nodes: Sequence[Document],
         watch: GpuWatch | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         """`watch` sees the GPUs of this machine; None: they are only declared."""
+        self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
-        self.placing = Placing(picture, distance_max=distance_max)
+        self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
         gpus = (
             NodeGpus(host) if watch is None else NodeGpus(host, host_name(), lambda: watch.devices)
         )
@@ -556,9 +577,22 @@ class Insight(Visibility):
     def __init__(
         self, plane: Plane, picture: Picture, loop: Loop, metrics: Metrics, clock: Clock
     ) -> None:
-        super().__init__(plane.admission.engine, picture, clock)
+        super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
         self._jobs = JobList(plane.admission.engine, picture, clock)
+        self._previews = Previews(plane.admission, picture, clock)
+
+    def preview(self, document: Mapping[str, Any]) -> Document | str:
+        try:
+            return self._previews.preview(document)
+        except NotPreviewed as error:
+            return str(error)
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Document | str:
+        try:
+            return self._previews.difference(documents)
+        except NotPreviewed as error:
+            return str(error)
 
     @property
     def is_ready(self) -> bool:

@@ -28,7 +28,7 @@ def system_socket() -> Path:
     return Path(os.environ.get(VARIABLE) or DEFAULT)
 
 
-def ask_locally(path: Path, method: str, url: str, body: Any = None) -> dict[str, Any]:
+def ask_locally(path: Path, method: str, url: str, body: Any = None) -> str:
     """The answer to a request; Refused if it is no."""
     import http.client  # whoever only asks where the socket is does without
 
@@ -40,11 +40,11 @@ def ask_locally(path: Path, method: str, url: str, body: Any = None) -> dict[str
         text = None if body is None else json.dumps(body)
         connection.request(method, url, text, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        found = json.loads(answer.read())
+        found = answer.read().decode()
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NoAnswer(f"{path}: {error}") from error
     finally:
         connection.close()
     if answer.status >= 400:
-        raise Refused(str(found.get("message") or answer.reason))
-    return dict(found)
+        raise Refused(str(json.loads(found).get("message") or answer.reason))
+    return found

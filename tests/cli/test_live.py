@@ -201,3 +201,59 @@ def test_a_gpu_that_is_taken_out_is_given_to_nobody_until_it_is_back(makeway: Ru
 def test_who_names_a_gpu_that_is_not_there_is_told_which_there_are(makeway: Run) -> None:
     said = "there is no GPU 9 on box; there are: 0, 1, 2, 3"
     assert said in makeway("gpu", "drain", "9", code=1)
+
+
+def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) -> None:
+    """vision owns one core: the first starts, the second waits, the third never runs."""
+    job = str(tmp_path / "job.yaml")
+    Path(job).write_text(
+        makeway("submit", "--dry-run", "client", "-q", "team", "--cpu", "1", "--", "true")
+    )
+    assert "It would start now in ClusterQueue vision with 1 cpu of flavor local" in makeway(
+        *("submit", "-q", "team", "--preview", "--cpu", "1", "--name", "first", "--", "sleep", "60")
+    )
+    assert "first" not in makeway("status", "--all")  # nothing was created
+    makeway("submit", "-q", "team", "--cpu", "1", "--name", "first", "--", "sleep", "60")
+    deadline = time.monotonic() + 20
+    while "running" not in makeway("status"):
+        assert time.monotonic() < deadline
+    waits = makeway("preview", "-f", job)
+    assert waits.startswith("It would wait:\n")
+    assert "job-first-" in waits
+    never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
+    assert json.loads(never)["outcome"] == "Never"
+    makeway("cancel", "first")
+
+
+def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Path) -> None:
+    """A core more, and who waits would start."""
+    other = folder / "other.yaml"
+    other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: 2"))
+    for name in ("one", "two"):
+        makeway("submit", "-q", "team", "--cpu", "1", "--name", name, "--", "sleep", "60")
+    deadline = time.monotonic() + 20
+    while not {"running", "pending"} <= set(makeway("status").split()):
+        assert time.monotonic() < deadline
+
+    assert makeway("diff", "-f", str(folder / "queues.yaml")) == ""
+    printed = makeway("diff", "-f", str(other), code=1)
+    assert "ClusterQueue vision is new or different\n" in printed
+    assert "/job-two-" in printed
+    assert "would be admitted, on local" in printed
+    makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
+    makeway("cancel", "one")
+    makeway("cancel", "two")
+
+
+def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
+    makeway("submit", "-q", "team", "--cpu", "1", "--name", "brief", "--wait", "--", "true")
+    makeway("delete", "job", "brief")
+
+    told = makeway("why", "brief")
+    assert "admitted: Admitted by ClusterQueue vision" in told
+    assert "finished" in told
+    assert "all the same" in makeway("replay")
+    assert "brief" not in makeway("history")
+    (row,) = [line for line in makeway("history", "--gone").splitlines() if "brief" in line]
+    assert row.split()[:4] == ["default", "brief", "team", "ended"]
+    assert makeway("report", "--by", "queue").splitlines()[1].split()[0] == "vision"

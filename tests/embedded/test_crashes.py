@@ -126,7 +126,7 @@ def check_journal(folder: Path, jobs: int, starts: int) -> None:
     segments = journal.segments()
     assert len(segments) == starts
     assert all(replay(journal.records(segment)).differences == () for segment in segments)
-    (sums,) = grouped(ledger_of(journal, 0.0, time.time()), ["user"]).values()
+    (sums,) = grouped(ledger_of(journal, 0.0, time.time()).sums, ["user"]).values()
     assert (sums.arrived, sums.finished) == (jobs, jobs)
     journal.close()
 

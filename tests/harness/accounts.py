@@ -117,7 +117,8 @@ class SystemUp(Up):
     def open_queue(self, *people: pwd.struct_passwd) -> None:
         """A queue that lets everything in, for these accounts; they come for the first time."""
         self.create(FLAVORS, documents.flavor("default"))
-        self.create(QUEUES, documents.queue("all", 1000))
+        groups = [documents.group("cpu", "memory", nominalQuota=str(2**40))]
+        self.create(QUEUES, documents.cluster_queue("all", resourceGroups=groups))
         for account in people:
             self.run_as(account, "token")
             door = documents.local_queue("default", "all", namespace=account.pw_name)

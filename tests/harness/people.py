@@ -30,6 +30,9 @@ class Accounts(Directory):
         super().__init__()
         self.entries = {entry.account.uid: entry for entry in entries}
 
+    def has(self, name: str) -> bool:
+        return any(entry.account.name == name for entry in self.entries.values())
+
     def of_uid(self, uid: int) -> Entry | None:
         return self.entries.get(uid)
 
@@ -59,6 +62,7 @@ class Lab:
         settings = People(
             socket=folder / "api.sock",
             ca=folder / "ca.crt",
+            audit=folder / "audit.log",
             admin_groups=("wheel",),
             **(people or {}),
         )

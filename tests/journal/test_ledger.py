@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ HOUR_S = 3600.0
 def booked(path: Path, since: float, until: float) -> dict[Account, Sums]:
     journal = Journal(path)
     try:
-        return ledger_of(journal, since, until)
+        return ledger_of(journal, since, until).sums
     finally:
         journal.close()
 
@@ -32,7 +32,7 @@ class Lookout:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._at = engine, 0.0
-        self.used: Counter[tuple[str, ResourceName]] = Counter()
+        self.used: defaultdict[tuple[str, ResourceName], float] = defaultdict(float)
         self.waited_s = 0.0
 
     def pass_to(self, now: float) -> None:
@@ -116,4 +116,22 @@ def test_who_was_deleted_while_nothing_was_written_ended_with_what_was_written_l
     )
     lab.recorded.writer.flush()
     sums = grouped(booked(lab.path, 0.0, 10 * HOUR_S), ["queue"])
-    assert sums["speech",].waited_s == 0.0  # nothing was told of it since it let go
+    assert sums["speech",].waited_s == HOUR_S  # until then it is sure to have waited
+
+
+def test_who_runs_while_nothing_else_happens_counts_all_the_same(tmp_path: Path) -> None:
+    lab = RecordedScenario(tmp_path, queue("a", gpu=8), cohort="lab")
+    lab.pending("train", on="a", gpu=4)
+    lab.cycles()
+    lab.journal().close()
+    sums = grouped(booked(lab.path, 90 * HOUR_S, 100 * HOUR_S), ["queue"])
+    assert sums["a",].used == {"gpu": 4 * 10 * HOUR_S}
+
+
+def test_who_is_gone_is_known_with_its_waits_and_runs(tmp_path: Path) -> None:
+    lab = taken_back(tmp_path)
+    journal = lab.journal()
+    (life,) = ledger_of(journal, 0.0, lab.now).gone
+    journal.close()
+    assert (life.workload.key, life.ended_at) == ("default/eval", lab.now)
+    assert (life.total.waited_s, life.total.held_s) == (60.0, HOUR_S)

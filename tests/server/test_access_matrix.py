@@ -181,7 +181,7 @@ def test_the_table_holds_for_requests_and_for_reviews(tmp_path: Path) -> None:
                 wrong.append((cell, response.code, found[1]))
         assert not wrong, wrong[:20]
 
-    play(tmp_path, story)
+    play(tmp_path, story, people={"requests_per_s": 1e6})
 
 
 def test_paths_that_are_no_objects(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 from pathlib import Path
@@ -205,7 +206,7 @@ def test_the_socket_tells_who_calls_and_is_for_everybody(tmp_path: Path) -> None
         listener = await listening(lab.app, path)
         try:
             assert path.stat().st_mode & 0o777 == 0o666
-            answer = await asyncio.to_thread(ask_locally, path, "POST", WHO, {})
+            answer = json.loads(await asyncio.to_thread(ask_locally, path, "POST", WHO, {}))
             assert answer["status"]["userInfo"]["username"] == "tester"
             lab.now += 60
             lab.accounts.entries[os.getuid()] = entry("tester", os.getuid(), why_closed="locked")
@@ -247,5 +248,83 @@ def test_nobody_can_fill_the_door_alone(tmp_path: Path, monkeypatch: pytest.Monk
             for connection in opened:
                 connection.close()
             await listener.stop()
+
+    play(tmp_path, story)
+
+
+# What is written down, and how much one may ask
+
+
+def test_writes_and_looks_at_what_is_private_are_written_down(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.json(ADA, "GET", "/apis/batch/v1/namespaces/ada/jobs")
+        await lab.json(ADA, "POST", "/tokens", {"name": "ci", "ttlSeconds": 60})
+        queue = {"metadata": {"generateName": "q-"}, "spec": {"clusterQueue": "all"}}
+        url = "/apis/kueue.x-k8s.io/v1beta2/namespaces/ada/localqueues"
+        made = await lab.json(GRACE, "POST", url, queue)
+        await lab.json(BOB, "DELETE", f"{url}/{made['metadata']['name']}", code=403)
+        await lab.send(BOB, "GET", "/api/v1/namespaces/ada/secrets/key")
+        await lab.send(ADA, "GET", "/api/v1/namespaces/ada/pods/x/log")
+        await lab.send(EVE, "POST", url, queue)
+        await lab.json(BOB, "GET", "/audit", code=403)
+        answer = await lab.send(GRACE, "GET", "/audit?lines=5")
+        assert isinstance(answer.body, bytes)
+        told = [json.loads(line) for line in answer.body.decode().splitlines()]
+        name = made["metadata"]["name"]
+        assert [(t["account"], t["verb"], t["object"], t["code"]) for t in told] == [
+            ("ada", "post", "/tokens", 201),
+            ("grace", "create", f"localqueues.kueue.x-k8s.io ada/{name}", 201),
+            ("bob", "delete", f"localqueues.kueue.x-k8s.io ada/{name}", 403),
+            ("bob", "get", "secrets ada/key", 403),
+            ("ada", "get", "pods/log ada/x", 404),
+        ]
+        assert told[0]["time"] == "2023-11-14T22:13:20Z"
+        assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
+
+    play(tmp_path, story)
+
+
+def test_one_account_cannot_ask_for_all(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        codes = [(await lab.send(ADA, "GET", "/api")).code for _ in range(25)]
+        assert codes == [200] * 20 + [429] * 5
+        assert (await lab.send(BOB, "GET", "/api")).code == 200
+        lab.now += 1
+        codes = [(await lab.send(ADA, "GET", "/api")).code for _ in range(3)]
+        assert codes == [200, 200, 429]
+
+    play(tmp_path, story, people={"requests_per_s": 2.0})
+
+
+def test_who_is_let_look_sees_everything_but_secrets(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.json(ADA, "POST", "/grants", {"account": "nobody"}, code=404)
+        jobs = "/apis/batch/v1/namespaces/ada/jobs"
+        assert (await lab.send(BOB, "GET", jobs)).code == 403
+        await lab.json(ADA, "POST", "/grants", {"account": "bob"})
+        await lab.json(ADA, "POST", "/grants", {"account": "bob"})
+        assert (await lab.json(ADA, "GET", "/grants"))["items"] == ["bob"]
+        assert (await lab.send(BOB, "GET", jobs)).code == 200
+        assert (await lab.send(BOB, "POST", jobs, {})).code == 403
+        assert (await lab.send(BOB, "GET", "/api/v1/namespaces/ada/secrets")).code == 403
+        await lab.json(BOB, "DELETE", "/grants/bob", code=404)
+        await lab.json(ADA, "DELETE", "/grants/bob")
+        assert (await lab.send(BOB, "GET", jobs)).code == 403
+
+
+def test_a_preview_is_for_who_may_create_and_a_comparison_for_admins(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        asked = "/apis/batch/v1/namespaces/{}/jobs?{}"
+        why = await lab.json(
+            ADA, "POST", asked.format("bob", "dryRun=All&preview=true"), {}, code=403
+        )
+        assert "is forbidden" in why["message"]
+        why = await lab.json(ADA, "POST", asked.format("ada", "preview=true"), {}, code=400)
+        assert why["message"] == "preview: goes with dryRun=All"
+        assert (
+            "forbidden"
+            in (await lab.json(ADA, "POST", "/diff", {"items": []}, code=403))["message"]
+        )
+        await lab.json(GRACE, "POST", "/diff", {"items": []}, code=400)  # nobody schedules here
 
     play(tmp_path, story)

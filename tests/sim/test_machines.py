@@ -56,3 +56,14 @@ def test_a_failing_node_takes_all_jobs_on_it() -> None:
 
     assert [one.ended_at for one in result.runs] == [1.5 * HOUR, 1.5 * HOUR]
     assert result.record.counts["jobs hit by failures"] == 2
+
+
+def test_a_job_may_be_cancelled_while_it_waits_for_nodes() -> None:
+    result = play(
+        (flavor("a"), queue("q", a=64), TWO_NODES),
+        job("first", gpus=16, run=HOUR),
+        job("second", at=MINUTE, gpus=16, run=MINUTE, cancel=10 * MINUTE),
+    )
+
+    assert "waits for nodes" in told(result, "second")
+    assert run(result, "second").outcome is JobOutcome.CANCELLED

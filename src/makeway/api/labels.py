@@ -37,8 +37,13 @@ ID = "makeway.dev/id"  # label of a Job (ours): its short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-# Annotations of a Namespace (ours): the account whose it is, where several share a server.
+# Annotations of a Namespace (ours), where several share a server: the account whose it is. The
+# first is on Jobs and pods as well.
 ACCOUNT, ACCOUNT_UID = "makeway.dev/account", "makeway.dev/uid"
+SHARE = "makeway.dev/share"  # label (ours): "true" on what `makeway share` has made
+# Annotations of such a ClusterQueue (ours): `account:ada` or `group:vision`, and which came first.
+SHARE_OF, SHARE_ORDER = "makeway.dev/share-of", "makeway.dev/share-order"
+SHARE_LABEL = "share.makeway.dev/"  # with its name, label (ours) of its members' namespaces
 FOR = "makeway.dev/for"  # label of a priority class (ours): "everyone" if all may use it
 EVERYONE = "everyone"
 

@@ -30,6 +30,7 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
+from makeway.cli.expectations import COMING, forecast_of, lines
 from makeway.cli.job_table import Row, indexes_text, moment_text
 from makeway.cli.references import HELP, find_target
 from makeway.cli.spans import span_text
@@ -40,6 +41,8 @@ from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, PORT, Site
 from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import (
+    ENDED,
+    NOT_BEGUN,
     JobTarget,
     check_texts,
     condition,
@@ -66,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         target = await find_target(client, namespace, arguments.job)
         document = await explanation_of(client, target)
+        await _add_forecast(client, target, document)
         if arguments.output in ("json", "yaml"):
             print_document(arguments.output, document)
         else:
@@ -132,6 +136,19 @@ def _print_wrapped(line: str, width: int | None) -> None:
     wrapped = [line] if width is None else wrap(line, width, subsequent_indent=rest)
     for part in wrapped or [""]:
         print_safely(part)
+
+
+async def _add_forecast(client: Client, target: JobTarget, document: Document) -> None:
+    """When it starts and ends, if the server knows already: nobody waits for that here."""
+    state = state_of(target, time.time())
+    if target.workload is None or state.status in ENDED:
+        return
+    forecast = await forecast_of(client, target.namespace, target.workload.metadata.name)
+    if forecast is not None and forecast["verdict"] != COMING:
+        document["forecast"] = forecast
+        found = lines(forecast, has_started=state.status not in NOT_BEGUN)
+        document["lines"] += found
+        document["pieces"] += [[line] for line in found]
 
 
 # --- the job of a Workload ---

@@ -2,12 +2,14 @@
 
 List jobs that have ended, the latest last: how long they waited and ran, how often
 they were evicted, and their exit codes. Only Jobs that still exist are listed; those
-cancelled or past their --ttl are gone. WAIT counts to the last admission, so it
-includes the runs that were lost to evictions.
+cancelled or past their --ttl are gone, and the journal of this machine knows them
+(--gone), without numbers and exit codes. WAIT counts to the last admission, so it
+includes the runs that were lost to evictions; with --gone it is the time in line.
 
 examples:
   makeway history --since 24h
   makeway history -A --me -o wide
+  makeway history --gone --since 7d
   makeway history -o json | jq '[.items[].waitSeconds] | add'
 
 exit codes:
@@ -38,11 +40,16 @@ WIDE = ("NODE", "WORKLOAD", "COMMAND", "MESSAGE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("--since", metavar="SPAN", help="only what ended so long ago, as in 24h")
+    parser.add_argument("--gone", action="store_true", help="those that are deleted")
     add_output(parser)
     connect.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.gone:
+        from makeway.cli.gone import print_gone  # a command loads only what it needs
+
+        return print_gone(arguments)
     since_s = None if arguments.since is None else span_of("--since", arguments.since)
 
     async def story(client: Client, namespace: str) -> int:

@@ -111,6 +111,14 @@ def ended_text(row: Row, now: float) -> str:
     return f"{span_text(now - parse_time(row['endedAt']))} ago" if row["endedAt"] else "-"
 
 
+def expected_text(row: Row, *, is_span: bool) -> str:
+    """When it will start; a dash of who runs already, or of whom nobody knows."""
+    from makeway.cli.expectations import brief, span
+
+    text = (span if is_span else brief)(row["forecast"], "start")
+    return or_dash("" if row["startedAt"] else text)
+
+
 def _code(row: Row) -> Cell:
     code = row["exitCode"]
     return Cell(or_dash(code), "red" if code else "")
@@ -140,6 +148,8 @@ COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "EXIT": (Column("EXIT"), _code),
     "ENDED": (Column("ENDED"), lambda row: ended_text(row, time.time())),
     "NODE": (Column("NODE", goes=1, is_dull=True), lambda row: or_dash(",".join(row["nodes"]))),
+    "START": (Column("START"), lambda row: expected_text(row, is_span=False)),
+    "8 OF 10": (Column("8 OF 10"), lambda row: expected_text(row, is_span=True)),
     "WORKLOAD": (Column("WORKLOAD", goes=1), lambda row: or_dash(row["workload"])),
     "COMMAND": (Column("COMMAND", least=16, goes=1), lambda row: or_dash(" ".join(row["command"]))),
     "MESSAGE": (Column("MESSAGE"), lambda row: row["message"] or ""),

@@ -22,9 +22,10 @@ from makeway.cli.suggesting import SuggestingParser, did_you_mean
 # Only the module asked for is loaded, since loading takes most time.
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
-    *("token", "dashboard"),
-    *("submit", "status", "top", "queues", "gpu", "explain", "logs", "wait", "cancel"),
+    *("token", "grant", "share", "audit", "dashboard"),
+    *("submit", "status", "top", "queues", "gpu", "explain", "forecast", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
+    *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
     *("install", "uninstall"),
 )

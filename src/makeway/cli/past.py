@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
     """What goes wrong with it is told in a line."""
     folder: Path = arguments.data_dir or default_folder()
-    path: Path = arguments.journal or folder / NAME
+    path: Path = getattr(arguments, "journal", None) or folder / NAME
     try:
         journal = Journal(path)
     except JournalError as error:

@@ -30,6 +30,7 @@ from makeway.cli import past
 from makeway.cli.command import UsageError
 from makeway.cli.spans import span_of, span_text
 from makeway.cli.tables import add_output, print_document, print_table
+from makeway.engine.model import ResourceName
 from makeway.journal.ledger import Account, Sums, grouped, ledger_of
 
 HOUR_S = 3600.0
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     until = time.time()
     since = until - span_of("--since", arguments.since)
     with past.open_journal(arguments) as journal:
-        sums = grouped(ledger_of(journal, since, until), by)
+        sums = grouped(ledger_of(journal, since, until).sums, by)
     match arguments.output:
         case "table":
             _print(by, sums)
@@ -85,7 +86,7 @@ def unit_hours(resource: str, amount_s: float) -> float:
     return amount_s / (GIB if is_bytes else 1) / HOUR_S
 
 
-def _resources(sums: Mapping[tuple[str, ...], Sums]) -> list[str]:
+def _resources(sums: Mapping[tuple[str, ...], Sums]) -> list[ResourceName]:
     return sorted({resource for booked in sums.values() for resource in booked.used})
 
 
@@ -102,13 +103,12 @@ def _print(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
         print("nothing was written down in that time", file=sys.stderr)
 
 
-def _cells(booked: Sums, resources: Sequence[str]) -> list[str]:
-    used: Mapping[str, float] = booked.used
+def _cells(booked: Sums, resources: Sequence[ResourceName]) -> list[str]:
     return [
         str(booked.arrived),
         str(booked.admitted),
         span_text(booked.waited_s),
-        *(f"{unit_hours(name, used.get(name, 0.0)):.1f}" for name in resources),
+        *(f"{unit_hours(name, booked.used.get(name, 0.0)):.1f}" for name in resources),
         str(booked.preempted),
         str(booked.evicted),
         span_text(booked.lost_s),
@@ -124,7 +124,7 @@ def _print_csv(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
     for key, booked in sums.items():
         times = [booked.waited_s, booked.held_s, booked.lost_s]
         amounts = [
-            unit_hours(resource, side.get(resource, 0.0))  # type: ignore[call-overload]
+            unit_hours(resource, side.get(resource, 0.0))
             for side in (booked.used, booked.lost)
             for resource in resources
         ]

@@ -12,6 +12,7 @@ examples:
   makeway simulate -f queues.yaml --trace jobs.csv --compare other.yaml
   makeway simulate -f queues.yaml --trace jobs.csv --compare-gates OwnersFirst=false
   makeway simulate -f queues.yaml --trace jobs.csv --compare 'quota of flavor a100=+16'
+  makeway simulate --from-live -f queues.yaml      what if I apply this now?
   makeway simulate -f queues.yaml --trace jobs.csv \\
       --find 'p95 wait of all < 1h' --by 'quota of flavor a100'
   makeway simulate sweep -f queues.yaml --trace jobs.csv --report sweep.html \\
@@ -34,6 +35,7 @@ from textwrap import wrap
 
 from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
+from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
@@ -110,6 +112,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " may be repeated",
     )
     _add_what_if(parser)
+    judging.add_arguments(parser)
+    from_live.add_arguments(parser)
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
@@ -221,7 +225,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return _ask(arguments)
     if arguments.vary or arguments.by:
         raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
-    results = _simulate(arguments)
+    if arguments.judge_forecasts:
+        return _judge(arguments)
+    results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
     if arguments.jobs:
@@ -262,6 +268,25 @@ def _ask(arguments: argparse.Namespace) -> int:
     )
     asking = Asking(question, arguments)
     return asking.find() if arguments.find else asking.sweep()
+
+
+def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
+    if arguments.example is not None or arguments.gates or arguments.compare_gates:
+        raise UsageError("--from-live: leave out --example; gates are set with --set 'gate NAME'")
+    trace = _trace_of(arguments) if arguments.trace else None
+    with Bar(is_shown=_has_bar(arguments)) as bar:
+        return from_live.simulate_live(arguments, trace, bar)
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    if arguments.compare or arguments.explain or arguments.jobs or arguments.report:
+        raise UsageError("--judge-forecasts prints a table of its own, and has no report")
+    cluster, trace = _inputs(arguments)
+    turns = _turns(arguments.set)
+    cluster, load = changed_cluster(cluster, arguments.scenario, turns, _load(arguments))
+    trace = load.applied(trace, arguments.seed)
+    with Bar(is_shown=_has_bar(arguments)) as bar:
+        return judging.judge_forecasts(arguments, cluster, trace, bar)
 
 
 def _simulate(arguments: argparse.Namespace) -> list[Result]:

@@ -34,7 +34,10 @@ from makeway.client import Client, NotFound
 REFRESH_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
-WIDE = ("AGE", "WAIT", "RUN", "EVICTIONS", "NODE", "WORKLOAD", "COMMAND", "MESSAGE")
+WIDE = (
+    *("START", "8 OF 10", "AGE", "WAIT", "RUN", "EVICTIONS", "NODE", "WORKLOAD", "COMMAND"),
+    "MESSAGE",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         while True:
             shown = await job_rows(client, namespace, arguments, ended=_ended(arguments))
+            if arguments.output in ("wide", "json", "yaml"):
+                shown = await _with_forecasts(client, namespace, shown, arguments)
             if arguments.watch and sys.stdout.isatty():
                 print(_CLEAR, end="")
             _print(shown, namespace, arguments)
@@ -70,6 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _ended(arguments: argparse.Namespace) -> str:
     return "true" if arguments.all else "false"
+
+
+async def _with_forecasts(
+    client: Client, namespace: str, rows: list[Row], arguments: argparse.Namespace
+) -> list[Row]:
+    """When those that wait will start; None where nobody says so."""
+    from makeway.cli.expectations import forecast_for, forecasts_in
+
+    found = await forecasts_in(client, "" if arguments.all_namespaces else namespace)
+    return [{**row, "forecast": forecast_for(row, found)} for row in rows]
 
 
 async def job_rows(

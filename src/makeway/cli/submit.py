@@ -21,6 +21,7 @@ examples:
   makeway submit --array 0-99%8 -- sh -c 'python part.py $JOB_COMPLETION_INDEX'
   makeway submit --follow -- make test
   makeway submit --dry-run client -- python train.py > job.yaml
+  makeway submit --preview --gpu 8 -- python train.py
 
 exit codes:
   0  submitted     1  the server refused, no such queue     2  wrong usage, no server
@@ -51,6 +52,7 @@ from makeway.cli import connect, sbatch
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.numbers import take_number
+from makeway.cli.preview import print_preview
 from makeway.cli.priority import look_up_class
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
@@ -113,6 +115,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--follow", action="store_true", default=None, help="print its output, until it ends")
     add("--wait", action="store_true", default=None, help="wait until it ends")
     add("--dry-run", choices=("client", "server"), help="print the Job; create nothing")
+    add(
+        "--preview",
+        action="store_true",
+        default=None,
+        help="tell what would become of it: starts, makes whom way, waits for what; create nothing",
+    )
     add("-o", "--output", choices=("text", "name", "json", "yaml"), help="how to print")
     connect.add_arguments(parser)
 
@@ -131,6 +139,10 @@ def run(arguments: argparse.Namespace) -> int:
         job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
         if arguments.priority:
             await look_up_class(client, arguments.priority)
+        if arguments.preview:
+            found = await client.preview(JOBS, job, namespace=namespace)
+            print_preview(found, arguments.output)
+            return 0
         await _refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
         if arguments.dry_run:
             made = await client.create(JOBS, job, namespace=namespace, dry_run=True)

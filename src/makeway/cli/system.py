@@ -209,6 +209,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         people=People(
             socket=paths.socket,
             ca=paths.ca,
+            audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
             closed=paths.closed,
         ),

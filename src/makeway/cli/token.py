@@ -20,6 +20,7 @@ exit codes:
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -49,7 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def ask(method: str, url: str, body: Any = None) -> dict[str, Any]:
-    """Ask the server for all accounts of this machine."""
+    """What the server for all accounts of this machine answers."""
+    found: dict[str, Any] = json.loads(ask_text(method, url, body))
+    return found
+
+
+def ask_text(method: str, url: str, body: Any = None) -> str:
     socket = system_socket()
     if not socket.is_socket():
         text = f"{socket} is not there: no server for all accounts runs on this machine"
@@ -63,8 +69,6 @@ def ask(method: str, url: str, body: Any = None) -> dict[str, Any]:
 
 
 def _get(_: argparse.Namespace) -> int:
-    import json
-
     made = ask("POST", "/tokens", {})
     status = {"token": made["token"], "expirationTimestamp": made["expires"]}
     print(json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 from makeway.api.times import format_time
 from makeway.cli import past
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _document(journal: Journal, then: Moment, arguments: argparse.Namespace) -> dict[str, object]:
+def _document(journal: Journal, then: Moment, arguments: argparse.Namespace) -> dict[str, Any]:
     key = find_workload(then.engine, arguments.namespace, arguments.job)
     explanation = then.engine.explain(key)
     lines = list(explanation_lines(explanation, then.at, moment_text))

@@ -1,7 +1,7 @@
 """Verbs of the Kubernetes protocol on plain documents."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -306,6 +306,20 @@ class Client:
     ) -> Document:
         where = namespace or document.get("metadata", {}).get("namespace", "")
         return await self._write("POST", resource.path(where), document, dry_run=dry_run)
+
+    async def preview(
+        self, resource: Resource, document: Document, *, namespace: str = ""
+    ) -> Document:
+        """Have a Makeway tell what would become of an object, were it created now."""
+        where = document.get("metadata", {}).get("namespace", "") or namespace
+        path, query = resource.path(where), {"preview": "true"}
+        return await self._write("POST", path, document, query=query, dry_run=True)
+
+    async def difference(self, documents: Sequence[Document]) -> Document:
+        """Have a Makeway tell what would change for whom with these queue objects."""
+        body = orjson.dumps({"items": documents})
+        headers = {"content-type": "application/json"}
+        return await self._json(Call(method="POST", path="/diff", headers=headers, body=body))
 
     async def post(
         self, resource: Resource, key: tuple[str, str], subresource: str, document: Document

@@ -19,6 +19,8 @@ from makeway.client.credentials import (
     Source,
     TokenFile,
 )
+from makeway.client.folder import default_folder as default_folder
+from makeway.client.folder import kubeconfig_in as kubeconfig_in
 from makeway.client.transport import Transport
 from makeway.logs import Fields
 

@@ -146,7 +146,7 @@ class Admission:
         """Something that it is counted by has changed: a class, or rules for its pods."""
         found = self._picture.find(WORKLOADS, Key.parse(key))
         if found is not None and found.view is not None:
-            self._hear_spec(self._records[key], self._workload_in(found.view))
+            self._hear_spec(self._records[key], self.workload_in(found.view))
 
     def _apply(self, event: ev.Event) -> None:
         changes = self.engine.apply(event)
@@ -232,11 +232,11 @@ class Admission:
         status = status_of(view)
         if record is None:
             record = self._records[key] = Record(sign, account_of(status))
-            self._apply_to(key, ev.WorkloadSeen(self._workload_in(view), status))
+            self._apply_to(key, ev.WorkloadSeen(self.workload_in(view), status))
         else:
             workload = self.engine.view[key].workload
             if record.sign != sign:
-                record.sign, workload = sign, self._workload_in(view)
+                record.sign, workload = sign, self.workload_in(view)
                 self._hear_spec(record, workload)
             self._hear_status(record, workload, status, view)
         record.unanswered_at = float("-inf")  # the fate of an unanswered write is known by now
@@ -283,7 +283,8 @@ class Admission:
                 else:
                     self._apply(event)
 
-    def _workload_in(self, view: queueing.Workload) -> Workload:
+    def workload_in(self, view: queueing.Workload) -> Workload:
+        """A Workload as the engine counts with it."""
         rules = self._pod_rules.of(view.metadata.namespace)
         return workload_of(view, self._resources, self._preemption_priority(view), rules)
 

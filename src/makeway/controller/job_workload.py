@@ -14,8 +14,10 @@ from makeway.api.batch import Job, Pod, owner_reference, pod_requests
 from makeway.api.codec import encode
 from makeway.api.kinds import WORKLOADS
 from makeway.api.labels import (
+    ACCOUNT,
     DISRUPTION_COSTS,
     HOLD,
+    ID,
     IN_USE,
     JOB_UID,
     LAST_CHECKPOINT,
@@ -73,7 +75,9 @@ def name_of(owner: Job | Pod) -> str:
     meta, (group, _, _) = owner.metadata, owner.API_VERSION.rpartition("/")
     told = "\n".join((owner.KIND, group, meta.name, meta.uid))
     digest = hashlib.sha1(told.encode(), usedforsecurity=False).hexdigest()[:5]
-    return f"{owner.KIND.lower()}-{meta.name}"[: NAME_MAX - 6].rstrip(".") + f"-{digest}"
+    # Where several people share a server, others are told of a job by account and number only.
+    name = meta.labels.get(ID) if ACCOUNT in meta.annotations else meta.name
+    return f"{owner.KIND.lower()}-{name}"[: NAME_MAX - 6].rstrip(".") + f"-{digest}"
 
 
 def count_of(job: Job) -> int:

@@ -32,6 +32,7 @@ from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
 from makeway.client.client import ApiError, Document
 from makeway.controller.budgets import selector_of
 from makeway.controller.conditions import conditions_of, true_types
+from makeway.controller.discretion import told_name
 from makeway.controller.errands import (
     PodErrands,
     ToBind,
@@ -97,12 +98,15 @@ class Placing:
         schedulers: frozenset[str] | None = None,
         gang_kinds: tuple[Resource, ...] = GANG_KINDS,
         distance_max: int | None = None,
+        is_shared: bool = False,
     ) -> None:
         """`schedulers` are the names for which pods are placed; None: all pods are.
 
         `gang_kinds` are those that the server knows, `distance_max` is how far a preemption
-        priority may lie above that of scheduling.
+        priority may lie above that of scheduling. Where people share a server (`is_shared`), pods
+        of others are not called by their names.
         """
+        self._is_shared = is_shared
         self.resources: tuple[Resource, ...] = (
             NODES,
             *_CLASS_KINDS,
@@ -319,8 +323,9 @@ class Placing:
     def _preempt(self, plan: dec.PreemptUnits, now: float) -> Iterable[Say]:
         workloads = tuple(Key.parse(workload) for workload in plan.workloads)
         pods = tuple(map(Key.parse, plan.pods))
+        told = self._discreet(plan)
         for workload in workloads:
-            self._evictions.evict(workload, workload_text(plan), pods)
+            self._evictions.evict(workload, workload_text(told), pods)
         preemptors = tuple(Key.parse(place.pod) for place in plan.placement)
         for victim in plan.victims:
             for pod_key in victim.pods:
@@ -329,7 +334,7 @@ class Placing:
                     uid=self._uid_of(key),
                     reason=PREEMPTION,
                     event="Preempted",
-                    message=victim_text(plan, self._node_of(pod_key)),
+                    message=victim_text(told, self._node_of(pod_key)),
                     is_asked=victim.violations == 0 and self._is_covered(key),
                     preemptors=preemptors,
                     after=workloads,
@@ -339,7 +344,20 @@ class Placing:
         first = self._picture.get(PODS, preemptors[0])
         if not plan.victims or first is None:
             return ()
-        return (Say(about=first, reason="Preempting", message=preemptor_text(plan)),)
+        return (Say(about=first, reason="Preempting", message=preemptor_text(told)),)
+
+    def _discreet(self, plan: dec.PreemptUnits) -> dec.PreemptUnits:
+        """The same for the eyes of others, who know jobs by account and number only."""
+        if not self._is_shared:
+            return plan
+        unit = plan.preemptor
+        if not unit.is_gang:
+            unit = unit._replace(key=told_name(self._picture, unit.key))
+        victims = tuple(
+            victim._replace(pods=tuple(PodKey(told_name(self._picture, p)) for p in victim.pods))
+            for victim in plan.victims
+        )
+        return replace(plan, preemptor=unit, victims=victims)
 
     def _unwind(self, decision: dec.Unwind, now: float) -> None:
         for pod_key in decision.pods:

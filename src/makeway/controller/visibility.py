@@ -12,6 +12,7 @@ from makeway.api.kinds import NODES, PODS, WORKLOADS
 from makeway.api.meta import controller_of
 from makeway.api.times import in_whole_seconds
 from makeway.client.client import Document
+from makeway.controller.discretion import told_name
 from makeway.engine.engine import Engine
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.plane.picture import Object, Picture
@@ -25,8 +26,17 @@ PENDING_MAX = 1000  # in one answer, unless more are asked for
 
 
 class Visibility:
-    def __init__(self, engine: Engine, picture: Picture, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        picture: Picture,
+        clock: Callable[[], float],
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        """Where people share a server (`is_shared`), pods are not called by their names."""
         self._engine, self._picture, self._clock = engine, picture, clock
+        self._is_shared = is_shared
         self._pods_of = picture.index(PODS, _by_controller)
 
     def explain(self, namespace: str, name: str) -> Document | None:
@@ -77,6 +87,8 @@ class Visibility:
             there = self._pods_on(name) if name else []
             if name and size - sum(pod_requests(p.spec).get(resource, 0) for p in there) < needed:
                 pods = sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in there)
+                if self._is_shared:
+                    pods = list(dict.fromkeys(told_name(self._picture, pod) for pod in pods))
                 yield largest_node_line(resource, size, name, pods)
         yield from self._unavailable(needs)
 

@@ -73,6 +73,6 @@ class Sight:
 
 
 def for_others(row: Row) -> Row:
-    """A job of a namespace that the reader may not look into, without reasons, nodes and classes."""
+    """A job of a namespace that the reader may not look into: no reasons, nodes or classes."""
     empty = {name: type(value)() if value is not None else None for name, value in row.items()}
     return {**empty, **{name: row[name] for name in _SHOWN}}

@@ -27,6 +27,7 @@ from makeway.engine.model import (
     WorkloadStatus,
 )
 from makeway.journal.file import Journal
+from makeway.journal.past import segment_at
 from makeway.journal.records import Heard, Record
 
 NOBODY = "-"  # the flavor of who has not got one yet
@@ -86,7 +87,9 @@ class Life:
         self._before: Hold | None = None  # the last decision; None: it can't be forgotten any more
         self.given_back: Mapping[PodSetName, int] = {}  # pods that have succeeded
         self.is_over = False
+        self.ended_at: float | None = None  # None: it has not finished
         self.waited = Sums()  # until it is known which flavor it waited for
+        self.total = Sums()  # of all that is counted in times, whatever flavor it had
 
     @property
     def waits(self) -> bool:
@@ -125,11 +128,15 @@ class Ledger:
         self._lives: dict[WorkloadKey, Life] = {}
         self._queues: dict[LocalQueueKey, QueueName] = {}
         self._seen: set[WorkloadKey] | None = None  # since the segment began; None: it runs
+        self._told_at = 0.0  # the last of all
+        self._segment_before_ended_at = 0.0
+        self.gone: list[Life] = []  # who was deleted, in the order of that
 
     def begin_segment(self) -> None:
-        self._seen = set()
+        self._seen, self._segment_before_ended_at = set(), self._told_at
 
     def take(self, record: Record) -> None:
+        self._told_at = record.at
         if isinstance(record, Heard):
             self._hear(record.event, record.at)
         else:
@@ -137,18 +144,17 @@ class Ledger:
             for decision in record.decisions:
                 self._decide(decision, record.at)
 
-    def close(self) -> dict[Account, Sums]:
+    def close(self) -> None:
         """Book what goes on until the end of the time asked for."""
         for life in self._lives.values():
             self._book(life, self._until)
             self._settle_wait(life)
-        return self.sums
 
     def _end_of_listing(self) -> None:
         """Who was not seen again when a segment began is gone."""
         if self._seen is not None:
             for key in self._lives.keys() - self._seen:
-                self._end(key, self._lives[key].at)
+                self._end(key, self._segment_before_ended_at)
             self._seen = None
 
     # --- hearing ---
@@ -205,11 +211,13 @@ class Ledger:
             self._count(life).finished += 1
         life.become(Hold(status.assignment, status.queue, is_leaving, status.ready_at))
         life.is_over = status.finished
+        life.ended_at = at if status.finished and not was_over else life.ended_at
 
     def _finish(self, life: Life, at: float) -> None:
         self._book(life, at)
         if not life.is_over and self._is_asked_for(at):
             self._count(life).finished += 1
+        life.ended_at = life.ended_at if life.is_over else at
         life.is_over = True
         life.become(NO_HOLD)
 
@@ -218,6 +226,7 @@ class Ledger:
         if life is not None:
             self._book(life, at)
             self._settle_wait(life)
+            self.gone.append(life)
 
     # --- decisions ---
 
@@ -242,6 +251,7 @@ class Ledger:
         self._settle_wait(life)
         if isinstance(decision, dec.Admit) and self._is_asked_for(at):
             self._count(life).admitted += 1
+            life.total.admitted += 1
 
     def _stop(self, life: Life, at: float, *, is_preempted: bool) -> None:
         self._book(life, at)
@@ -252,10 +262,11 @@ class Ledger:
         if not self._is_asked_for(at):
             return
         sums = self._count(life)
-        if is_preempted:
-            sums.preempted += 1
-        else:
-            sums.evicted += 1
+        for counted in (sums, life.total):
+            if is_preempted:
+                counted.preempted += 1
+            else:
+                counted.evicted += 1
         since = at if hold.ready_at is None else hold.ready_at
         saved_at = max(since, life.workload.checkpoint_at or 0.0)
         lost_s = max(0.0, at - saved_at)
@@ -276,9 +287,11 @@ class Ledger:
         if life.hold.assignment is not None:
             sums = self._count(life)
             sums.held_s += passed_s
+            life.total.held_s += passed_s
             _charge(sums.used, life.amounts(), passed_s)
         elif life.waits:
             life.waited.waited_s += passed_s
+            life.total.waited_s += passed_s
 
     def _count(self, life: Life) -> Sums:
         return self.sums.setdefault(self._account(life), Sums())
@@ -312,15 +325,17 @@ def _charge(
         sums[resource] = sums.get(resource, 0.0) + amount * seconds
 
 
-def ledger_of(journal: Journal, since: float, until: float) -> dict[Account, Sums]:
-    """All that was booked between two times. Cost: the segments of that time, read once."""
-    ledger = Ledger(since, until)
-    for segment in journal.segments():
-        if segment.last_at >= since and segment.header.began_at <= until:
+def ledger_of(journal: Journal, since: float, until: float) -> Ledger:
+    """What happened between two times. Cost: the segments of that time, read once."""
+    ledger, segments = Ledger(since, until), journal.segments()
+    first = segment_at(segments, since)  # it may be that nothing was told since
+    for segment in segments:
+        if first is None or segment.number >= first.number:
             ledger.begin_segment()
             for record in journal.records(segment, until):
                 ledger.take(record)
-    return ledger.close()
+    ledger.close()
+    return ledger
 
 
 def grouped(sums: Mapping[Account, Sums], by: Iterable[str]) -> dict[tuple[str, ...], Sums]:

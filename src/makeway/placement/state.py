@@ -265,7 +265,7 @@ class PlacementState:
             ask = self._ask(unit)
             if ask is not None:
                 asks.append(ask)
-            elif unit.is_gang and GangKey(unit.key) not in self._gangs:
+            elif unit.is_gang and GangKey(unit.key) not in self._gangs and self.waiting(unit):
                 self._parked[unit] = self._changes
                 decisions.append(without_gang(unit))
         asks.sort(key=lambda ask: (-ask.priority, ask.created_at, ask.unit))

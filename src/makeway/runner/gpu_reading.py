@@ -68,6 +68,7 @@ class Nvml:
 
     def __init__(self, command: Sequence[str] = COMMAND, limit_s: float = ASKING_S) -> None:
         self._command, self._limit_s = command, limit_s
+        self.on_child: Callable[[int], None] = lambda pid: None  # hears of each that is started
         self._stuck: subprocess.Popen[bytes] | None = None
 
     def ask(self) -> tuple[Device, ...] | None:
@@ -79,6 +80,7 @@ class Nvml:
         child = subprocess.Popen(
             self._command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.DEVNULL
         )
+        self.on_child(child.pid)
         try:
             answer, _ = child.communicate(timeout=self._limit_s)
             return devices_in(json.loads(answer)) if child.returncode == 0 else None
@@ -95,14 +97,14 @@ class GpuWatch:
     """Looks at the GPUs from time to time, and tells when others begin or cease to use one."""
 
     def __init__(self, nvml: Nvml, first: tuple[Device, ...]) -> None:
-        self._nvml, self.devices = nvml, first
+        self.nvml, self.devices = nvml, first
         self.on_change: Callable[[], None] | None = None
         self.pulse = Pulse("looking at GPUs", LOOK_EVERY_S + 2 * ASKING_S)
 
     async def run(self) -> None:
         while True:
             self.pulse.turn()
-            found = await asyncio.to_thread(self._nvml.ask)
+            found = await asyncio.to_thread(self.nvml.ask)
             if found is not None and found != self.devices:
                 self.devices = found
                 if self.on_change is not None:

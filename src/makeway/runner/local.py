@@ -164,6 +164,10 @@ class LocalHost:
         """What of a container's limits can't be held here, and why; empty: all are."""
         return self._cgroups.why
 
+    def spare(self, pid: int) -> None:
+        """A child that is nobody's stray: it was started here for something else than a pod."""
+        self._others.add(pid)
+
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
         self._on_change = on_change
@@ -358,11 +362,7 @@ class LocalHost:
                 self._adopted.add(pid)
                 send_signal(pid, signal.SIGKILL)
         for pid in list(self._adopted):
-            try:
-                is_gone = os.waitpid(pid, os.WNOHANG)[0] == pid
-            except ChildProcessError:  # a short-lived child of ours, which its starter reaped
-                is_gone = True
-            if is_gone:
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
                 self._adopted.discard(pid)
 
     def remove(self, uid: str) -> None:

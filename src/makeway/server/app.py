@@ -26,10 +26,12 @@ from makeway.server.insight import (
     OWN_VISIBILITY,
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
+    Forecasts,
     Insight,
     Inviting,
     at_a_glance,
     pending,
+    would_be,
 )
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
@@ -117,9 +119,15 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.forecasts: Forecasts | None = None  # None: nobody makes any
         self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
         self._in_flight = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people share this server."""
+        return self._reception is not None
 
     async def start(self) -> None:
         self.committer.start()
@@ -161,19 +169,19 @@ class App:
         head = segments[0] if segments else ""
         if head not in _OPEN_PATHS and not request.is_trusted:
             if self._reception is not None:
-                request = await self._reception.receive(request, segments)
-            elif not self.is_authenticated(request.headers, request.uid):
+                return await self._reception.attend(request, segments, self._serve)
+            if not self.is_authenticated(request.headers, request.uid):
                 raise errors.unauthorized()
+        return await self._serve(request, segments)
+
+    async def _serve(self, request: Request, segments: list[str]) -> Response:
         if self._in_flight >= IN_FLIGHT_MAX:
             raise errors.too_many_requests("Too many requests, please try again later.")
         self._in_flight += 1
         try:
-            response = await self._route(await self._read(request), segments)
+            return await self._route(await self._read(request), segments)
         finally:
             self._in_flight -= 1
-        if self._reception is not None and request.person is not None:
-            return self._reception.guarded(request, segments, response)
-        return response
 
     async def _read(self, request: Request) -> Request:
         """The request with its body parsed, if that is large: YAML takes its time."""
@@ -213,12 +221,22 @@ class App:
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
                 sees = partial(self._sees, request.person)
                 return at_a_glance(self.insight, request, rest, sees)
+            case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
+                return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
-        if self._reception is not None and segments[:1] == ["tokens"]:
-            return await self._reception.answer_tokens(request, segments[1:])
+        if self._reception is not None and request.person is not None:
+            match segments:
+                case ["tokens", *rest]:
+                    return await self._reception.answer_tokens(request, rest)
+                case ["grants", *rest]:
+                    return await self._reception.grants.answer(request, request.person, rest)
+                case ["audit"] if request.method == "GET":
+                    return self._reception.answer_audit(request)
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
+        if request.method == "POST" and segments == ["diff"]:
+            return self._difference(request)
         if request.method == "POST" and segments == ["dashboard"]:
             return self._invite(request.person)
         if request.method != "GET":
@@ -326,7 +344,12 @@ class App:
                 if resource.is_namespaced and namespace is None:
                     raise errors.method_not_allowed()
                 self._expect_room(request)
-                outcome = await self.verbs.create(target, read_body(request), read_options(request))
+                options, is_asked = read_options(request), request.flag("preview")
+                if is_asked and not options.is_dry_run:
+                    raise bad_request("preview: goes with dryRun=All")
+                outcome = await self.verbs.create(target, read_body(request), options)
+                if is_asked:
+                    return self._preview(outcome)
                 return self._answer(request, target, outcome)
             case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
@@ -406,6 +429,8 @@ class App:
                 return await self._log(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
+            case "forecast", "GET":
+                return self._forecast(target)
             case "active", "PATCH":
                 outcome = await self._set_active(request, target)
             case _:
@@ -425,6 +450,20 @@ class App:
         patch = {"spec": {"active": active}}
         return await self.verbs.patch(whole, MERGE_PATCH, patch, read_options(request))
 
+    def _preview(self, outcome: Outcome) -> Response:
+        """What would become of an object, for whoever may create it."""
+        if self.insight is None:
+            raise errors.no_such_path()
+        return would_be(self.insight.preview(decode(outcome.body)))
+
+    def _difference(self, request: Request) -> Response:
+        """What would change for whom, were these objects applied: for those who may do anything."""
+        asked = read_body(request)
+        items = asked.get("items") if isinstance(asked, dict) else None
+        if not isinstance(items, list) or self.insight is None:
+            raise bad_request("items: write a list of queue objects")
+        return would_be(self.insight.difference(items))
+
     def _explanation(self, target: Target) -> Response:
         if self.store.get(target.key) is None:
             raise errors.not_found(target.resource, target.name)
@@ -432,6 +471,23 @@ class App:
         if not found:
             raise errors.no_such_path()
         return json_response(found)
+
+    def _forecast(self, target: Target) -> Response:
+        if self.store.get(target.key) is None:
+            raise errors.not_found(target.resource, target.name)
+        if self.forecasts is None:
+            raise errors.no_such_path()
+        return json_response(self.forecasts.one(target.namespace, target.name))
+
+    def _forecasts(self, scope: list[str]) -> Response:
+        """Of one namespace, or of all."""
+        match scope:
+            case [] if self.forecasts is not None:
+                return json_response(self.forecasts.all(""))
+            case ["namespaces", namespace] if self.forecasts is not None:
+                return json_response(self.forecasts.all(namespace))
+            case _:
+                raise errors.no_such_path()
 
     async def _log(self, request: Request, target: Target) -> Response:
         record = self.store.get(target.key)

@@ -283,9 +283,9 @@ def _fill_binding(binding: Document, _is_new: bool, _: Surroundings) -> None:
 
 
 def _name_default_queue(metadata: Document, around: Surroundings) -> None:
-    """Who names no queue stands in the one named `default`, where a namespace has such."""
-    if around.has_default_queue(metadata["namespace"]):
-        _name_if_none(metadata, QUEUE_NAME)
+    """Who names no queue stands in the one that is the default, where a namespace has such."""
+    if queue := around.default_queue(metadata["namespace"]):
+        _name_if_none(metadata, QUEUE_NAME, queue)
 
 
 def _name_default_class(metadata: Document, around: Surroundings) -> None:
@@ -293,10 +293,10 @@ def _name_default_class(metadata: Document, around: Surroundings) -> None:
         _name_if_none(metadata, PRIORITY_CLASS)
 
 
-def _name_if_none(metadata: Document, label: str) -> None:
+def _name_if_none(metadata: Document, label: str, name: str = DEFAULT) -> None:
     labels = metadata.get("labels") or {}
     if isinstance(labels, dict) and not labels.get(label):
-        metadata["labels"] = {**labels, label: DEFAULT}
+        metadata["labels"] = {**labels, label: name}
 
 
 def is_queued(resource: Resource, metadata: Mapping[str, Any], around: Surroundings) -> bool:

@@ -82,6 +82,7 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
         found["status"] = (own, STATUS_VERBS)
     if resource is WORKLOADS:
         found["explanation"] = (("makeway.dev", "v1", "Explanation"), ("get",))
+        found["forecast"] = (("makeway.dev", "v1", "Forecast"), ("get",))
         found["active"] = (own, ("patch",))
     return found
 

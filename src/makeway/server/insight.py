@@ -1,6 +1,6 @@
 """What a server can answer only with the scheduler's help: reasons, positions, metrics."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from makeway.server import errors
@@ -32,10 +32,25 @@ class Insight(Protocol):
     def prospects(self, namespace: str, job: Any) -> Mapping[str, Any]:
         """Why a Job that is not there yet could never run."""
 
+    def preview(self, document: Mapping[str, Any]) -> Mapping[str, Any] | str:
+        """What would become of an object that is complete; or why nobody can say."""
+
+    def difference(self, documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | str:
+        """What would change for whom with these queue objects; or why nobody can say."""
+
     def metrics(self) -> str: ...
 
     @property
     def is_ready(self) -> bool: ...
+
+
+class Forecasts(Protocol):
+    """When workloads will start and end, as far as the last forecast tells; nobody waits for it."""
+
+    def one(self, namespace: str, name: str) -> Mapping[str, Any]: ...
+
+    def all(self, namespace: str) -> Mapping[str, Any]:
+        """Of everybody in a namespace; of all of them, if it is empty."""
 
 
 class Inviting(Protocol):
@@ -43,6 +58,13 @@ class Inviting(Protocol):
 
     def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
         """Its address, and a code that lets a reader in; without uid, he may do everything."""
+
+
+def would_be(found: Mapping[str, Any] | str) -> Response:
+    """What would be, or that the question makes no sense."""
+    if isinstance(found, str):
+        raise errors.bad_request(found)
+    return Response(body=encode(found))
 
 
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:

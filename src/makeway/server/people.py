@@ -16,6 +16,7 @@ from pathlib import Path
 
 from makeway.accounts import (
     Account,
+    account_named,
     account_of_uid,
     closed_accounts,
     groups_of,
@@ -38,7 +39,9 @@ class People:
 
     socket: Path  # where people come in, in a folder that no account can write to
     ca: Path  # where the certificate is put by which clients know the server
+    audit: Path  # where it is written down who did what
     admin_groups: tuple[str, ...] = ()  # whose members may do everything; root always may
+    requests_per_s: float = 50.0  # of one account
     unfinished_max: int = 10_000  # jobs of one account, and pods, that have not ended
     closed: Path | None = None  # where root notes who is locked; None: /etc/shadow can be read here
 
@@ -76,6 +79,9 @@ class Directory:
 
     def of_uid(self, uid: int) -> Entry | None:
         return self._entry(account_of_uid(uid))
+
+    def has(self, name: str) -> bool:
+        return account_named(name) is not None
 
     def _entry(self, account: Account | None) -> Entry | None:
         if account is None:

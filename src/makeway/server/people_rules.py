@@ -78,13 +78,18 @@ class PeopleRules:
         if target.resource in _RUNS:
             metadata, number = new["metadata"], self._numbers.take()
             metadata["labels"] = {**(metadata.get("labels") or {}), ID: str(number)}
-            signed = {**(metadata.get("annotations") or {}), SUBMITTED_BY: person.name}
-            metadata["annotations"] = signed
+            signed = {SUBMITTED_BY: person.name, ACCOUNT: self._account(target.namespace)}
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **signed}
+
+    def _account(self, namespace: str) -> str:
+        """Whose a namespace is; empty if nobody's."""
+        found = self._store.latest(Key(NAMESPACES.full_name, "", namespace))
+        owner = None if found is None else account_of(decode(found.body))
+        return "" if owner is None else owner[0]
 
     def _check_account(self, target: Target) -> None:
         """Processes run as the account of their namespace, so where there is none, none run."""
-        found = self._store.latest(Key(NAMESPACES.full_name, "", target.namespace))
-        if found is not None and not account_of(decode(found.body)):
+        if not self._account(target.namespace):
             why = f"namespace {target.namespace} belongs to no account, so nothing runs there"
             raise errors.forbidden(target.resource, target.name, why)
 

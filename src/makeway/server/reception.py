@@ -10,19 +10,26 @@ from typing import Any
 
 from makeway.api.kinds import CLUSTER_ROLES
 from makeway.server import errors
-from makeway.server.access import Access, ask_of
+from makeway.server.access import Access, Ask, ask_of
+from makeway.server.audit import Audit
 from makeway.server.errors import ApiError, bad_request
+from makeway.server.grants import Grants
+from makeway.server.membership import Membership
 from makeway.server.messages import Request, Response, bearer_of, decode, json_response, success
 from makeway.server.objects import Target
 from makeway.server.options import Options, read_body
 from makeway.server.people import Acquaintances, Directory, People, Person
 from makeway.server.people_rules import PeopleRules
+from makeway.server.rates import Rates
 from makeway.server.roles import AUTO_UPDATE, built_in_roles
 from makeway.server.tokens import Tokens
 from makeway.server.verbs import Verbs
 from makeway.server.welcome import Welcome
 
 STREAM_CHECKED_EVERY_S = 20.0  # whether who reads a stream still may
+AUDIT_LINES = 100  # shown unless more are asked for
+
+Serve = Callable[[Request, list[str]], Awaitable[Response]]
 
 
 class Reception:
@@ -38,6 +45,10 @@ class Reception:
         self._tokens = Tokens(verbs.store, verbs.committer, clock)
         self.access = Access(verbs.store)
         self._welcome = Welcome(verbs)
+        self._membership = Membership(verbs)
+        self.grants = Grants(verbs, directory)
+        self._rates = Rates(people.requests_per_s, clock)
+        self._audit = Audit(people.audit, clock)
         verbs.people_rules = PeopleRules(verbs.store, self.access, people.unfinished_max)
 
     async def start(self) -> None:
@@ -54,19 +65,34 @@ class Reception:
 
     def close(self) -> None:
         self._acquaintances.close()
+        self._audit.close()
 
     def knows(self, headers: Mapping[str, str], uid: int | None) -> bool:
         """Whether somebody stands behind a request, before anybody asks who."""
         return uid is not None or self._tokens.find(bearer_of(headers)) is not None
 
-    async def receive(self, request: Request, segments: list[str]) -> Request:
-        """The request with the person behind it; ApiError if that is nobody, or he may not."""
-        person = await self._person(request)
-        await self._welcome.settle(person)
-        ask = ask_of(request, segments)
-        self.access.check(person, ask)
-        may_create = ask.verb != "patch" or self.access.allows(person, replace(ask, verb="create"))
-        return replace(request, person=person, may_create=may_create)
+    async def attend(self, request: Request, segments: list[str], serve: Serve) -> Response:
+        """The answer to a request, if the person behind it may have one; written down, too."""
+        person, ask = await self._person(request), ask_of(request, segments)
+        code, name = 500, ""
+        try:
+            with self._rates.counted(person.uid):
+                await self._welcome.settle(person)
+                await self._membership.keep(person)
+                self.access.check(person, ask)
+                may_create = ask.verb != "patch" or self._may_create(person, ask)
+                known = replace(request, person=person, may_create=may_create)
+                response = await serve(known, segments)
+            code, name = response.code, _name_of_new(response)
+            return self._guarded(known, ask, response)
+        except ApiError as error:
+            code = error.code
+            raise
+        finally:
+            self._audit.note(person, ask, code, name)
+
+    def _may_create(self, person: Person, ask: Ask) -> bool:
+        return self.access.allows(person, replace(ask, verb="create"))
 
     async def _person(self, request: Request) -> Person:
         if request.uid is not None:
@@ -78,19 +104,24 @@ class Reception:
         await self._tokens.used(token)
         return person
 
-    def guarded(self, request: Request, segments: list[str], response: Response) -> Response:
+    def _guarded(self, request: Request, ask: Ask, response: Response) -> Response:
         """A stream that ends when who reads it may no longer."""
         if isinstance(response.body, bytes):
             return response
 
         async def is_welcome() -> bool:
             try:
-                await self.receive(request, segments)
+                self.access.check(await self._person(request), ask)
             except ApiError as error:
                 return error.code == 503  # nobody knows; who was let in may stay
             return True
 
         return replace(response, body=_while(is_welcome, response.body))
+
+    def answer_audit(self, request: Request) -> Response:
+        """What was done, for those who may know."""
+        lines = self._audit.last(request.number("lines") or AUDIT_LINES)
+        return Response(body=lines.encode(), content_type="text/plain")
 
     # Tokens
 
@@ -141,6 +172,14 @@ class Reception:
         if not any(gone):
             raise ApiError(404, "NotFound", f'token "{name}" of {owner} not found')
         return json_response(success())
+
+
+def _name_of_new(response: Response) -> str:
+    """What a request has made, as it may not have said the name itself."""
+    if response.code != 201 or not isinstance(response.body, bytes):
+        return ""
+    made = decode(response.body)
+    return str((made.get("metadata") or {}).get("name") or made.get("name") or "")
 
 
 async def _while(

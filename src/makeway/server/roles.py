@@ -29,7 +29,8 @@ _SEEN = [
     _rule(READ, _EVENTS, "events"),
     _rule(READ, QUEUEING_GROUP, "localqueues", "workloads"),
     _rule(["get"], QUEUEING_GROUP, "localqueues/status", "workloads/status"),
-    _rule(["get"], QUEUEING_GROUP, "workloads/explanation"),
+    _rule(["get"], QUEUEING_GROUP, "workloads/explanation", "workloads/forecast"),
+    _rule(["list"], "makeway.dev", "forecasts"),
     _rule(["get"], _VISIBILITY, "localqueues/pendingworkloads"),
 ]
 RULES: dict[str, list[Document]] = {
@@ -60,6 +61,7 @@ RULES: dict[str, list[Document]] = {
         },
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/tokens", "/tokens/*"]},
+        {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/grants", "/grants/*"]},
         {"verbs": ["post"], "nonResourceURLs": ["/dashboard"]},
     ],
     VIEW: _SEEN,

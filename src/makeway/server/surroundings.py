@@ -17,7 +17,7 @@ from makeway.api.kinds import (
     WORKLOAD_CLASSES,
     Resource,
 )
-from makeway.api.labels import DEFAULT
+from makeway.api.labels import DEFAULT, SHARE_ORDER
 from makeway.api.pod_rules import PodRules, rules_of
 from makeway.server.messages import decode
 from makeway.server.worker import Worker
@@ -60,8 +60,22 @@ class Surroundings:
         """Whether Jobs and pods of a namespace wait though they name no queue."""
         return self._configuration.manage_jobs_without_queue_name and self.manages(namespace)
 
-    def has_default_queue(self, namespace: str) -> bool:
-        return self._has(LOCAL_QUEUES, namespace) and self.manages(namespace)
+    def default_queue(self, namespace: str) -> str:
+        """The LocalQueue of who names none: `default`, or that of his first share; empty: none."""
+        if not self.manages(namespace):
+            return ""
+        return DEFAULT if self._has(LOCAL_QUEUES, namespace) else self._first_share(namespace)
+
+    def _first_share(self, namespace: str) -> str:
+        records = self._worker.ask(lambda: self._store.scan(LOCAL_QUEUES.full_name, namespace))
+        found = []
+        for record in records:
+            document = decode(record.body)
+            order = (document["metadata"].get("annotations") or {}).get(SHARE_ORDER, "")
+            is_open = (document.get("spec") or {}).get("stopPolicy", "None") == "None"
+            if order.isdecimal() and is_open:
+                found.append((int(order), record.key.name))
+        return min(found)[1] if found else ""
 
     def has_default_class(self) -> bool:
         is_on = self._configuration.gate("WorkloadPriorityClassDefaulting")

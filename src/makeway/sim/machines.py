@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from makeway.engine.matching import Constraints
@@ -45,8 +45,14 @@ class Machines:
         """The pool that a job's pods go to; None when its flavors have no nodes of their own."""
         return next((self._pools[f] for f in run.flavors if f in self._pools), None)
 
-    def ask(self, run: JobRun, requests: Mapping[ResourceName, int], now: float) -> None:
-        """The pods of a job want nodes."""
+    def ask(
+        self,
+        run: JobRun,
+        requests: Mapping[ResourceName, int],
+        now: float,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        """The pods of a job want nodes, or have them already."""
         pool = self.pool_of(run)
         assert pool is not None, f"{run.key} holds {run.flavors}, which have no nodes"
         key = GangKey(str(run.key))
@@ -75,8 +81,17 @@ class Machines:
         )
         self._pods[run.key] = pods
         self.placement.apply(GangSeen(gang))
+        if nodes:
+            names = map(NodeName, nodes)
+            self._nodes_of[run.key] = dict(zip((pod.key for pod in pods), names, strict=True))
         for pod in pods:
-            self.placement.apply(PodSeen(pod))
+            on = self._nodes_of[run.key][pod.key] if nodes else None
+            self.placement.apply(PodSeen(replace(pod, node=on)))
+
+    def nodes_of(self, key: WorkloadKey) -> tuple[str, ...]:
+        """The nodes of a job's pods, in order; empty where they are on none."""
+        nodes = self._nodes_of.get(key)
+        return tuple(nodes[pod.key] for pod in self._pods[key]) if nodes else ()
 
     def leave(self, key: WorkloadKey) -> None:
         """The pods of a job are told to end; they take their room until they are gone."""

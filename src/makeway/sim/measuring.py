@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.continuation import Continuation
 from makeway.sim.demand import Demand
 from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.values import Unreadable, span_s
@@ -70,7 +71,7 @@ def parse_measure(text: str) -> Measure:
     return Measure(from_s, to_s)
 
 
-def horizon_s(cluster: SimulatedCluster, demand: Demand) -> float:
+def horizon_s(cluster: SimulatedCluster, demand: Demand | Continuation) -> float:
     """When a run is given up: after ten times what its work needs, and not before a year."""
     quota = sum(cluster.quota_by_root(demand.main_resource).values())
     last_submit = max(run.job.submit_s for run in demand.runs)

@@ -119,6 +119,7 @@ class JobRun:
     flavors: tuple[FlavorName, ...] = ()  # the flavors of that quota
     flavor_speed: float = 1.0  # on those, relative to the trace
     held_from: float = 0.0
+    machines_from: float | None = None  # None: the job has no machines
     run_from: float | None = None  # None: no pods run
     first_run_at: float | None = None
     ended_at: float | None = None

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import SimulatedCluster, nominal_of
+from makeway.sim.continuation import Continuation
 from makeway.sim.demand import Demand
 from makeway.sim.entitlement import shares_of
 from makeway.sim.measuring import EVERYTHING, Measure, Window
@@ -81,7 +82,7 @@ class Result:
 
     cluster: SimulatedCluster
     trace: Trace
-    demand: Demand
+    demand: Demand | Continuation
     record: SimulationRecord
     seed: int
     end: float  # when the simulation stopped, in seconds from the first submission
@@ -103,6 +104,8 @@ class Result:
     @cached_property
     def counted(self) -> Sequence[JobRun]:
         """The jobs that figures are about: those submitted in the window."""
+        if self.window.is_whole:
+            return self.record.runs  # with those that came before the simulation began
         return [run for run in self.record.runs if self.window.has(run.submitted_at)]
 
     # --- jobs ---

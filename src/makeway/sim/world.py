@@ -43,6 +43,7 @@ from makeway.sim.circle_watch import CircleWatch
 from makeway.sim.circles import Circle, Round
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.continuation import Continuation
 from makeway.sim.demand import Demand
 from makeway.sim.fitting import EmptyCluster
 from makeway.sim.outages import NodeFailed, OutageEvent, Outages, StockoutBegan, StockoutEnded
@@ -55,6 +56,7 @@ from makeway.sim.record import (
     SimulationRecord,
     StayEnding,
 )
+from makeway.sim.resuming import resume
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.settings import EVERY, NO_DELAY, READY_AT_ONCE, Failure, Stockout, setting_for
 from makeway.sim.successors import Successors, is_sent_by_others
@@ -95,7 +97,7 @@ class World:
     def __init__(
         self,
         cluster: SimulatedCluster,
-        trace: Trace,
+        trace: Trace | Continuation,
         seed: int = 0,
         explained: Iterable[str] = (),
         queue: str | None = None,
@@ -107,7 +109,9 @@ class World:
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
         self.outages = Outages(self.settings, self.random)
-        self.demand = Demand(cluster, trace, tuple(explained), queue)
+        self.demand = (
+            Demand(cluster, trace, tuple(explained), queue) if isinstance(trace, Trace) else trace
+        )
         self.successors = Successors(self.demand.runs)
         # Jobs that are still to be submitted, as the trace has it.
         self._arrivals = deque(run for run in self.demand.runs if not is_sent_by_others(run))
@@ -123,6 +127,7 @@ class World:
         self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
         self._notice: Notice | None = None
+        self._look_every = CYCLES_BETWEEN_LOOKS
         self._tells_checkpoints = any(
             Sorting.LEAST_WORK_LOST in queue.preemption.sorting for queue in cluster.queues.values()
         )
@@ -132,6 +137,9 @@ class World:
         self.empty_cluster = EmptyCluster(cluster)
         for name in cluster.queues:
             self.record.add_queue(name, cluster.cells())
+        if isinstance(trace, Continuation):
+            resume(self, trace)
+            self._next_cycle_at = self.now
 
     # --- from moment to moment ---
 
@@ -140,9 +148,10 @@ class World:
         until: float | None = None,
         watch: Watch | None = None,
         notice: Notice | None = None,
+        look_every: int = CYCLES_BETWEEN_LOOKS,
     ) -> bool:
         """Go on until nothing can happen any more; False if it was stopped before that."""
-        self._notice = notice
+        self._notice, self._look_every = notice, look_every
         while (now := self._next_moment()) is not None:
             if until is not None and now > until:
                 self.now = until
@@ -196,7 +205,7 @@ class World:
                 run.tell(self.now, self.engine.explain(run.key))
 
     def _may_go_on(self, watch: Watch | None) -> bool:
-        if watch is None or self.record.cycles % CYCLES_BETWEEN_LOOKS:
+        if watch is None or self.record.cycles % self._look_every:
             return True
         return watch(self.progress())
 
@@ -238,7 +247,7 @@ class World:
             case Reserve():
                 self._take_hold(run, decision)
                 for check in decision.checks:
-                    self._ask_check(run, check)
+                    self.ask_check(run, check)
             case Wait():
                 run.reasons = decision.reasons
             case Evict():
@@ -327,9 +336,7 @@ class World:
             return
         self._tell(ev.WorkloadSeen(workload))
         self._change_from_outside(run.queue)
-        gives_up_at = self._gives_up_at(run)
-        if gives_up_at is not None:
-            self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
+        self.plan_giving_up(run)
 
     def _turn_away(self, run: JobRun, never: Explanation) -> None:
         """The job can never fit. The engine would let it wait for ever, and others behind it."""
@@ -338,13 +345,18 @@ class World:
         run.tell(self.now, never)
         self._leave(run, JobOutcome.NEVER_FITS)
 
+    def plan_giving_up(self, run: JobRun) -> None:
+        gives_up_at = self._gives_up_at(run)
+        if gives_up_at is not None:
+            self.agenda.plan(max(self.now, gives_up_at), Planned(self._cancel, run, ANY_ATTEMPT))
+
     def _gives_up_at(self, run: JobRun) -> float | None:
         if run.job.cancel_s is not None:
             return run.job.cancel_s
         rule = setting_for(self.settings.cancellations, run.queue)
         if rule is None or self.random.named("cancels", run.key).random() >= rule.share:
             return None
-        return self.now + self.random.delay_s(rule.patience, "patience", run.key)
+        return run.submitted_at + self.random.delay_s(rule.patience, "patience", run.key)
 
     def _take_hold(self, run: JobRun, decision: Admit | Reserve) -> None:
         if run.usage is not None:
@@ -358,7 +370,8 @@ class World:
         self.record.add_held(self.now, run, 1)
         self.record.add_waiting(self.now, run, -1)
 
-    def _ask_check(self, run: JobRun, check: CheckName) -> None:
+    def ask_check(self, run: JobRun, check: CheckName) -> None:
+        """Somebody was asked when the job took hold of its quota, and answers after a while."""
         setting = self._checks.get(check) or self._checks.get(EVERY) or READY_AT_ONCE
         name = ("check", check, run.key, run.attempt)
         draw = self.random.named(*name).random() if setting.rejects or setting.retries else 1.0
@@ -376,14 +389,14 @@ class World:
             self._change_from_outside(run.queue)
 
         delay_s = self.random.delay_s(setting, *name, "latency")
-        self.agenda.plan(self.now + delay_s, Planned(say, run, run.attempt))
+        self.agenda.plan(max(self.now, run.held_from + delay_s), Planned(say, run, run.attempt))
 
     def _start_pods(self, run: JobRun) -> None:
         if not self._are_there_machines(run):
             self.waiting_for_machines[run.index] = run
             run.tell(self.now, Incident("no machines", f"of flavor {', '.join(run.flavors)}"))
             return
-        self._take_machines(run)
+        self.take_machines(run)
         if self.machines is not None and self.machines.pool_of(run) is not None:
             self.machines.ask(run, self.demand.pod_requests(run), self.now)
         else:
@@ -391,16 +404,25 @@ class World:
 
     def _start_on_machines(self, run: JobRun) -> None:
         """The machines are there; pods take a while until they are ready."""
-        planned = Planned(self._pods_ready, run, run.attempt)
+        run.machines_from = self.now
+        delay_s = self._startup_s(run)
+        if delay_s:
+            self.agenda.plan(self.now + delay_s, Planned(self._pods_ready, run, run.attempt))
+        else:
+            self._pods_ready(run)
+
+    def plan_ready(self, run: JobRun, since: float) -> None:
+        """The machines have been there for a while; what is left until its pods are ready."""
+        at = max(self.now, since + self._startup_s(run))
+        self.agenda.plan(at, Planned(self._pods_ready, run, run.attempt))
+
+    def _startup_s(self, run: JobRun) -> float:
         delay_s = 0.0
         for flavor in run.flavors:
             delay = setting_for(self.settings.startup, flavor) or NO_DELAY
             name = ("startup", flavor, run.key, run.attempt)
             delay_s = max(delay_s, self.random.delay_s(delay, *name))
-        if delay_s:
-            self.agenda.plan(self.now + delay_s, planned)
-        else:
-            self._pods_ready(run)
+        return delay_s
 
     def _pods_ready(self, run: JobRun) -> None:
         run.run_from = self.now
@@ -412,10 +434,15 @@ class World:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
         self._tell(ev.PodsChanged(run.key, True, self.now))
+        self.plan_finish(run, self.now)
+
+    def plan_finish(self, run: JobRun, since: float) -> None:
+        """Its pods run since then, with `done_s` behind it."""
         left_s = (run.job.run_s - run.done_s) / run.speed
-        self.agenda.plan(self.now + left_s, Planned(self._finish, run, run.attempt))
+        self.agenda.plan(max(self.now, since + left_s), Planned(self._finish, run, run.attempt))
         if self._tells_checkpoints and run.checkpoint_s is not None:
-            self._plan_checkpoint(run, run.done_s, run.checkpoint_s)
+            progress_s = run.done_s + (self.now - since) * run.speed
+            self._plan_checkpoint(run, progress_s, run.checkpoint_s)
 
     def _plan_checkpoint(self, run: JobRun, progress_s: float, every_s: float) -> None:
         """When its progress has reached the next full interval, it is safe up to there."""
@@ -459,8 +486,12 @@ class World:
         self.circles.place(run, is_leaving=True)
         if self.machines is not None:
             self.machines.leave(run.key)
-        gone = Planned(self._pods_gone, run, run.attempt)
-        self.agenda.plan(self.now + self.settings.termination, gone)
+        self.plan_gone(run)
+
+    def plan_gone(self, run: JobRun) -> None:
+        """Its pods were told to end when it began to hold its quota for nothing but that."""
+        at = max(self.now, run.held_from + self.settings.termination)
+        self.agenda.plan(at, Planned(self._pods_gone, run, run.attempt))
 
     def _pods_gone(self, run: JobRun) -> None:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
@@ -575,7 +606,8 @@ class World:
         in_use = self.machines_in_use.items()
         return any(n > self._there_are(cell) for cell, n in in_use if cell.flavor == flavor)
 
-    def _take_machines(self, run: JobRun) -> None:
+    def take_machines(self, run: JobRun) -> None:
+        run.machines_from = self.now
         self.on_machines[run.index] = run.usage or {}
         for cell, amount in (run.usage or {}).items():
             self.machines_in_use[cell] = self.machines_in_use.get(cell, 0) + amount
@@ -583,6 +615,7 @@ class World:
 
     def _return_machines(self, run: JobRun) -> None:
         """Whoever waits for machines of a flavor that is short may have them now."""
+        run.machines_from = None
         for cell, amount in self.on_machines.pop(run.index, {}).items():
             self.machines_in_use[cell] -= amount
             self.record.rented[cell].add(self.now, -amount)

@@ -1,0 +1,109 @@
+"""`makeway simulate --from-live`: what would come of what the server has now."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from makeway.cli import connect
+from makeway.cli.command import UsageError
+from makeway.cli.simulation_progress import Bar
+from makeway.cli.spans import span_of
+from makeway.cli.up import read_configuration
+from makeway.client import Client, NotFound
+from makeway.client.client import Document
+from makeway.client.kubeconfig import default_folder
+from makeway.forecast.arrivals import Arrivals
+from makeway.forecast.forecasting import ALONE
+from makeway.forecast.live import READ, LiveState, live_state
+from makeway.forecast.playing import Draw, draw, play, with_trace
+from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.knobs import parse_turn
+from makeway.sim.measuring import parse_measure
+from makeway.sim.result import Result
+from makeway.sim.simulate import changed_cluster
+from makeway.sim.trace_jobs import Trace
+
+UNTIL = "7d"
+UNKNOWN_SHOWN = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from-live",
+        action="store_true",
+        help="begin with what the server has now; -f lays objects over its own, and both are shown"
+        f" side by side; until --until (default: {UNTIL})",
+    )
+    connect.add_arguments(parser, has_namespace=False)
+
+
+def simulate_live(arguments: argparse.Namespace, trace: Trace | None, bar: Bar) -> list[Result]:
+    if arguments.scale_load or arguments.grow or arguments.bootstrap:
+        raise UsageError("--from-live: another load needs a trace; give the jobs with --trace")
+    live = _ask(arguments)
+    until = span_of("--until", arguments.until or UNTIL)
+    cluster = live.cluster()
+    situation = live.situation(cluster)
+    drawn = draw(live, situation, until, arguments.seed)
+    if trace is not None:
+        drawn = with_trace(drawn, cluster, trace, arguments.queue)
+    _tell(drawn, situation.arrivals, has_trace=trace is not None)
+    return [
+        play(
+            live,
+            side,
+            drawn,
+            measure=parse_measure(arguments.measure),
+            explain=arguments.explain,
+            watch=bar.look,
+            notice=bar.notice,
+        )
+        for side in _sides(cluster, arguments)
+    ]
+
+
+def _sides(cluster: SimulatedCluster, arguments: argparse.Namespace) -> Sequence[SimulatedCluster]:
+    """The server as it is, then with what was asked for."""
+    files, turns = [*arguments.files, *arguments.scenario], [*map(parse_turn, arguments.set)]
+    sides = [cluster]
+    if files or turns:
+        sides.append(changed_cluster(cluster, files, turns)[0])
+    for other in arguments.compare:
+        if "=" in other:
+            more = [parse_turn(text) for text in other.split(";")]
+            sides.append(changed_cluster(cluster, files, [*turns, *more])[0])
+        else:
+            sides.append(changed_cluster(cluster, [*files, other.lstrip("+")], turns)[0])
+    return sides
+
+
+def _ask(arguments: argparse.Namespace) -> LiveState:
+    found: list[Document] = []
+
+    async def story(client: Client, _: str) -> int:
+        for kind in READ:
+            try:
+                found.extend((await client.list(kind)).items)
+            except NotFound:
+                continue  # the server does not have this kind
+        return 0
+
+    arguments.namespace = None
+    if connect.converse(arguments, story):
+        raise UsageError("--from-live: the server did not answer")
+    folder = arguments.data_dir or default_folder()
+    return live_state(found, time.time(), read_configuration(folder, None))
+
+
+def _tell(drawn: Draw, arrivals: Arrivals, *, has_trace: bool) -> None:
+    """What was assumed."""
+    if drawn.unknown:
+        names = ", ".join(drawn.unknown[:UNKNOWN_SHOWN])
+        more = " ..." if len(drawn.unknown) > UNKNOWN_SHOWN else ""
+        text = f"nothing is known of how long {names}{more} will run: to the end of the simulation"
+        print(f"makeway: {text}", file=sys.stderr)
+    if not has_trace and not arrivals.days:
+        print(f"makeway: {ALONE}", file=sys.stderr)

@@ -1,0 +1,57 @@
+"""tell what would become of a job, were it submitted now
+
+Tell what would become of Jobs or Workloads, were they created now: they would start, on
+which flavors; or make others way, whose, by which rule and at which cost; or wait, for
+what and behind whom; or never run as they are. The same engine decides, on a copy of how
+things stand. Nothing is created and nothing is changed; the answer holds until
+something else happens. `makeway submit --preview` asks the same of a command.
+
+examples:
+  makeway preview -f job.yaml
+  makeway preview -f job.yaml -o json | jq .outcome
+  makeway submit --preview -q vision --gpu 8 -- python train.py
+
+exit codes:
+  0  printed     1  the server refused, or knows no previews     2  no server, unreadable file
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from makeway.api import versions
+from makeway.cli import connect
+from makeway.cli.apply import add_files, read_files, resource_of
+from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.client import Client
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_files(parser)
+    add_output(parser, ("text", "json", "yaml"))
+    connect.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    manifests = read_files(arguments.filename)
+
+    async def story(client: Client, namespace: str) -> int:
+        for manifest in manifests:
+            document = dict(versions.to_hub(manifest.document).document)
+            resource = await resource_of(client, document)
+            found = await client.preview(resource, document, namespace=namespace)
+            if len(manifests) > 1 and arguments.output == "text":
+                print_safely(f"{found['metadata']['namespace']}/{found['metadata']['name']}:")
+            print_preview(found, arguments.output)
+        return 0
+
+    return connect.converse(arguments, story)
+
+
+def print_preview(found: dict[str, Any], output: str | None) -> None:
+    if output in ("json", "yaml"):
+        print_document(output, found)
+        return
+    for line in found["lines"]:
+        print_safely(line)

@@ -1,0 +1,1 @@
+"""From the present state forward: run times from the past, many runs, quantiles."""

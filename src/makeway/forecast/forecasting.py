@@ -1,0 +1,205 @@
+"""When a job will start and end: the simulator runs forward from the present, many times.
+
+Each run draws how long everybody runs and who else comes, and is played by the engine that decides
+in production. What comes out is counted: of a hundred runs, in how many did the job start by then.
+A run is over when all jobs that were asked about have started; how they end follows from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import NamedTuple
+
+from makeway.engine.explain import Obstacle
+from makeway.engine.model import Phase, WorkloadKey
+from makeway.forecast.arrivals import Arrivals
+from makeway.forecast.run_times import NOT_KNOWN, Luck, PastJob, RunTimeRule, RunTimes
+from makeway.sim.beginning import Beginning, OpenJob
+from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.continuation import Continuation
+from makeway.sim.fitting import EmptyCluster
+from makeway.sim.record import JobRun
+from makeway.sim.world import Progress, World
+
+RUNS = 20
+HORIZON_S = 3 * 86_400.0  # what is later than that is "later"
+ALONE = "assuming nobody else comes: less than a day of the past is known"
+
+
+class Verdict(Enum):
+    EXPECTED = "Expected"  # there are times
+    NEVER = "Never"  # it would wait even if nobody else were there
+    UNKNOWN = "Unknown"  # it depends on somebody's doing, or on what nobody has seen
+
+
+class Range(NamedTuple):
+    """One in ten is before p10, nine of ten are before p90; infinite: beyond the horizon."""
+
+    p10: float
+    p50: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobForecast:
+    key: WorkloadKey
+    verdict: Verdict
+    start: Range | None = None  # of its first run; None where nothing is expected
+    end: Range | None = None
+    basis: str = ""  # by whom its own run time is drawn
+    obstacles: tuple[Obstacle, ...] = ()  # why never, or what has to be done first
+    hidden: tuple[WorkloadKey, ...] = ()  # it depends on these, and nobody knows how long they run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    at: float
+    until: float  # the horizon
+    runs: int
+    assumptions: tuple[str, ...]
+    jobs: dict[WorkloadKey, JobForecast]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known at a moment."""
+
+    cluster: SimulatedCluster
+    beginning: Beginning
+    run_times: RunTimes
+    arrivals: Arrivals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    asked: Sequence[WorkloadKey]
+    runs: int = RUNS
+    seed: int = 0
+    horizon_s: float = HORIZON_S
+    others_come: bool = True
+    rule: RunTimeRule | None = None  # None: the model of the situation
+
+
+def forecast(situation: Situation, question: Question) -> Forecast:
+    """What to expect of the jobs asked about. The same state and seed give the same answer."""
+    beginning = situation.beginning
+    until = beginning.at + question.horizon_s
+    answers = _answers_at_once(situation, question.asked)
+    in_question = [key for key in question.asked if key not in answers]
+    courses = [_course(situation, question, in_question, until, n) for n in range(question.runs)]
+    bases = {job.workload.key: _basis(situation, job) for job in beginning.jobs}
+    hidden = tuple(key for key, basis in bases.items() if basis == NOT_KNOWN)
+    for key in in_question:
+        times = [course[key] for course in courses]
+        start, end = (quantiles([time[i] for time in times]) for i in range(2))
+        is_known = start.p50 < inf or not hidden
+        answers[key] = JobForecast(
+            key=key,
+            verdict=Verdict.EXPECTED if is_known else Verdict.UNKNOWN,
+            start=start if is_known else None,
+            end=end if is_known and end.p10 < inf else None,
+            basis=bases[key],
+            hidden=() if is_known else hidden,
+        )
+    return Forecast(
+        at=beginning.at,
+        until=until,
+        runs=question.runs,
+        assumptions=(ALONE,) if question.others_come and not situation.arrivals.days else (),
+        jobs={key: answers[key] for key in question.asked},
+    )
+
+
+def _basis(situation: Situation, job: OpenJob) -> str:
+    past = PastJob(job.job, job.workload)
+    return situation.run_times.basis(past, job.ran_s(situation.beginning.at))
+
+
+def _answers_at_once(
+    situation: Situation, asked: Sequence[WorkloadKey]
+) -> dict[WorkloadKey, JobForecast]:
+    """For jobs that no run of the simulator would tell more about."""
+    cluster, beginning = situation.cluster, situation.beginning
+    jobs = {job.workload.key: job for job in beginning.jobs}
+    present = {key: job.job for key, job in jobs.items()}
+    world = World(cluster, Continuation(cluster, beginning, present))
+    world.run(beginning.at)
+    view = world.engine.view
+    empty = EmptyCluster(cluster)
+    found = {}
+    for key in asked:
+        workload = jobs[key].workload
+        if view[key].phase is Phase.INACTIVE:
+            found[key] = JobForecast(key=key, verdict=Verdict.UNKNOWN)
+        if view[key].phase is not Phase.PENDING:
+            continue
+        never = empty.why_never(workload, (workload.local_queue, workload.pod_sets))
+        if never is not None:
+            found[key] = JobForecast(key=key, verdict=Verdict.NEVER, obstacles=never.obstacles)
+        elif (why := view.why_outside(key)) is not None:
+            found[key] = JobForecast(key=key, verdict=Verdict.UNKNOWN, obstacles=(why,))
+    return found
+
+
+Times = tuple[float, float]  # of a job's first start and of its end; infinite: not by the horizon
+
+
+def _course(
+    situation: Situation,
+    question: Question,
+    asked: Sequence[WorkloadKey],
+    until: float,
+    number: int,
+) -> dict[WorkloadKey, Times]:
+    """One run: when the jobs asked about start and end in it."""
+    cluster, beginning = situation.cluster, situation.beginning
+    seed = question.seed * 1_000_003 + number
+    rule = question.rule or situation.run_times
+    luck = Luck(seed, situation.run_times.settings.correlation)
+    jobs = {
+        job.workload.key: job.job._replace(
+            run_s=rule.run_s(PastJob(job.job, job.workload), job.ran_s(beginning.at), luck)
+        )
+        for job in beginning.jobs
+    }
+    arrivals = situation.arrivals.drawn(until, rule, luck, seed) if question.others_come else []
+    world = World(cluster, Continuation(cluster, beginning, jobs, arrivals), seed)
+    runs = [world.runs[key] for key in asked]
+    for run in runs:
+        if run.run_from is None:
+            run.first_run_at = None  # of whoever ran before, the next start counts
+    waiting = [run for run in runs if run.first_run_at is None]
+
+    def some_wait(_: Progress) -> bool:
+        while waiting and (waiting[-1].first_run_at is not None or waiting[-1].ended_at):
+            waiting.pop()
+        return bool(waiting)
+
+    if waiting:
+        world.run(until, some_wait, look_every=1)
+    return {run.key: _times(run) for run in runs}
+
+
+def _times(run: JobRun) -> Times:
+    start = inf if run.first_run_at is None else run.first_run_at
+    if run.ended_at is not None:
+        return start, run.ended_at
+    if run.run_from is None:
+        return start, inf
+    return start, run.run_from + (run.job.run_s - run.done_s) / run.speed
+
+
+def quantiles(values: Sequence[float]) -> Range:
+    """Of a few draws, so that the next one is within p10 and p90 in 80 of 100 cases."""
+    ordered = sorted(values)
+    return Range(*(_at(ordered, share) for share in (0.1, 0.5, 0.9)))
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    place = min(max(share * (len(ordered) + 1) - 1.0, 0.0), len(ordered) - 1.0)
+    low = int(place)
+    a, b = ordered[low], ordered[min(low + 1, len(ordered) - 1)]
+    return a if a == b or place == low else a + (place - low) * (b - a)

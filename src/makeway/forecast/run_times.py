@@ -1,0 +1,193 @@
+"""How long jobs run, as far as the past tells: a small model that can be explained in a sentence.
+
+Of a job we know who sent it, its name, what it asks for, its queue and its limit. We look at the
+run times of those before it that were like it in all of that, then in less and less (`LEVELS`), and
+draw from them. Whoever has run for a while is compared only with those that ran longer; if nobody
+did, it runs as long again as often as not. Nobody runs beyond its limit. Few of a kind tell little:
+with `n` of them, a draw goes to the next, coarser level with probability `k / (n + k)`.
+
+Jobs of one kind that are there at the same time are often parts of one piece of work, and short or
+long together: within one run of a forecast their luck has a part in common (`correlation`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from math import exp, inf, log
+from statistics import NormalDist
+from typing import NamedTuple, Protocol
+
+from makeway.engine.model import Workload, WorkloadKey
+from makeway.sim.seeded_random import SeededRandom
+from makeway.sim.trace_jobs import TraceJob
+
+LEVELS = (
+    "jobs of the same user, name, shape and limit",
+    "jobs of the same user, name and shape",
+    "jobs of the same user and shape",
+    "jobs of the same user",
+    "jobs of the same queue and shape",
+    "jobs of the same queue",
+    "all jobs",
+)
+BY_LIMIT = "its limit alone"
+BY_ITSELF = "what it has run by now, longer than any before it: as often as not as long again"
+NOT_KNOWN = "nothing"
+OVERDUE_S = 60.0  # a job beyond its limit is about to be ended
+LEAST_S = 1.0
+_NORMAL = NormalDist()
+
+
+class PastJob(NamedTuple):
+    """A job that has come; its run time is infinite as long as it is not known."""
+
+    job: TraceJob
+    workload: Workload
+
+
+class ModelSettings(NamedTuple):
+    """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
+
+    recent: int = 100  # so many of a kind count, the latest
+    few: float = 2.0  # `k` above
+    correlation: float = 0.3  # of the luck of jobs of one kind
+
+
+class Luck:
+    """The draws of one run of a forecast; the same seed and names give the same."""
+
+    def __init__(self, seed: int, correlation: float) -> None:
+        self._random = SeededRandom(seed)
+        self._shared, self._own = correlation**0.5, (1.0 - correlation) ** 0.5
+        self._of_kind: dict[object, float] = {}
+
+    def draw(self, kind: tuple[object, ...], key: WorkloadKey) -> tuple[float, float]:
+        """Two numbers between 0 and 1: how long it runs among its like, and who these are."""
+        if kind not in self._of_kind:
+            self._of_kind[kind] = self._random.named("kind", *kind).gauss(0.0, 1.0)
+        source = self._random.named("job", key)
+        common, own = self._of_kind[kind], source.gauss(0.0, 1.0)
+        return _NORMAL.cdf(self._shared * common + self._own * own), source.random()
+
+
+class RunTimeRule(Protocol):
+    """A way to say how long a job will have run in the end."""
+
+    def run_s(self, job: PastJob, ran_s: float, luck: Luck) -> float: ...
+
+
+class RunTimes:
+    def __init__(self, settings: ModelSettings | None = None) -> None:
+        self.settings = settings or ModelSettings()
+        self._latest: dict[object, deque[float]] = {}
+        self._sorted: dict[object, list[float]] = {}  # what was asked for since it was learnt
+        self.count = 0
+
+    def learn(self, past: PastJob) -> None:
+        """A job has ended; to be told in the order in which they do."""
+        self.count += 1
+        run_s = max(LEAST_S, past.job.run_s)
+        for key in _keys(past):
+            latest = self._latest.get(key)
+            if latest is None:
+                latest = self._latest[key] = deque(maxlen=self.settings.recent)
+            latest.append(run_s)
+            self._sorted.pop(key, None)
+
+    def run_s(self, job: PastJob, ran_s: float, luck: Luck) -> float:
+        place, level = luck.draw(_kind(job), job.workload.key)
+        limit_s = job.job.requested_s or inf
+        if ran_s >= limit_s:
+            return ran_s + OVERDUE_S
+        found: tuple[Sequence[float], int, int] | None = None
+        for _, samples, first, last in self._like(job, ran_s, limit_s):
+            found = samples, first, last
+            share = (last - first) / (last - first + self.settings.few)
+            if level < share:
+                break
+            level = (level - share) / (1.0 - share)
+        if found is not None:
+            return max(ran_s + LEAST_S, _quantile(*found, place))
+        if limit_s < inf:
+            return _between(max(ran_s, limit_s / 20.0), limit_s, place)
+        return ran_s / (1.0 - place) if self.count and ran_s else inf
+
+    def basis(self, job: PastJob, ran_s: float = 0.0) -> str:
+        """By whom most draws for a job are made."""
+        limit_s, found = job.job.requested_s or inf, ""
+        for level, _, first, last in self._like(job, ran_s, limit_s):
+            found = f"{level} ({last - first})"
+            if last - first >= self.settings.few:
+                break
+        if found or limit_s < inf:
+            return found or BY_LIMIT
+        return BY_ITSELF if self.count and ran_s else NOT_KNOWN
+
+    def _like(
+        self, job: PastJob, ran_s: float, limit_s: float
+    ) -> Iterator[tuple[str, Sequence[float], int, int]]:
+        """Level by level: run times of those like it, and from where to where they are possible.
+
+        A level that has nobody new tells nothing new.
+        """
+        number = 0
+        for level, key in zip(LEVELS, _keys(job), strict=True):
+            samples = self._in_order(key)
+            first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
+            if last - first != number and last > first:
+                number = last - first
+                yield level, samples, first, last
+
+    def _in_order(self, key: object) -> Sequence[float]:
+        found = self._sorted.get(key)
+        if found is None:
+            found = self._sorted[key] = sorted(self._latest.get(key, ()))
+        return found
+
+
+def _kind(past: PastJob) -> tuple[object, ...]:
+    job, workload = past
+    return (job.user, stem(job.name), workload.local_queue, _shape(workload))
+
+
+def _keys(past: PastJob) -> tuple[object, ...]:
+    """What stands for each of LEVELS."""
+    job, workload = past
+    user, name, queue = job.user, stem(job.name), workload.local_queue
+    shape = _shape(workload)
+    return (
+        (0, user, name, queue, shape, job.requested_s),
+        (1, user, name, queue, shape),
+        (2, user, queue, shape),
+        (3, user, queue),
+        (4, queue, shape),
+        (5, queue),
+        (6,),
+    )
+
+
+def _shape(workload: Workload) -> tuple[object, ...]:
+    return tuple((pod_set.count, pod_set.requests) for pod_set in workload.pod_sets)
+
+
+def stem(name: str) -> str:
+    """A name without what only numbers it: `train-17` and `train-18` are the same work."""
+    return "".join(letter for letter in name if not letter.isdigit()).strip("-._")
+
+
+def _quantile(samples: Sequence[float], first: int, last: int, place: float) -> float:
+    """Of samples[first:last]; between two of them by their logarithm."""
+    at = min(max(place * (last - first + 1) - 1.0, 0.0), last - first - 1.0)
+    low = int(at)
+    a = samples[first + low]
+    b = samples[min(first + low + 1, last - 1)]
+    return _between(a, b, at - low)
+
+
+def _between(a: float, b: float, share: float) -> float:
+    if a == b or b == inf:
+        return b
+    a = max(a, LEAST_S)
+    return exp(log(a) + share * (log(max(b, LEAST_S)) - log(a)))

@@ -1,0 +1,250 @@
+"""Forecasts beside a server, in a process of its own that can do nothing but reckon.
+
+The server hands over its objects as they are stored, and gets back what to expect. The other
+process is started for each forecast: it has the lowest priority, no rights, no file, no connection
+and no token, and is not a copy of the server. Whoever asks gets the last forecast at once, with its
+age; a new one is begun when something has changed since, and no more often than the machine's
+spare time allows. Scheduling never waits for any of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from makeway.api.codec import decode_as, encode
+from makeway.api.configuration import Configuration
+from makeway.api.times import format_time
+from makeway.forecast.forecasting import Forecast, JobForecast, Question, Range, forecast
+from makeway.forecast.live import READ, live_state
+from makeway.logs import Fields
+from makeway.sim.trace_jobs import SimulationError
+from makeway.store import Store
+from makeway.translate.words import waiting_message
+
+log = logging.getLogger("makeway.forecaster")
+
+Document = dict[str, Any]
+NICE = 19
+TIME_MAX_S = 120.0  # for one forecast
+MEMORY_MAX_BYTES = 4 << 30
+REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
+REST_LEAST_S = 2.0
+STALE_S = 60.0  # after that time has made it another, though nothing has changed
+NOBODY = 65534
+API_VERSION = "makeway.dev/v1"
+COMING = "Coming"  # in place of a verdict: there is none yet
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+
+
+# --- the server's side ---
+
+
+class Made(NamedTuple):
+    """A forecast, and of which state."""
+
+    answer: Document
+    state: object
+    at: float  # by the server's clock
+
+
+class Forecaster:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        configuration: Configuration,
+        state: Callable[[], object],
+        spare: Callable[[int], None] | None = None,
+    ) -> None:
+        """`state` answers the same as long as who waits and who runs is the same.
+
+        `spare` is told of each process that is started, so that nobody ends it as a stray.
+        """
+        self._store, self._clock, self._state, self._spare = store, clock, state, spare
+        self._configuration = json.dumps(encode(configuration)).encode()
+        self._made: Made | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rests_until = 0.0
+
+    def _latest(self) -> Made | None:
+        """The last forecast. If the state is another by now, the next one is begun."""
+        made, now = self._made, self._clock()
+        is_due = made is None or made.state != self._state() or now - made.at > STALE_S
+        if is_due and self._making is None and time.monotonic() >= self._rests_until:
+            self._making = asyncio.get_running_loop().create_task(self._make())
+        return made
+
+    def one(self, namespace: str, name: str) -> Document:
+        """What to expect of one workload, as far as the last forecast tells."""
+        return self._document(f"{namespace}/{name}", self._latest())
+
+    def all(self, namespace: str) -> Document:
+        """What to expect of everybody in a namespace; of all of them, if it is empty."""
+        made = self._latest()
+        keys = [] if made is None else made.answer["items"]
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "ForecastList",
+            **self._heading(made),
+            "items": [
+                self._document(key, made)
+                for key in keys
+                if namespace in ("", key.partition("/")[0])
+            ],
+        }
+
+    def _document(self, key: str, made: Made | None) -> Document:
+        namespace, _, name = key.partition("/")
+        item = {} if made is None else made.answer["items"].get(key, {})
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Forecast",
+            "metadata": {"name": name, "namespace": namespace},
+            **self._heading(made),
+            **(item or {"verdict": COMING}),
+        }
+
+    def _heading(self, made: Made | None) -> Document:
+        if made is None:
+            return {}
+        return {
+            "madeAt": format_time(made.at),
+            "ageSeconds": round(max(0.0, self._clock() - made.at), 3),
+            "isCurrent": made.state == self._state(),
+            "runs": made.answer["runs"],
+            "assumptions": made.answer["assumptions"],
+        }
+
+    async def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+        if self._making is not None:
+            await asyncio.gather(self._making, return_exceptions=True)
+
+    async def _make(self) -> None:
+        at, began, state = self._clock(), time.monotonic(), self._state()
+        try:
+            scanned = (self._store.scan(kind.full_name) for kind in READ)
+            bodies = [record.body for records in scanned for record in records]
+            answer = await asyncio.to_thread(self._ask, at, bodies)
+            self._made = Made(answer, state, at)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            log.warning(Fields(forecast="failed", error=error))
+        finally:
+            took_s = time.monotonic() - began
+            self._rests_until = time.monotonic() + max(REST_LEAST_S, REST_FACTOR * took_s)
+            self._making = None
+
+    def _ask(self, at: float, bodies: Sequence[bytes]) -> Document:
+        """In a thread: hand all objects over as they are stored; nothing is decoded here."""
+        head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
+        question = b"".join((head, b",".join(bodies), b"]}"))
+        command = [sys.executable, "-I", "-m", "makeway.forecaster"]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+        ) as process:
+            self._process = process
+            if self._spare is not None:
+                self._spare(process.pid)
+            try:
+                answer, trouble = process.communicate(question, TIME_MAX_S)
+            finally:
+                self._process = None
+                process.kill()
+        if process.returncode:
+            lines = trouble.decode(errors="replace").strip().splitlines()
+            raise ValueError(lines[-1] if lines else f"it ended with {process.returncode}")
+        found: Document = json.loads(answer)
+        return found
+
+
+# --- the other process ---
+
+
+def answer(question: Mapping[str, Any]) -> Document:
+    """What to expect of everybody who waits or runs."""
+    configuration = decode_as(Configuration, question["configuration"]).object
+    assert configuration is not None
+    now = float(question["now"])
+    live = live_state(question["documents"], now, configuration)
+    asked = [job.workload.key for job in live.beginning.jobs]
+    try:
+        situation = live.situation(live.cluster())
+    except SimulationError as error:
+        return {"runs": 0, "assumptions": [str(error)], "items": {}}
+    found = forecast(situation, Question(asked=asked))
+    return {
+        "runs": found.runs,
+        "until": format_time(now + found.until),
+        "assumptions": list(found.assumptions),
+        "pastJobs": situation.run_times.count,
+        "items": {key: _item(job, found, now) for key, job in found.jobs.items()},
+        "cpuSeconds": time.process_time(),
+    }
+
+
+def _item(job: JobForecast, made: Forecast, now: float) -> Document:
+    item: Document = {"verdict": job.verdict.value}
+    if job.start is not None:
+        item["start"] = _times(job.start, now)
+    if job.end is not None:
+        item["end"] = _times(job.end, now)
+    if job.basis:
+        item["basis"] = job.basis
+    if job.obstacles:
+        item["message"] = waiting_message(job.obstacles)
+    elif job.hidden:
+        # By number: whose they are is not for everybody.
+        item["message"] = f"nothing is known of how long {len(job.hidden)} of the jobs there run"
+    return item
+
+
+def _times(span: Range, now: float) -> dict[str, str | None]:
+    """Null is beyond the horizon."""
+    return {
+        name: None if at == inf else format_time(now + at)
+        for name, at in zip(span._fields, span, strict=True)
+    }
+
+
+def give_up_rights() -> None:
+    """From here on this process can reckon, and little else."""
+    os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    with contextlib.suppress(ValueError):  # fewer are allowed than are open
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def main() -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    give_up_rights()
+    question = json.loads(sys.stdin.buffer.read())
+    sys.stdout.write(json.dumps(answer(question)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""When does my job start? Asked of a server that runs jobs, while it runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from tests.harness.documents import flavor, local_queue, queue
+from tests.harness.process import Up, job, running, wait_until
+
+MORE = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 2}]}]
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One CPU: two short jobs are over, one with a limit runs, one waits, one can never run."""
+    folder = tmp_path_factory.mktemp("forecast")
+    with running(folder / "data") as started:
+        started.create(FLAVORS, flavor("default"))
+        started.create(QUEUES, queue("q", 1))
+        started.create(LOCAL_QUEUES, local_queue("team", "q"))
+        for name in ("probe-1", "probe-2"):
+            started.create(JOBS, job(name, "true", queue="team"))
+        wait_until(lambda: _statuses(started) == ["succeeded"] * 2)
+        long = job("train-1", "sleep 600", queue="team", activeDeadlineSeconds=1200)
+        started.create(JOBS, long)
+        wait_until(lambda: "running" in _statuses(started))
+        started.create(JOBS, job("probe-3", "true", queue="team"))
+        started.create(JOBS, job("huge", "true", queue="team", cpu="4"))
+        yield started
+        started.makeway("cancel", "--all", "--yes")
+
+
+def _statuses(up: Up) -> list[str]:
+    rows = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
+    return [row["status"] for row in rows]
+
+
+def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
+    table = up.makeway("forecast").splitlines()
+    found = {
+        one["metadata"]["name"].split("-")[1]: one
+        for one in json.loads(up.makeway("forecast", "-o", "json"))["items"]
+    }
+
+    assert {line.split()[1] for line in table[1:4]} == {"train-1", "probe-3", "huge"}
+    assert table[4].startswith("assuming nobody else comes")
+    assert found["huge"]["verdict"] == "Never"
+    start = found["probe"]["start"]
+    assert start["p10"] < start["p50"] < start["p90"]
+    assert start["p10"] <= found["train"]["end"]["p50"] <= start["p90"]
+    assert found["probe"]["basis"].startswith("jobs of the same user, name, shape and limit")
+
+
+def test_explain_and_status_have_it_too(up: Up) -> None:
+    up.makeway("forecast", "probe-3")
+
+    said = up.makeway("explain", "probe-3")
+    rows = json.loads(up.makeway("status", "-o", "json"))["items"]
+    wide = up.makeway("status", "-o", "wide").splitlines()
+
+    assert "It is expected to start at ~" in said
+    assert "(8 of 10: " in said
+    assert {row["name"]: (row["forecast"] or {}).get("verdict") for row in rows} == {
+        "train-1": "Expected",
+        "probe-3": "Expected",
+        "huge": "Never",
+    }
+    assert "START" in wide[0]
+    assert any("probe-3" in line and "~" in line for line in wide)
+
+
+def test_what_if_there_were_two_cpus(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text(MORE)
+
+    found = up.makeway("simulate", "--from-live", "-q", "-f", str(tmp_path / "more.yaml"))
+
+    assert "B against A: waits are shorter on average" in found
+    assert "assuming nobody else comes" in found
+
+
+def test_the_server_does_not_care_when_the_other_process_is_stopped(up: Up) -> None:
+    """It is ended in the middle: the last forecast stays, and the next one is made."""
+    before = json.loads(up.makeway("forecast", "probe-3", "-o", "json"))
+    up.create(JOBS, job("probe-4", "true", queue="team"))
+
+    def other() -> list[int]:
+        up.makeway("forecast", "probe-3", "--patience", "0", "-o", "json")
+        return [pid for pid in _children(up.pid) if "makeway.forecaster" in _command(pid)]
+
+    (pid,) = wait_until(other)
+    assert os.getpriority(os.PRIO_PROCESS, pid) >= 0
+    os.kill(pid, signal.SIGKILL)
+
+    after = wait_until(lambda: _new_forecast(up, before["madeAt"]))
+    assert after["verdict"] == "Expected"
+
+
+def _new_forecast(up: Up, made_at: str) -> dict[str, str] | None:
+    found: dict[str, str] = json.loads(
+        up.makeway("forecast", "probe-3", "--patience", "0", "-o", "json")
+    )
+    return found if found["madeAt"] > made_at else None
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except FileNotFoundError:
+        return ""

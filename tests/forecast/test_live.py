@@ -1,0 +1,156 @@
+"""What a server has now becomes a beginning: by its objects alone, with zero for now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from makeway.api.configuration import Configuration
+from makeway.api.times import format_time
+from makeway.forecast.forecasting import Question, Verdict, forecast
+from makeway.forecast.live import LiveState, live_state
+from makeway.forecast.playing import draw, play
+from makeway.forecaster import answer
+from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.knobs import parse_turn
+from makeway.sim.record import JobOutcome
+from makeway.sim.simulate import changed_cluster
+from tests.forecast.lab import key
+from tests.harness.documents import (
+    condition,
+    flavor,
+    local_queue,
+    queue,
+    requesting,
+    template,
+    workload,
+)
+from tests.sim.worlds import HOUR, MINUTE
+
+NOW = 1_800_000_000.0
+Document = dict[str, Any]
+
+
+def at(ago_s: float) -> str:
+    return format_time(NOW - ago_s)
+
+
+def is_true(type_: str, ago_s: float) -> Document:
+    return condition(type_, reason="x", lastTransitionTime=at(ago_s))
+
+
+def sent(name: str, ago_s: float, **more: Any) -> Document:
+    """A Workload of one CPU."""
+    pods = {"name": "main", "count": 1, "template": template(containers=[requesting(1)])}
+    found = workload(name, queueName="team", podSets=[pods], **more.pop("spec", {}))
+    found["metadata"] |= {
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "creationTimestamp": at(ago_s),
+        "annotations": {"makeway.dev/submitted-by": "ann"},
+    }
+    return {**found, **more}
+
+
+def held(name: str, ago_s: float, *conditions: Document) -> Document:
+    """Since its creation it has a CPU of flavor default."""
+    assigned = {
+        "name": "main",
+        "flavors": {"cpu": "default"},
+        "resourceUsage": {"cpu": "1"},
+        "count": 1,
+    }
+    status = {
+        "admission": {"clusterQueue": "vision", "podSetAssignments": [assigned]},
+        "conditions": [is_true("QuotaReserved", ago_s), is_true("Admitted", ago_s), *conditions],
+    }
+    return sent(name, ago_s, status=status)
+
+
+QUEUES = [
+    flavor("default"),
+    queue("vision", 1),
+    local_queue("team", "vision"),
+    local_queue("lost", "nowhere"),  # on a server that is no error
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+]
+PAST = [
+    held(f"old-{n}", n * HOUR + run_s, is_true("Finished", n * HOUR))
+    for n, run_s in ((2, 3000.0), (3, 3600.0), (4, 4200.0), (5, 3300.0))
+]
+RUNNING = held("old-7", 30 * MINUTE, is_true("PodsReady", 30 * MINUTE))
+PRESENT = [*QUEUES, *PAST, RUNNING, sent("old-8", 10 * MINUTE)]
+
+
+def state(*more: Document) -> LiveState:
+    return live_state([*PRESENT, *more], NOW, Configuration())
+
+
+def test_objects_become_a_beginning_at_zero() -> None:
+    found = state()
+
+    running, waiting = found.beginning.jobs
+    assert found.beginning.at == 0
+    assert running.run_from == running.status.admitted_at == -30 * MINUTE
+    assert waiting.workload.created_at == -10 * MINUTE
+    assert waiting.status.assignment is None
+    assert waiting.job.user == "ann"
+    assert [one.job.job.run_s for one in found.ended] == [3300.0, 4200.0, 3600.0, 3000.0]
+
+
+def test_who_waits_starts_when_who_runs_ends() -> None:
+    found = state()
+
+    answer = forecast(found.situation(found.cluster()), Question(asked=[key("old-8")]))
+
+    start = answer.jobs[key("old-8")].start
+    assert start is not None
+    # Of 50 to 70 minutes 30 are over.
+    assert 1199 <= start.p10 <= start.p50 <= start.p90 <= 2401
+
+
+def test_a_limit_of_the_workload_bounds_it() -> None:
+    found = state(sent("capped", 60.0, spec={"maximumExecutionTimeSeconds": 600}))
+
+    assert found.beginning.jobs[-1].job.requested_s == 600.0
+
+
+def test_the_other_process_answers_in_json() -> None:
+    configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    huge = sent("huge", 60.0)
+    huge["spec"]["podSets"][0]["count"] = 2
+
+    found = answer({"now": NOW, "configuration": configuration, "documents": [*PRESENT, huge]})
+
+    assert found["runs"] == 20
+    assert found["items"]["default/old-8"]["verdict"] == Verdict.EXPECTED.value
+    assert at(-20 * MINUTE) <= found["items"]["default/old-8"]["start"]["p50"] <= at(-40 * MINUTE)
+    assert found["items"]["default/huge"]["verdict"] == Verdict.NEVER.value
+    assert "maximum capacity" in found["items"]["default/huge"]["message"]
+
+
+def test_a_server_without_queues_has_nothing_to_expect() -> None:
+    configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+
+    found = answer({"now": NOW, "configuration": configuration, "documents": []})
+
+    assert found["items"] == {}
+
+
+def test_what_if_i_apply_this_now() -> None:
+    """With two CPUs the waiting one starts at once; the running one goes on where it is."""
+    found = state()
+    cluster = found.cluster()
+    drawn = draw(found, found.situation(cluster), 24 * HOUR, seed=1)
+
+    as_is = play(found, cluster, drawn)
+    from_now = play(found, _with_two(cluster), drawn)
+
+    assert as_is.job("old-8").first_run_at == as_is.job("old-7").ended_at
+    assert from_now.job("old-8").first_run_at == 0
+    assert from_now.job("old-7").ended_at == as_is.job("old-7").ended_at
+    assert from_now.outcomes[JobOutcome.FINISHED] == 2
+    assert as_is.wait().longest > from_now.wait().longest == 10 * MINUTE
+
+
+def _with_two(cluster: SimulatedCluster) -> SimulatedCluster:
+    return changed_cluster(cluster, (), [parse_turn("quota of queue vision=2")])[0]

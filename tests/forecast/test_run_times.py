@@ -1,0 +1,99 @@
+"""The model of run times: like jobs first, then coarser ones; never beyond the limit."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from makeway.forecast.run_times import (
+    BY_ITSELF,
+    BY_LIMIT,
+    LEVELS,
+    NOT_KNOWN,
+    Luck,
+    PastJob,
+    RunTimes,
+    stem,
+)
+from tests.forecast.lab import past_job, ran, taught
+from tests.sim.worlds import HOUR, MINUTE, job
+
+
+def draws(model: RunTimes, one: PastJob, ran_s: float = 0.0) -> list[float]:
+    return sorted(model.run_s(one, ran_s, Luck(seed, 0.3)) for seed in range(200))
+
+
+def a_job(name: str = "train-9", user: str = "ann", limit: float | None = None) -> PastJob:
+    return past_job(job(name)._replace(user=user, requested_s=limit))
+
+
+def test_a_job_runs_as_long_as_its_like_did() -> None:
+    model = taught(
+        *(ran(minutes * MINUTE, "train-1") for minutes in (50, 55, 60, 65, 70)),
+        *(ran(10.0, "probe", user="bob") for _ in range(5)),
+    )
+
+    found = draws(model, a_job())
+
+    assert 50 * MINUTE <= found[100] <= 70 * MINUTE
+    assert model.basis(a_job()) == f"{LEVELS[0]} (5)"
+    assert model.basis(a_job(limit=90 * MINUTE)) == f"{LEVELS[1]} (5)"
+
+
+def test_without_its_like_coarser_groups_tell() -> None:
+    model = taught(*(ran(HOUR, "train", user="bob") for _ in range(4)))
+
+    assert model.basis(a_job()) == f"{LEVELS[4]} (4)"
+    assert draws(model, a_job()) == pytest.approx([HOUR] * 200)
+
+
+def test_few_of_a_kind_tell_little() -> None:
+    model = taught(ran(MINUTE, "train"), *(ran(HOUR, "other", user="bob") for _ in range(50)))
+
+    found = draws(model, a_job())
+
+    # One of its like against many of its queue: about every third draw follows the one.
+    assert 0.25 < sum(run_s < 2 * MINUTE for run_s in found) / 200 < 0.45
+
+
+def test_who_has_run_for_long_is_compared_with_those_that_ran_longer() -> None:
+    model = taught(*(ran(run_s) for run_s in (MINUTE,) * 50), *(ran(HOUR) for _ in range(10)))
+
+    assert draws(model, a_job("old"))[100] < 2 * MINUTE
+    assert draws(model, a_job("old"), ran_s=5 * MINUTE) == pytest.approx([HOUR] * 200)
+
+
+def test_nobody_runs_beyond_its_limit() -> None:
+    model = taught(*(ran(HOUR * n) for n in (1, 2, 3, 4, 5)))
+
+    assert draws(model, a_job("old", limit=3 * HOUR))[-1] <= 3 * HOUR + 1
+    late = draws(model, a_job("old", limit=HOUR), ran_s=2 * HOUR)
+    assert late == [2 * HOUR + MINUTE] * 200  # it is about to be ended
+
+
+def test_a_limit_is_all_that_is_known_of_the_first_job() -> None:
+    found = draws(RunTimes(), a_job(limit=HOUR))
+
+    assert HOUR / 20 <= found[0] < found[-1] <= HOUR
+    assert RunTimes().basis(a_job(limit=HOUR)) == BY_LIMIT
+
+
+def test_who_has_run_longer_than_anybody_runs_as_long_again_as_often_as_not() -> None:
+    model = taught(*(ran(MINUTE) for _ in range(5)))
+
+    found = draws(model, a_job("old"), ran_s=HOUR)
+
+    assert found[0] > HOUR
+    assert 1.6 * HOUR < found[100] < 2.5 * HOUR
+    assert model.basis(a_job("old"), HOUR) == BY_ITSELF
+
+
+def test_of_some_jobs_nothing_is_known() -> None:
+    assert draws(RunTimes(), a_job()) == [inf] * 200
+    assert RunTimes().basis(a_job()) == NOT_KNOWN
+
+
+def test_names_differ_by_more_than_numbers() -> None:
+    assert stem("train-17") == stem("train-18") == "train"
+    assert stem("train-17") != stem("eval-17")
