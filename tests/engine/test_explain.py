@@ -34,6 +34,7 @@ from makeway.engine.explain import (
     Refusal,
     ResumedQueue,
     SmallerRequest,
+    Threat,
 )
 from makeway.engine.model import (
     Backoff,
@@ -122,6 +123,19 @@ def test_priority_decides_who_of_the_own_queue_could_give_way() -> None:
     assert verdicts(answer) == {"important": Refusal.PRIORITY, "humble": Refusal.NOT_ENOUGH}
     assert answer.would_preempt == ()
     assert answer.helps[0] == HigherPriority(6, (key("humble"), key("important")))
+
+
+def test_who_runs_hears_for_whom_it_may_have_to_make_way() -> None:
+    lab = Scenario(
+        queue("vision", gpu=4, within=LOWER), queue("speech", gpu=4, reclaim=ANY), cohort="lab"
+    )
+    lab.running("modest", on="vision", gpu=4)
+    own = Threat(QueueName("vision"), VictimRule.IN_QUEUE)
+    assert explain(lab, "modest").threats == (own,)
+
+    lab.running("greedy", on="vision", gpu=2)  # now vision borrows
+    owner = Threat(QueueName("speech"), VictimRule.RECLAIM)
+    assert explain(lab, "greedy").threats == (own, owner)
 
 
 def test_what_would_start_now_is_told_before_what_others_could_do() -> None:

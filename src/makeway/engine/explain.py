@@ -164,6 +164,13 @@ class Stake(NamedTuple):
     cost: float = 0.0  # by its milestones
 
 
+class Threat(NamedTuple):
+    """Who might preempt somebody who runs: workloads of a queue, by a rule."""
+
+    queue: QueueName
+    rule: VictimRule
+
+
 class Holder(NamedTuple):
     workload: WorkloadKey
     queue: QueueName
@@ -340,6 +347,7 @@ class Explanation:
     history: tuple[FlavorTrial, ...] = ()
     is_preemptor: bool = False
     stake: Stake | None = None  # of one that runs
+    threats: tuple[Threat, ...] = ()  # to one that runs
     boost: int = 0  # as how much more priority its waiting counts in line
     past: PastUsage | None = None  # of its local queue, where that counts
     deactivated_for: Cause | None = None  # None: it is active, or its user wants it so
@@ -380,6 +388,7 @@ def explain(state: ClusterState, key: WorkloadKey, *, with_helps: bool = True) -
         obstacles=obstacles,
         history=status.history,
         stake=stake_of(state, entry),
+        threats=tuple(_threats(state, entry)),
         deactivated_for=_why_inactive(entry),
     )
 
@@ -395,6 +404,20 @@ def stake_of(state: ClusterState, entry: Entry) -> Stake | None:
         protection if protection is not None and protection.until > now else None,
         disruption_cost(entry, state.local_queues, now),
     )
+
+
+def _threats(state: ClusterState, entry: Entry) -> Iterator[Threat]:
+    """Whose preemptors it may have to make way for: its own queue's, and owners of what is lent."""
+    queue = _queue_of(state, entry)
+    if queue is None or entry.phase is not Phase.ADMITTED:
+        return
+    is_borrowing = not is_within_quota(queue.node, tuple(entry.usage), queue.tree.usage)
+    for other in queue.tree.queues[:SHOWN]:
+        preemption = other.spec.preemption
+        if other is queue and preemption.within_queue is not Policy.NEVER:
+            yield Threat(other.spec.name, VictimRule.IN_QUEUE)
+        elif other is not queue and is_borrowing and preemption.reclaim is not Policy.NEVER:
+            yield Threat(other.spec.name, VictimRule.RECLAIM)
 
 
 def _why_inactive(entry: Entry) -> Cause | None:

@@ -40,6 +40,7 @@ def explanation_lines(
         yield Line(past_text(explanation.past))
     if explanation.stake is not None:
         yield from map(Line, _at_stake(explanation.stake, now, moment))
+    yield from map(_threat, explanation.threats)
     yield from map(_left, explanation.left_by_owners)
     if explanation.is_owner:
         yield Line(
@@ -110,6 +111,14 @@ def _at_stake(stake: exp.Stake, now: float, moment: Moment | None) -> Iterator[s
         yield f"To preempt it now would cost {format_span(stake.lost_s)} of work{saved}"
     if stake.cost:
         yield f"By its milestones a disruption costs {stake.cost:g} now"
+
+
+def _threat(threat: exp.Threat) -> Line:
+    queue = Ref("ClusterQueue", threat.queue)
+    if threat.rule is VictimRule.IN_QUEUE:
+        return Line("It may have to make way for who has more priority in ClusterQueue ", queue)
+    what = ", which may take back what others borrow"
+    return Line("It may have to make way for ClusterQueue ", queue, what)
 
 
 def _protected(stake: exp.Stake, protection: Protection, now: float, moment: Moment | None) -> str:
