@@ -60,6 +60,7 @@ SCREENS = {
     "explain": ("explain", "asr-huge"),
     "top": ("top",),
 }
+_SIZES = ("COLUMNS", "LINES")  # which would count for more than the terminal's own
 LAST = {"status": "held by", "gpu": "7 ", "explain": "more quota", "top": "held by"}
 
 
@@ -78,12 +79,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         with pytest.MonkeyPatch.context() as patch:
             for user, *options in JOBS:
                 patch.setenv("LOGNAME", user)
-                command = ["submit", *options, *at, "--no-env", "--", "sleep", "100"]
+                command = ["submit", *options, *at, "--no-env", "--", "sleep", "3000"]
                 assert main(command) == 0
                 time.sleep(0.05)  # jobs of one moment have no order
         assert main(["gpu", "drain", "7", *at]) == 0
+        own = {name: value for name, value in os.environ.items() if name not in _SIZES}
         yield {
-            **os.environ,
+            **own,
             "MAKEWAY_DATA_DIR": str(folder),
             "KUBECONFIG": "",
             "LOGNAME": "cem",
