@@ -34,6 +34,7 @@ from benchmarks.worlds import (
 from makeway.engine import events as ev
 from makeway.engine.model import Phase, Preemption, QueueName
 from makeway.engine.nominate import Nominator
+from makeway.engine.preview import play_out
 
 QUEUE = "queue-0"
 HIGH = 100
@@ -272,7 +273,50 @@ def _resident_mb() -> float:
 
 # --- the table ---
 
-CASES = (all_fit, nothing_fits, long_queue, waking, victims, deep_tree, fair_sharing, memory)
+# --- what would happen, and beginning anew ---
+
+
+def previews(scale: Scale) -> Iterator[Row]:
+    """Of one more job, when nobody fits; in one tree of thirty queues, or in five of six."""
+    running, pending = scale.workloads // 300, scale.workloads // 300 - 33
+    for trees in (1, 5):
+        loads = [
+            Load(
+                name=f"queue-{i}",
+                cohort=f"cohort-{i % trees}",
+                quota=33,
+                running=33,
+                running_low=3,
+                pending=sizes(pending, 10),
+            )
+            for i in range(30)
+        ]
+        build = partial(_at_rest, loads)
+        size = f"{30 * running} workloads in {trees} trees"
+        for said, pods, priority in (("waits", 1, 0), ("preempts", 1, HIGH), ("never", 10**6, 0)):
+            act = partial(_preview, pods=pods, priority=priority)
+            (figure,) = cpu_ms(build, act, runs=scale.runs)
+            yield Row(f"     preview, {said}", size, figure, "preview", "< 50")
+    (figure,) = cpu_ms(build, lambda world: world.engine.begin_anew(world.now), runs=scale.runs)
+    yield Row("     beginning anew", size, figure, "segment")
+
+
+def _at_rest(loads: Iterable[Load]) -> World:
+    world = forest(loads, BEST_EFFORT, LOWER_ONLY)
+    play_out(world.engine, world.now)
+    return world
+
+
+def _preview(world: World, pods: int, priority: int) -> None:
+    gc.disable()  # as whoever answers them does
+    world.preview(QUEUE, pods, priority)
+    gc.enable()
+
+
+CASES = (
+    *(all_fit, nothing_fits, long_queue, waking, victims, deep_tree, fair_sharing, previews),
+    memory,
+)
 
 
 def print_rows(rows: Iterable[Row]) -> None:

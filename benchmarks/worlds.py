@@ -8,7 +8,7 @@ own, as if each had been read from its object, lest memory look better than it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.engine import events as ev
 from makeway.engine.engine import Engine
@@ -38,6 +38,7 @@ from makeway.engine.model import (
     WorkloadKey,
     WorkloadStatus,
 )
+from makeway.engine.preview import LAST_UID, Preview, preview
 from makeway.engine.upkeep import tend
 
 NAMESPACE = "team"
@@ -121,6 +122,11 @@ class World:
         workload = self._workload(queue, pods, priority)
         self.engine.apply(ev.WorkloadSeen(workload))
         return workload.key
+
+    def preview(self, queue: str, pods: int, priority: int = 0) -> Preview:
+        """What would become of one more."""
+        workload = replace(self._workload(queue, pods, priority), uid=LAST_UID)
+        return preview(self.engine, workload, self.now)
 
     def _workload(self, queue: str, pods: int, priority: int) -> Workload:
         self._count += 1

@@ -32,6 +32,7 @@ from makeway.cluster_http import Window
 from makeway.embedded import client_in_process
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
+from tests.harness import documents
 from tests.harness.documents import job
 from tests.server.harness import Server, play, settled
 
@@ -211,6 +212,25 @@ def test_it_tells_over_http_who_waits_and_why(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_it_tells_over_http_what_would_become_of_whom(tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        await set_up(server, cpu="2")
+        async with running(server, lease=None) as (controller, _), looking(controller) as ask:
+            await settled(lambda: controller.visibility is not None and not controller.unready)
+            workload = documents.workload("mine")
+            workload["metadata"]["namespace"] = "default"
+            code, found = await ask("/preview", workload)
+            assert (code, found["outcome"]) == (200, "Starts")
+            assert (await ask("/preview", {"kind": "Pod"}))[0] == 400
+            assert (await ask("/preview", []))[0] == 400
+            queue = documents.queue("team", "4")
+            code, found = await ask("/diff", {"items": [queue]})
+            assert (code, [edited["name"] for edited in found["objects"]]) == (200, ["team"])
+            assert (await ask("/diff", {"items": [{"kind": "ClusterQueue"}]}))[0] == 400
+
+    play(tmp_path, story)
+
+
 def test_who_stands_by_is_ready_and_says_that_it_knows_nothing(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
         controller = Controller(lambda: Line(server), Settings(lease=LEASE, identity="b"))
@@ -251,8 +271,9 @@ async def looking(controller: Controller, *, is_whole: bool = True) -> AsyncIter
     window = Window(controller, "127.0.0.1", 0, is_whole=is_whole)
     port = await window.open()
 
-    async def ask(path: str) -> tuple[int, Any]:
-        async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
+    async def ask(path: str, body: Any = None) -> tuple[int, Any]:
+        method = "GET" if body is None else "POST"
+        async with session.request(method, f"http://127.0.0.1:{port}{path}", json=body) as answer:
             is_json = answer.content_type == "application/json"
             return answer.status, await (answer.json() if is_json else answer.text())
 

@@ -28,6 +28,7 @@ from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
+from makeway.controller.previews import Previews
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.series import Family
@@ -147,6 +148,11 @@ class Controller:
         """None while another replica leads."""
         return None if self._term is None else self._term.visibility
 
+    @property
+    def previews(self) -> Previews | None:
+        """None while another replica leads."""
+        return None if self._term is None else self._term.previews
+
     def metrics(self) -> str:
         term = self._term
         leader = LEADER.header() + LEADER.line(()) % int(term is not None)
@@ -185,6 +191,7 @@ class Term:
             if isinstance(part, Placing):
                 part.observer = self.metrics.placement
         self.visibility = Visibility(admission.engine, picture, clock)
+        self.previews = Previews(admission, picture, clock)
 
 
 def _journal(settings: Settings, clock: Clock) -> Writer | None:

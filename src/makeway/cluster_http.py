@@ -1,4 +1,5 @@
-"""What a controller in a cluster tells over HTTP: that it lives, what it counts, and why who waits.
+"""What a controller in a cluster tells over HTTP: that it lives, what it counts, why who waits, and
+what would become of whom.
 
 Plain HTTP without any right to show: whoever reaches the address may read. So what it tells of
 queues and Workloads is answered on loopback unless somebody says otherwise, for `kubectl
@@ -14,11 +15,13 @@ import orjson
 from aiohttp import web
 
 from makeway.cluster import Controller
+from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.visibility import PENDING_MAX, Visibility
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SHUTDOWN_TIMEOUT_S = 2.0
 NUMBER_MAX_DIGITS = 9
+_STANDS_BY = "this replica stands by; another one leads"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/{version:v1beta1|v1beta2}"
 
 Found = Mapping[str, Any] | None
@@ -56,6 +59,8 @@ class Window:
         return [
             web.get("/metrics", self._metrics),
             web.get("/explain/{namespace}/{name}", self._explain),
+            web.post("/preview", self._preview),
+            web.post("/diff", self._difference),
             web.get(f"{_VISIBILITY}/clusterqueues/{{name}}/pendingworkloads", self._queue),
             web.get(f"{_VISIBILITY}/{of_local}", self._local_queue),
         ]
@@ -79,6 +84,29 @@ class Window:
         named = request.match_info
         return self._answer(lambda v: v.explain(named["namespace"], named["name"]))
 
+    async def _preview(self, request: web.Request) -> web.Response:
+        """Of a Job or Workload that is complete, as a dry run of its creation has it."""
+        return await self._would_be(request, lambda previews, asked: previews.preview(asked))
+
+    async def _difference(self, request: web.Request) -> web.Response:
+        return await self._would_be(
+            request, lambda previews, asked: previews.difference(asked.get("items") or ())
+        )
+
+    async def _would_be(
+        self, request: web.Request, ask: Callable[[Previews, Mapping[str, Any]], Found]
+    ) -> web.Response:
+        previews = self._controller.previews
+        if previews is None:
+            return _refusal(503, "ServiceUnavailable", _STANDS_BY)
+        try:
+            asked = orjson.loads(await request.read())
+            if not isinstance(asked, dict) or not isinstance(asked.get("metadata", {}), dict):
+                raise NotPreviewed("write an object")
+            return _json(ask(previews, asked) or {}, 200)
+        except (NotPreviewed, orjson.JSONDecodeError) as error:
+            return _refusal(400, "BadRequest", str(error))
+
     async def _queue(self, request: web.Request) -> web.Response:
         name, part = request.match_info["name"], _part(request)
         return self._answer(lambda v: v.pending_in_queue(name, *part))
@@ -91,7 +119,7 @@ class Window:
     def _answer(self, ask: Callable[[Visibility], Found]) -> web.Response:
         visibility = self._controller.visibility
         if visibility is None:
-            return _refusal(503, "ServiceUnavailable", "this replica stands by; another one leads")
+            return _refusal(503, "ServiceUnavailable", _STANDS_BY)
         found = ask(visibility)
         if found is None:
             return _refusal(404, "NotFound", "there is no such workload or queue")

@@ -35,10 +35,12 @@ from makeway.controller.pods import Pods
 from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.prospects import prospects
 from makeway.controller.queue_status import QueueStatus
+from makeway.controller.reboots import Reboots
 from makeway.controller.retention import Retention
 from makeway.controller.visibility import Visibility
 from makeway.dashboard.board import Board
 from makeway.dashboard.feed import Feed
+from makeway.dashboard.past import Past
 from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
@@ -70,7 +72,6 @@ from makeway.server.identity import (
     write_private,
     write_public,
 )
-from makeway.server.insight import Sees
 from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
@@ -106,6 +107,7 @@ class Settings:
     is_insecure: bool = False  # plain http
     configuration: Configuration = field(default_factory=Configuration)
     nodes: Sequence[Document] = ()  # to run on; empty: this machine
+    has_gpus: bool = True  # those of the machine are handed out; False: another server does
     is_reaper: bool = False  # this process has no children but those that run pods
     kept_days: float = 30.0  # what ended pods leave behind
     kept_bytes: int | None = None  # of what all pods leave; None: by the size of the disk
@@ -222,12 +224,15 @@ async def _shown(
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
-    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid))
+    past = None if settings.journal is None else Past(folder / NAME, clock)
+    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid), past)
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
         app.dashboard = site
         yield site
+    if past is not None:
+        past.close()
 
 
 @contextlib.asynccontextmanager
@@ -241,10 +246,11 @@ async def _controlled(
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
-    watch = None if settings.nodes else await _gpu_watch()
+    watch = None if settings.nodes or not settings.has_gpus else await _gpu_watch()
     own = () if watch is None else watch.devices
     try:
-        nodes = nodes_from(settings.nodes or (machine(clock(), own),), clock())
+        here = machine(clock(), own, has_gpus=settings.has_gpus)
+        nodes = nodes_from(settings.nodes or (here,), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
@@ -558,6 +564,7 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
+            Reboots(picture),
             self.placing,
             self.pods,
             self.gpu_offers,
@@ -598,8 +605,8 @@ class Insight(Visibility):
     def is_ready(self) -> bool:
         return self._loop.is_synced
 
-    def jobs(self, namespace: str, query: Mapping[str, str], sees: Sees) -> Document:
-        return self._jobs.answer(asked_in(namespace, query), sees)
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
+        return self._jobs.answer(asked_in(namespace, query))
 
     def prospects(self, namespace: str, job: Any) -> Document:
         return prospects(self._engine, self._picture, namespace, job)
@@ -611,21 +618,27 @@ class Insight(Visibility):
 async def declare(client: Client, nodes: Sequence[Document]) -> None:
     """Have exactly these nodes of ours; those of others are left alone."""
     names = {node["metadata"]["name"] for node in nodes}
+    before: dict[str, Document] = {}
     for old in (await client.list(NODES, label_selector=f"{OURS}=up")).items:
+        before[old["metadata"]["name"]] = old.get("status") or {}
         if old["metadata"]["name"] not in names:
             await client.delete(NODES, old["metadata"]["name"])
     for node in nodes:
         name = node["metadata"]["name"]
         labels = {**node["metadata"]["labels"], OURS: "up"}
         metadata = {**node["metadata"], "labels": labels}
+        said = {part: metadata[part] for part in ("labels", "annotations") if metadata.get(part)}
         try:
-            await client.patch(NODES, name, patch={"metadata": {"labels": labels}})
+            await client.patch(NODES, name, patch={"metadata": said})
             if spec := node.get("spec"):
                 await client.patch(NODES, name, patch={"spec": spec})
         except NotFound:
             await client.create(NODES, {**node, "metadata": metadata})
-        status = {"status": node["status"]}
-        await client.patch(NODES, name, patch=status, subresource="status")
+        status = {**node["status"]}
+        for part in ("capacity", "allocatable"):  # what it had and has no more
+            gone = (before.get(name, {}).get(part) or {}).keys() - status[part].keys()
+            status[part] = {**status[part], **dict.fromkeys(gone)}
+        await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
 @contextlib.contextmanager

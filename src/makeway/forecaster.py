@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 from makeway.api.codec import decode_as, encode
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
-from makeway.forecast.forecasting import Forecast, JobForecast, Question, Range, forecast
-from makeway.forecast.live import READ, live_state
+from makeway.engine.model import WorkloadKey
+from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
+from makeway.forecast.live import READ, LiveState, live_state
 from makeway.logs import Fields
 from makeway.sim.trace_jobs import SimulationError
 from makeway.store import Store
@@ -38,6 +39,9 @@ log = logging.getLogger("makeway.forecaster")
 Document = dict[str, Any]
 NICE = 19
 TIME_MAX_S = 120.0  # for one forecast
+CPU_MAX_S, RUNS_LEAST = 40.0, 5  # after so much time so many runs are enough
+WAITING_MAX = 1000  # whom a forecast is made for, of those who wait
+TOO_FAR = f"more than {WAITING_MAX} came before it and wait"
 MEMORY_MAX_BYTES = 4 << 30
 REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
 REST_LEAST_S = 2.0
@@ -45,6 +49,8 @@ STALE_S = 60.0  # after that time has made it another, though nothing has change
 NOBODY = 65534
 API_VERSION = "makeway.dev/v1"
 COMING = "Coming"  # in place of a verdict: there is none yet
+# Loading takes as long as many a forecast, so the priority is low before that.
+BOOT = f"import os; os.nice({NICE}); from makeway.forecaster import main; main()"
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
@@ -78,6 +84,7 @@ class Forecaster:
         self._making: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._rests_until = 0.0
+        self._is_stopped = False
 
     def _latest(self) -> Made | None:
         """The last forecast. If the state is another by now, the next one is begun."""
@@ -129,6 +136,7 @@ class Forecaster:
         }
 
     async def stop(self) -> None:
+        self._is_stopped = True
         if self._process is not None:
             self._process.kill()
         if self._making is not None:
@@ -152,7 +160,7 @@ class Forecaster:
         """In a thread: hand all objects over as they are stored; nothing is decoded here."""
         head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
         question = b"".join((head, b",".join(bodies), b"]}"))
-        command = [sys.executable, "-I", "-m", "makeway.forecaster"]
+        command = [sys.executable, "-I", "-c", BOOT]
         with subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -165,6 +173,8 @@ class Forecaster:
             self._process = process
             if self._spare is not None:
                 self._spare(process.pid)
+            if self._is_stopped:
+                process.kill()
             try:
                 answer, trouble = process.communicate(question, TIME_MAX_S)
             finally:
@@ -186,23 +196,39 @@ def answer(question: Mapping[str, Any]) -> Document:
     assert configuration is not None
     now = float(question["now"])
     live = live_state(question["documents"], now, configuration)
-    asked = [job.workload.key for job in live.beginning.jobs]
+    asked, too_far = _asked(live)
     try:
         situation = live.situation(live.cluster())
     except SimulationError as error:
         return {"runs": 0, "assumptions": [str(error)], "items": {}}
-    found = forecast(situation, Question(asked=asked))
+    found = forecast(situation, Question(asked=asked, is_enough=_is_enough))
     return {
         "runs": found.runs,
         "until": format_time(now + found.until),
         "assumptions": list(found.assumptions),
         "pastJobs": situation.run_times.count,
-        "items": {key: _item(job, found, now) for key, job in found.jobs.items()},
+        "items": {
+            **{key: _item(job, now) for key, job in found.jobs.items()},
+            **{key: {"verdict": Verdict.UNKNOWN.value, "message": TOO_FAR} for key in too_far},
+        },
         "cpuSeconds": time.process_time(),
     }
 
 
-def _item(job: JobForecast, made: Forecast, now: float) -> Document:
+def _asked(live: LiveState) -> tuple[list[WorkloadKey], list[WorkloadKey]]:
+    """Whom a forecast is made for, and who waits too far behind."""
+    jobs = live.beginning.jobs
+    waiting = [job.workload.key for job in jobs if job.status.assignment is None]
+    holding = [job.workload.key for job in jobs if job.status.assignment is not None]
+    return [*holding, *waiting[:WAITING_MAX]], waiting[WAITING_MAX:]
+
+
+def _is_enough(runs: int) -> bool:
+    """On a state so large that it takes long, few runs are better than none."""
+    return runs >= RUNS_LEAST and time.process_time() > CPU_MAX_S
+
+
+def _item(job: JobForecast, now: float) -> Document:
     item: Document = {"verdict": job.verdict.value}
     if job.start is not None:
         item["start"] = _times(job.start, now)
@@ -228,7 +254,6 @@ def _times(span: Range, now: float) -> dict[str, str | None]:
 
 def give_up_rights() -> None:
     """From here on this process can reckon, and little else."""
-    os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with contextlib.suppress(ValueError):  # fewer are allowed than are open
@@ -244,7 +269,3 @@ def main() -> None:
     give_up_rights()
     question = json.loads(sys.stdin.buffer.read())
     sys.stdout.write(json.dumps(answer(question)))
-
-
-if __name__ == "__main__":
-    main()

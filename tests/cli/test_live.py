@@ -219,7 +219,7 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
         assert time.monotonic() < deadline
     waits = makeway("preview", "-f", job)
     assert waits.startswith("It would wait:\n")
-    assert "job-first-" in waits
+    assert "insufficient unused quota for cpu in flavor local, 1 more needed" in waits
     never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
     assert json.loads(never)["outcome"] == "Never"
     makeway("cancel", "first")

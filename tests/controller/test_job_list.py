@@ -83,18 +83,6 @@ def test_what_is_asked_is_read_with_care() -> None:
     assert asked_in("", {"limit": "999999"}).limit == 5000
 
 
-def test_of_others_one_sees_whose_and_since_when(lab: Lab) -> None:
-    rows = lab.list.answer(Asked(), lambda namespace: namespace == "ann")["items"]
-
-    own, other = rows[0], rows[1]
-    assert (own["submittedBy"], own["message"]) == ("ann", "no Workload was made for it yet")
-    assert (other["id"], other["submittedBy"], other["status"]) == (4, "bob", "pending")
-    assert other["createdAt"] == "2026-01-01T00:00:04Z"
-    hidden = ("reason", "message", "directory", "gitRevision", "workload", "exitCode")
-    assert [other[name] for name in hidden] == [None] * len(hidden)
-    assert (other["command"], other["pods"]) == ([], [])
-
-
 # --- prospects ---
 
 

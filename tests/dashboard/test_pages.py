@@ -195,6 +195,41 @@ def test_jobs_are_sorted_by_a_column(page: Page) -> None:
     page.wait("document.querySelector('.body .c-name').innerText !== '6 too-big'")
 
 
+def test_who_used_how_much_last_week_is_two_clicks_away(page: Page) -> None:
+    page.click("History", within="header")
+    page.click("last week", within="main")
+
+    page.wait("location.search === '?span=604800'")
+    page.wait("document.querySelector('#people')")
+    rows = page.run("[...document.querySelectorAll('tbody tr')].map((r) => r.innerText)")
+    assert [row.split()[:2] for row in rows if row.startswith("default")] == [
+        ["default", "speech"],
+        ["default", "vision"],
+    ]
+    page.has("Who preempted whom")
+    page.wait("document.querySelector('svg path')")
+    csv = page.run("document.querySelector('a[download]').href")
+    assert "user%22%2C%22queue%22%2C%22jobs" in csv
+
+
+def test_what_would_become_of_a_job_is_asked_on_a_page(page: Page, up: Up) -> None:
+    before = up.makeway("status", "--all")
+    go(page, "/what-if?queue=default/vision&gpu=1")
+    page.wait("document.querySelector('#answer')")
+    page.wait("document.querySelector('.why b').innerText")
+    one_gpu = page.run("document.querySelector('.why').innerText")
+
+    go(page, "/what-if?queue=default/vision&gpu=64")
+    said = "document.querySelector('.why')?.innerText"
+    page.wait(f"{said} && {said} !== {json.dumps(one_gpu)}")
+    page.press("document.getElementById('yaml')")
+    page.type("kind: [")
+    page.press("document.getElementById('ask-queues')")
+    page.wait("document.querySelector('.problem')")
+    assert up.makeway("status", "--all").count("\n") == before.count("\n")  # nothing was created
+    page.complaints.clear()  # the browser notes the refusal
+
+
 def test_output_is_read_and_followed(page: Page) -> None:
     go(page, "/jobs?status=ended")
     page.click("3 tokenize", within="main")
@@ -307,8 +342,7 @@ def test_every_page_is_accessible_and_fits_its_screen(look: str, page: Page, fol
     for name, path in PAGES.items():
         go(page, path)
         page.wait("document.querySelector('h1')")
-        if name == "job":
-            page.has("What happened")
+        page.has({"job": "What happened", "history": "Who used how much"}.get(name, ""))
         found = page.run(
             """axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
             `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(" | ")}`))"""

@@ -155,7 +155,7 @@ def test_what_the_api_forbids_its_reader_is_told_in_its_words() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("no object", "write an object with key and action"),
+        ("no object", "write an object with key, workload, action, value"),
         ({"key": "Job/default/../x", "action": "hold"}, "'Job/default/../x' names no job"),
         ({"key": "Job/default/..", "action": "hold"}, "'Job/default/..' names no job"),
         ({"key": "Job/a/b", "action": "explode"}, "there are: hold, resume, cancel, priority"),

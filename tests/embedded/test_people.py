@@ -134,6 +134,7 @@ def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> No
         assert "orbidden" in said, (words, said)
         assert "secret" not in said, words
     assert machine.root.run("kubectl", "get", "job", "private", *there, "-o", "name")
+    machine.ada.run("kubectl", "delete", "job", "private", *there, "--grace-period=1")
 
 
 def test_the_command_uses_the_socket_and_ones_own_namespace(machine: Machine) -> None:
@@ -182,3 +183,86 @@ def test_an_account_without_a_shell_is_refused(machine: Machine) -> None:
         change_accounts("usermod", "--shell", "/usr/sbin/nologin", mal.pw_name)
         refused = Shell(machine.up, mal).run("makeway", "token", code=1)
         assert f"account {mal.pw_name} is refused: its shell /usr/sbin/nologin" in refused
+
+
+TIGHT = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: tight}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: brisk, labels: {makeway.dev/for: everyone}}
+value: 10
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: tight, namespace: ADA}
+spec: {clusterQueue: tight}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: tight, namespace: BOB}
+spec: {clusterQueue: tight}
+"""
+SEEN = ("jobs", "workloads", "pods", "events", "localqueues", "clusterqueues")
+
+
+def everything_seen(shell: Shell) -> str:
+    """All that an account is told by the API, of its own and of the machine."""
+    found = [shell.run("kubectl", "get", kind, "-n", shell.name, "-o", "yaml") for kind in SEEN]
+    names = shell.run("kubectl", "get", "workloads", "-n", shell.name, "-o", "name").split()
+    asked = "/apis/kueue.x-k8s.io/v1beta2/namespaces"
+    for name in names:
+        path = f"{asked}/{shell.name}/workloads/{name.rpartition('/')[2]}/explanation"
+        found.append(shell.run("kubectl", "get", "--raw", path))
+    return "\n".join(found)
+
+
+def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -> None:
+    program("kubectl")
+    ada, bob = machine.ada, machine.bob
+    text = TIGHT.replace("ADA", ada.name).replace("BOB", bob.name)
+    machine.root.run("kubectl", "apply", "-f", "-", text=text)
+    submit = ("makeway", "submit", "-q", "tight", "--cpu", "1")
+    ada.run(*submit, "--name", "moonshot", "--env", "KEY=adas-key", "--", "sleep", "600")
+    job = ("kubectl", "wait", "job", "-l", "kueue.x-k8s.io/queue-name=tight")
+    ada.run(*job, "-n", ada.name, "--for=jsonpath={.status.ready}=1")
+    bob.run(*submit, "--priority", "brisk", "--name", "sunspot", "--", "sleep", "601")
+    bob.run(*job, "-n", bob.name, "--for=jsonpath={.status.ready}=1")
+    evicted = ("kubectl", "wait", "workloads", "--all", "-n", ada.name, "--for=condition=Preempted")
+    ada.answer(*evicted, "--timeout=1s")
+    hers, his = everything_seen(ada), everything_seen(bob)
+    assert "Preempted" in hers
+    assert f"{bob.name}/job-" in hers  # his account, and the number of his job
+    for secret in ("sunspot", "sleep 601", '"601"'):
+        assert secret not in hers, secret
+    for secret in ("moonshot", "adas-key", '"600"'):
+        assert secret not in his, secret
+    assert "held" in bob.run("makeway", "hold", "@")
+    assert "resumed" in bob.run("makeway", "resume", "@")
+    assert "moonshot" in ada.run("makeway", "status")
+    for shell in (ada, bob):
+        shell.run("makeway", "cancel", "@", "-y")
+
+
+def test_a_machine_is_shared_in_a_line(machine: Machine) -> None:
+    ada, bob, root = machine.ada, machine.bob, machine.root
+    assert "at the cluster scope" in ada.run("makeway", "share", f"{ada.name}=1", code=1)
+    line = ("makeway", "share", f"{ada.name}=1", f"{bob.name}=500m", "--borrow")
+    assert f"name: {ada.name}" in root.run(*line, "--dry-run")
+    root.run(*line)
+    assert f"as a command: makeway share {ada.name}=1 {bob.name}=500m --borrow" in ada.run(
+        "makeway", "share"
+    )
+    assert ada.name in ada.run("kubectl", "get", "localqueues", "-n", ada.name, "-o", "name")
+    assert bob.name not in ada.run("kubectl", "get", "localqueues", "-n", ada.name, "-o", "name")
+    submitted = ada.run("makeway", "submit", "-q", ada.name, "--cpu", "1", "--wait", "--", "true")
+    assert "Submitted job" in submitted
+    assert f"removed the share {bob.name}" in root.run("makeway", "share", f"{ada.name}=1")

@@ -29,7 +29,7 @@ def test_the_next_one_starts_when_the_running_one_ends() -> None:
     assert answer.end is not None
     assert 40 * MINUTE <= answer.start.p10 < answer.start.p50 < answer.start.p90 <= 80 * MINUTE
     assert answer.end.p50 > answer.start.p50 + 40 * MINUTE
-    assert answer.basis == "jobs of the same user, name, shape and limit (5)"
+    assert answer.basis == "jobs of the same user, name and shape (5)"
 
 
 def test_a_running_job_has_an_end_and_started_when_it_did() -> None:

@@ -143,7 +143,8 @@ class SystemUp(Up):
         return (self.root / "up.log").read_text()
 
     def starter(self) -> int:
-        return int((self.root / "run/makeway-starter/lock").read_text())
+        """Its pid; 0 while one is about to begin."""
+        return int((self.root / "run/makeway-starter/lock").read_text() or 0)
 
     def submitted(
         self, account: pwd.struct_passwd, name: str, script: str, **container: Any

@@ -7,6 +7,7 @@ import os
 import pwd
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from makeway.api.devices import (
     parse_devices,
     parse_unavailable,
 )
+from makeway.api.labels import GPU_UUIDS
 from makeway.api.meta import ObjectMeta
+from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, Nvml, capacity_of, devices_in
-from makeway.runner.gpus import Pool, take, visible
+from makeway.runner.gpus import Pool, held_on, take, visible
 from makeway.runner.host import PodState
-from makeway.runner.node_gpus import NodeGpus, held_on, unavailable_text
+from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
 from makeway.runner.nvml import collect
 
 GPU = "nvidia.com/gpu"
@@ -58,7 +61,7 @@ def test_each_node_counts_its_own() -> None:
 
 
 def test_who_asks_for_none_gets_none() -> None:
-    assert take({}, {GPU: Pool(range(1))}, {0}) == {}
+    assert take({}, {GPU: Pool(range(1))}, {GPU: {0}}) == {}
 
 
 def test_what_is_drained_or_used_by_others_is_not_given() -> None:
@@ -119,7 +122,7 @@ def test_parts_of_a_gpu_are_handed_out_by_uuid_in_its_place() -> None:
     }
     small = [d.id for d in devices if d.resource == "nvidia.com/mig-2g.20gb"]
     assert all(str(part).startswith("MIG-") for part in small)
-    taken = take({"nvidia.com/mig-2g.20gb": 1}, {"nvidia.com/mig-2g.20gb": Pool(small)}, ())
+    taken = take({"nvidia.com/mig-2g.20gb": 1}, {"nvidia.com/mig-2g.20gb": Pool(small)}, {})
     assert taken == {"nvidia.com/mig-2g.20gb": (small[0],)}
     of_node = {GPU: 1, "nvidia.com/mig-2g.20gb": 2}
     assert visible(of_node, taken)["CUDA_VISIBLE_DEVICES"] == small[0]
@@ -234,6 +237,20 @@ def test_a_gpu_that_somebody_uses_outside_is_barred_and_the_reason_says_whose() 
     assert reason.endswith(f", pid {os.getpid()})")
     assert gpus.free_of("n1") == {GPU: 2}
     assert gpus.barred("elsewhere") == {}
+
+
+def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> None:
+    uuids = [f"GPU-test-{os.getpid()}-{index}" for index in range(3)]
+    gpus = NodeGpus(Pods(holder("a", 2)))  # type: ignore[arg-type]
+    node = node_of(3)
+    labelled = {GPU_UUIDS: ",".join(uuids)}
+    gpus.hear(replace(node, metadata=replace(node.metadata, annotations=labelled)))
+    locks = gpu_locks.take(uuids[1:])
+
+    assert gpus.barred("n1") == {1: BY_ANOTHER}  # 2 is ours
+    assert gpus.free_of("n1") == {GPU: 2}
+    gpu_locks.release(locks)
+    assert gpus.barred("n1") == {}
 
 
 def test_devices_are_written_as_they_are_read() -> None:

@@ -1,6 +1,7 @@
 """Pods run under supervisors that outlive us: what ran is known, and nothing runs twice."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from makeway.runner import local
+from makeway.runner.gpu_locks import taken
 from makeway.runner.host import Mount, ProbeSettings, Program, Running, RunOrder, Waiting
 from makeway.runner.leavings import Leavings, Limits
 from makeway.server.logs import FileLogs
@@ -251,7 +253,7 @@ def test_a_pod_runs_once_however_often_it_is_started(machine: Machine) -> None:
 
 
 def test_a_pod_whose_start_was_cut_short_is_started_after_the_restart(machine: Machine) -> None:
-    machine.host._spawn = lambda uid: None  # type: ignore[method-assign]
+    machine.host._spawn = lambda uid, gpus=(): None  # type: ignore[method-assign]
     machine.host.start(order(shell("echo run")))
 
     after = machine.restarted()
@@ -537,3 +539,42 @@ def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
     assert "these processes may be left of it: " in again.over().message
     assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
     os.kill(escaped, signal.SIGKILL)
+
+
+def test_a_pod_that_ran_when_the_machine_was_started_anew_was_disrupted(machine: Machine) -> None:
+    machine.host.start(order(shell("sleep 60")))
+    pid = machine.supervisor()
+    state = machine.folder / "pods" / UID / "state.json"
+    written = json.loads(state.read_text())
+    os.kill(pid, signal.SIGKILL)
+    written["supervisor"]["boot"] = "before"
+    state.write_text(json.dumps(written))
+
+    found = machine.restarted().over()
+
+    assert found.reason == "NodeRebooted"
+    assert found.message == "The machine was started anew while the pod ran"
+    assert end_of(found).exit_code == 137
+
+
+# GPUs, of which others on this machine know
+
+
+def test_two_hosts_never_run_pods_on_one_gpu(tmp_path: Path) -> None:
+    gpus = (f"GPU-{os.getpid()}-0", f"GPU-{os.getpid()}-1")
+    waiting = shell("ls -l /proc/$$/fd | grep -c socket; until [ -e go ]; do sleep 0.02; done")
+    with machine_in(tmp_path / "one") as one, machine_in(tmp_path / "two") as two:
+        one.host.start(order(waiting, locks=gpus))
+        one.printed("\n")
+        assert taken() >= {*gpus}
+        with pytest.raises(OSError, match=f"another Makeway has {gpus[1]}"):
+            two.host.start(order(shell("true"), uid=f"{UID}-b", locks=gpus[1:]))
+        again = one.restarted()  # the supervisor has it, not the host
+        assert taken() >= {*gpus}
+        (one.folder / "pods" / UID / "scratch" / "go").touch()
+        again.over()
+        wait_for(lambda: not taken() & {*gpus})
+        two.run(order(shell("true"), uid=f"{UID}-b", locks=gpus[1:]))
+
+        assert one.log() == "0\n"  # they are no business of the container
+        assert end_of(two.state(f"{UID}-b")).exit_code == 0

@@ -1,6 +1,7 @@
 """The nodes to run on: this machine, or those that are declared."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +30,33 @@ def test_this_machine_is_a_node_that_is_ready() -> None:
 
 
 def test_gpus_are_counted_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpu_count", lambda: 4)
+    monkeypatch.setattr(machine, "gpu_uuids", lambda: ["GPU-a", "GPU-b"])
+    found = machine.machine(NOW)
 
-    assert machine.machine(NOW)["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert found["status"]["allocatable"]["nvidia.com/gpu"] == "2"
+    assert found["metadata"]["annotations"] == {"makeway.dev/gpu-uuids": "GPU-a,GPU-b"}
+    assert "nvidia.com/gpu" not in machine.machine(NOW, has_gpus=False)["status"]["allocatable"]
+
+
+@pytest.mark.parametrize(
+    ("uuids", "found"),
+    [
+        (["GPU-5", "GPU-6"], ["GPU-5", "GPU-6"]),
+        (["GPU-5", "GPU-????????-????"], ["0000:19:00.0", "0000:3b:00.0"]),  # not used yet
+        ([], []),
+    ],
+)
+def test_gpus_are_named_in_the_order_of_the_bus(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uuids: list[str], found: list[str]
+) -> None:
+    for place, uuid in zip(("0000:19:00.0", "0000:3b:00.0"), uuids, strict=False):
+        (tmp_path / place).mkdir()
+        text = f"Model: \t\t NVIDIA H200\nGPU UUID: \t {uuid}\nBus Type: \t PCIe\n"
+        (tmp_path / place / "information").write_text(text)
+    monkeypatch.setattr(machine, "DRIVER", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+
+    assert machine.gpu_uuids() == found
 
 
 @pytest.mark.parametrize(

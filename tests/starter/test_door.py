@@ -93,5 +93,5 @@ def test_nobody_but_the_welcome_is_heard() -> None:
             return answer.read()
 
     # nobody's group may open the socket: the kernel says who it is
-    assert with_door(tried) in (b"hung up", b"ConnectionResetError")
+    assert with_door(tried) in (b"hung up", b"ConnectionResetError", b"BrokenPipeError")
     assert b'"count": 0' in with_door(tried, (0, NOBODY))

@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +50,8 @@ umask = os.umask(0)
 print(json.dumps({
     "uids": os.getresuid(), "gids": os.getresgid(), "groups": sorted(os.getgroups()),
     "caps": sum(int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")),
-    "death": signal.value, "umask": umask, "session": os.getsid(0) == os.getpid(),
+    "oom": open("/proc/self/oom_score_adj").read().strip(), "death": signal.value,
+    "umask": umask, "session": os.getsid(0) == os.getpid(),
     "open": {n: os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3, 64)
              if os.path.exists(f"/proc/self/fd/{n}")},
     "environ": dict(os.environ), "folder": os.getcwd(),
@@ -67,6 +69,8 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
     assert found["groups"] == sorted({ann.pw_gid, bob.pw_gid})  # she is in his group
     assert found["caps"] == 0
     assert found["death"] == signal.SIGKILL
+    assert found["oom"] == "0"
+    assert found["session"], "it shares a session with others"
     assert found["umask"] == 0o022
     assert found["open"] == {}
     assert found["folder"] == str(up.home("look") / "scratch")
@@ -142,6 +146,28 @@ def test_nothing_runs_in_a_namespace_of_nobody(lab: Lab) -> None:
     nobody = pwd.struct_passwd(("makeway-none", "x", 0, 0, "", "/", "/bin/sh"))
     with pytest.raises(ApiError, match="belongs to no account"):
         up.submitted(nobody, "as-nobody", "true")
+
+
+SERVE = """
+import socket, sys
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+asking, (_, port) = listening.accept()
+asking.recv(1000)
+lines = [line.split() for line in open("/proc/net/tcp")][1:]
+print(*(line[7] for line in lines if int(line[1].split(":")[1], 16) == port))
+asking.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n")
+"""
+
+
+def test_the_network_is_asked_by_the_account_too(lab: Lab) -> None:
+    up, ann, _ = lab
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    probe = {"httpGet": {"port": port}, "periodSeconds": 1}
+    command = ["/usr/bin/python3", "-c", SERVE, str(port)]
+    up.submitted(ann, "asked", "", command=command, readinessProbe=probe)
+
+    assert up.ended("asked") == f"{ann.pw_uid}\n"
 
 
 @contextmanager
@@ -236,7 +262,7 @@ def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:
     wait_until(lambda: up.printed("lasting"))
     starter = up.starter()
     os.kill(starter, signal.SIGKILL)
-    wait_until(lambda: up.starter() != starter, claim="another starter")
+    wait_until(lambda: up.starter() not in (0, starter), claim="another starter")
     os.kill(int((up.folder / "lock").read_text()), signal.SIGKILL)
     go.touch()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+NVIDIA = "nvidia.com/"  # begins the names of its GPUs, and of parts of them
 GPU = "nvidia.com/gpu"
 GPUS = "makeway.dev/gpus"  # annotation of a pod: what it holds, "nvidia.com/gpu=0,3"
 WAITING = "WaitingForGPUs"  # reason of a pod that is placed, and whose GPUs are not free yet

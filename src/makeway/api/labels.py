@@ -59,6 +59,9 @@ WRITTEN_BY_PEOPLE = frozenset(
     }
 )
 
+# Annotation of a Node (ours): which GPUs it has, by index, as all servers of a machine know them.
+GPU_UUIDS = "makeway.dev/gpu-uuids"
+
 _TOPOLOGY = "topology-aware scheduling"
 
 # Keys that ask for what Makeway lacks.

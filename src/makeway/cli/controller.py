@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-address",
         metavar="HOST:PORT",
         default=ADDRESS,
-        help=f"where to answer /healthz, /readyz, /metrics and /explain; plain HTTP, "
+        help="where to answer /healthz, /readyz, /metrics, /explain, /preview, /diff; plain HTTP, "
         f"without a password (default: {ADDRESS})",
     )
     parser.add_argument(

@@ -25,9 +25,10 @@ from makeway.api import versions
 from makeway.api.kinds import LOCAL_QUEUES
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files
-from makeway.cli.command import UsageError
+from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.leader import ask_leader
 from makeway.cli.tables import add_output, counted, print_document, print_safely
-from makeway.client import ApiError, Client
+from makeway.client import ApiError, Client, NotFound
 from makeway.client.client import Document
 
 EXIT_DIFFERENT = 1
@@ -48,13 +49,20 @@ def run(arguments: argparse.Namespace) -> int:
             for manifest in manifests
         ]
         try:
-            found = await client.difference(documents)
-        except ApiError as error:
+            found = await _asked(client, documents)
+        except (ApiError, RequestRefused) as error:
             raise UsageError(f"error from the server: {error}") from None
         _print(found, arguments.output)
         return EXIT_DIFFERENT if found["objects"] else 0
 
     return connect.converse(arguments, story)
+
+
+async def _asked(client: Client, documents: list[Document]) -> Document:
+    try:
+        return await client.difference(documents)
+    except NotFound:
+        return await ask_leader(client, "diff", {"items": documents})
 
 
 def _placed(document: Document, namespace: str) -> Document:

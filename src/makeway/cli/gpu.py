@@ -227,7 +227,7 @@ def _holder(item: Mapping[str, Any]) -> Cell:
         return Cell(item["why"] or FREE, STYLES[item["state"]])
     number = "" if item["job"] == item["name"] else f"{item['job']} "
     drained = f" ({item['why']})" if item["why"] else ""
-    return Cell(f"{number}{item['name']}{drained}")
+    return Cell(f"{number}{item['name'] or ''}{drained}".strip())
 
 
 # --- drain ---

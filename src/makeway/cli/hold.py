@@ -25,9 +25,10 @@ from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import HELP, find_target
+from makeway.cli.references import FORBIDDEN, HELP, find_target
 from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
+from makeway.client.client import Document
 from makeway.translate.job_state import HELD_BY, JobTarget, is_true
 
 QUEUE_WORDS = {
@@ -98,7 +99,7 @@ async def _set_active(client: Client, namespace: str, name: str, *, is_active: b
     target = await find_target(client, namespace, name)
     workload = _workload_in(target)
     where, patch = target.namespace, {"spec": {"active": is_active}}
-    await client.patch(WORKLOADS, workload.metadata.name, where, patch=patch)
+    await _patch_workload(client, workload.metadata.name, where, patch)
     if target.job is not None:
         noted = {HOLD: None, HELD_BY: None} if is_active else {HELD_BY: user_name()}
         await _note(client, target.job, noted)
@@ -111,6 +112,16 @@ async def _note(client: Client, job: Job, noted: Mapping[str, str | None]) -> No
     if any(before.get(name) != value for name, value in noted.items()):
         patch = {"metadata": {"annotations": dict(noted)}}
         await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
+
+
+async def _patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:
+    """Where people share a server, a Workload is not theirs to write, but for this."""
+    try:
+        await client.patch(WORKLOADS, name, namespace, patch=patch)
+    except ApiError as error:
+        if error.code != FORBIDDEN:
+            raise
+        await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")
 
 
 def _workload_in(target: JobTarget) -> Workload:

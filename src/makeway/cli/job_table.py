@@ -131,7 +131,7 @@ def or_dash(value: object) -> str:
 COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "NAMESPACE": (Column("NAMESPACE", least=8), lambda row: row["namespace"]),
     "ID": (Column("ID"), lambda row: or_dash(row["id"])),
-    "NAME": (Column("NAME", least=12), lambda row: row["name"]),
+    "NAME": (Column("NAME", least=12), lambda row: or_dash(row["name"])),
     "USER": (Column("USER", least=6, goes=4, is_dull=True), lambda r: or_dash(r["submittedBy"])),
     "QUEUE": (Column("QUEUE", least=6, goes=3, is_dull=True), lambda row: or_dash(row["queue"])),
     "STATUS": (

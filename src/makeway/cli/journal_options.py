@@ -30,13 +30,16 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
+    return limits_from(arguments.journal_days, arguments.journal_size)
+
+
+def limits_from(days: float, size_text: str) -> Limits:
     from makeway.cli.up import read_size
     from makeway.journal.recorder import Limits
 
-    if not arguments.journal_days > 0:
-        days = f"{arguments.journal_days:g}"
-        raise UsageError(f"--journal-days {days}: write a number of days above 0")
-    size = read_size(arguments.journal_size, "--journal-size")
+    if not days > 0:
+        raise UsageError(f"--journal-days {days:g}: write a number of days above 0")
+    size = read_size(size_text, "--journal-size")
     # Whole segments are dropped, so there are to be several of them.
     segment = max(1, min(Limits().segment_bytes, size // 8))
-    return Limits(arguments.journal_days, size, segment)
+    return Limits(days, size, segment)

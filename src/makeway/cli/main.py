@@ -27,7 +27,7 @@ NAMES = (
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
     *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
-    *("install", "uninstall"),
+    *("install", "uninstall", "service"),
 )
 BARE = "status"  # what `makeway` alone does
 DESCRIPTION = """\

@@ -11,6 +11,7 @@ import random
 
 from makeway.api.batch import Job
 from makeway.api.kinds import NAMESPACES
+from makeway.cli.references import FORBIDDEN
 from makeway.cli.views import fetch_all
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.client import Document
@@ -18,7 +19,6 @@ from makeway.translate.job_state import ID, id_of
 
 LAST_ID = "makeway.dev/last-id"
 KEEPER = "default"
-FORBIDDEN = 403
 _ATTEMPTS = 50  # of ten conflicts each
 _PAUSE_S = 0.05
 

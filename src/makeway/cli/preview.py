@@ -12,7 +12,7 @@ examples:
   makeway submit --preview -q vision --gpu 8 -- python train.py
 
 exit codes:
-  0  printed     1  the server refused, or knows no previews     2  no server, unreadable file
+  0  printed     1  the server refused, or can't say     2  no server, unreadable file
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ import argparse
 from typing import Any
 
 from makeway.api import versions
+from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files, resource_of
+from makeway.cli.leader import ask_leader
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client
+from makeway.client.client import Document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
         for manifest in manifests:
             document = dict(versions.to_hub(manifest.document).document)
             resource = await resource_of(client, document)
-            found = await client.preview(resource, document, namespace=namespace)
+            found = await previewed(client, resource, document, namespace)
             if len(manifests) > 1 and arguments.output == "text":
                 print_safely(f"{found['metadata']['namespace']}/{found['metadata']['name']}:")
             print_preview(found, arguments.output)
         return 0
 
     return connect.converse(arguments, story)
+
+
+async def previewed(
+    client: Client, resource: Resource, document: Document, namespace: str
+) -> Document:
+    """What the server says; a cluster's own completes the object, and its controller tells."""
+    found = await client.preview(resource, document, namespace=namespace)
+    return found if found.get("kind") == "Preview" else await ask_leader(client, "preview", found)
 
 
 def print_preview(found: dict[str, Any], output: str | None) -> None:

@@ -13,7 +13,7 @@ from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.user import user_name
 from makeway.cli.views import fetch, fetch_all
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client, NotFound
 from makeway.translate.job_state import (
     ID,
     SUBMITTED_BY,
@@ -30,6 +30,7 @@ HELP = (
     "pods, or @ for your latest"
 )
 LATEST = ("@", "last")
+FORBIDDEN = 403
 DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
@@ -102,7 +103,7 @@ async def _by_group(client: Client, namespace: str, group: str, word: str) -> Jo
 
 async def _find(client: Client, namespace: str, word: str) -> JobTarget:
     if word in LATEST:
-        return JobTarget(await _latest(client), None)
+        return JobTarget(await _latest(client, namespace), None)
     kind, slash, rest = word.partition("/")
     if slash and kind in _WORKLOAD_WORDS:
         return await _by_workload(client, namespace, rest, word)
@@ -113,7 +114,7 @@ async def _find(client: Client, namespace: str, word: str) -> JobTarget:
     if slash:
         return await _named(client, kind, rest, word)
     if word.isdecimal() and word.isascii() and len(word) <= DIGITS_MAX:
-        numbered = await fetch_all(client, Job, label_selector=f"{ID}={int(word)}")
+        numbered = await jobs_numbered(client, namespace, f"{ID}={int(word)}")
         if numbered:
             return JobTarget(numbered[0], None)
     return await _named(client, namespace, word, word)
@@ -163,10 +164,20 @@ def _missing(word: str, namespace: str) -> RequestRefused:
     )
 
 
-async def _latest(client: Client) -> Job:
+async def jobs_numbered(client: Client, namespace: str, selector: str = ID) -> list[Job]:
+    """Of all namespaces; of one's own where the server shows no others."""
+    try:
+        return await fetch_all(client, Job, label_selector=selector)
+    except ApiError as error:
+        if error.code != FORBIDDEN:
+            raise
+    return await fetch_all(client, Job, namespace, label_selector=selector)
+
+
+async def _latest(client: Client, namespace: str) -> Job:
     """Of this user: on a shared machine, somebody else's would be a nasty surprise."""
     user = user_name()
-    jobs = await fetch_all(client, Job, label_selector=ID)
+    jobs = await jobs_numbered(client, namespace)
     mine = [job for job in jobs if job.metadata.annotations.get(SUBMITTED_BY, "") == user]
     if not mine:
         raise RequestRefused(f"{user or 'nobody'} has not submitted a job yet")

@@ -52,7 +52,7 @@ from makeway.cli import connect, sbatch
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.numbers import take_number
-from makeway.cli.preview import print_preview
+from makeway.cli.preview import previewed, print_preview
 from makeway.cli.priority import look_up_class
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision
@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.priority:
             await look_up_class(client, arguments.priority)
         if arguments.preview:
-            found = await client.preview(JOBS, job, namespace=namespace)
+            found = await previewed(client, JOBS, job, namespace)
             print_preview(found, arguments.output)
             return 0
         await _refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))

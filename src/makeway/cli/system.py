@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -24,6 +25,7 @@ from makeway.api.errors import in_words
 from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
+from makeway.cli.journal_options import DAYS, SIZE, limits_from
 from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
@@ -31,6 +33,7 @@ from makeway.system.preparing import (
     NotPrepared,
     check_modes,
     check_reach,
+    check_root,
     make_folders,
     server_account,
     take_over,
@@ -40,22 +43,27 @@ from makeway.system.settings import BadSettings, SystemSettings, read_settings, 
 HOST, BACKLOG = "127.0.0.1", 512
 USAGE = 2  # a process that ends so has said why it can't start: to try again is of no use
 AGAIN_S, AGAIN_MAX_S = 1.0, 30.0
+LASTED_S = 60.0  # who ran so long had begun well
 SYSTEMD_SOCKET = 3  # sd_listen_fds(3)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from makeway.starter.main import main; main(sys.argv[2])"
 )
-_REFUSED = ("data_dir", "log_file")  # flags that have no meaning here
-_KEPT = ("port", "keep_size", "log_level", "log_format")
+_REFUSED = {  # flags that have no meaning here
+    "data_dir": "everything lies in system folders; --root names another place for all of them",
+    "log_file": "the log goes to standard error, or with --detach to /var/lib/makeway/starter.log",
+    "dashboard_port": "there is no dashboard for many accounts yet",
+}
+_KEPT = ("port", "keep_size", "journal_size", "log_level", "log_format")
+_KEPT_DAYS = ("keep_days", "journal_days")
 
 
 def run(arguments: argparse.Namespace) -> int:
     paths = Paths((arguments.root or Path("/")).resolve())
-    for name in _REFUSED:
+    for name, why in _REFUSED.items():
         if getattr(arguments, name) is not None:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag}: with --system everything lies below {paths.state}")
+            raise UsageError(f"--{name.replace('_', '-')} with --system: {why}")
     if arguments.insecure_http:
         raise UsageError("--insecure-http is for one account; tokens of many go over TLS")
     try:
@@ -67,11 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
-    if os.geteuid() != 0:
-        raise UsageError(
-            "--system runs jobs as the accounts that submit them, and needs root for that: "
-            "`sudo makeway up --system`; without --system it serves you alone"
-        )
+    check_root("up --system")
     paths.etc.mkdir(parents=True, exist_ok=True, mode=0o755)
     settings = remember(paths.settings, read_settings(paths.settings), _said(arguments))
     for named, kept in ((arguments.nodes, paths.nodes), (arguments.config, paths.configuration)):
@@ -84,27 +88,33 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
     check_reach(server)
     make_folders(paths, server)
     if arguments.detach:
-        command = [sys.executable, "-m", "makeway.cli.main", "up", "--system"]
+        command = [sys.executable, "-P", "-m", "makeway.cli.main", "up", "--system"]
         up.start_in_background([*command, "--root", str(paths.root)], paths.starter_log)
         print(f"  log: {paths.starter_log}; stop it with: makeway down --system", flush=True)
         return 0
     if arguments.part == "starter":
         _write_kubeconfig(paths, settings.port)
         command = starter_command(paths, settings, server)
-        os.execve(command[0], command, {"PATH": PATH})
+        os.execve(command[0], command, {"PATH": PATH, **_of_service_manager()})
     return asyncio.run(_keep_both(paths, settings, server))
+
+
+def _of_service_manager() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("NOTIFY_SOCKET",) if name in os.environ}
 
 
 def _said(arguments: argparse.Namespace) -> dict[str, Any]:
     said = {
         name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not None
     }
-    if arguments.keep_days is not None:
-        said["keep_days"] = Fraction(str(arguments.keep_days))
-    if arguments.no_limits:
-        said["enforce_limits"] = False
-    if arguments.keep_size is not None:
-        up.read_size(arguments.keep_size)
+    for name in _KEPT_DAYS:
+        if (days := getattr(arguments, name)) is not None:
+            said[name] = Fraction(str(days))
+    said |= {"enforce_limits": False} if arguments.no_limits else {}
+    said |= {"journal": False} if arguments.no_journal else {}
+    # What is wrong must not be kept.
+    up.read_size(arguments.keep_size or "1G")
+    limits_from(arguments.journal_days or DAYS, arguments.journal_size or SIZE)
     return said
 
 
@@ -112,6 +122,14 @@ def _check_and_take_over(named: Path, kept: Path) -> None:
     (up.read_nodes(named) if kept.name == "nodes.yaml" else up.read_configuration(kept, named))
     take_over(named, kept)
     print(f"{named} is kept as {kept}: change that from now on", flush=True)
+
+
+def _journal(settings: SystemSettings) -> Any:
+    """How much of what was decided is kept; None: nothing."""
+    if not settings.journal:
+        return None
+    days = DAYS if settings.journal_days is None else float(settings.journal_days)
+    return limits_from(days, settings.journal_size or SIZE)
 
 
 def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> list[str]:
@@ -141,7 +159,7 @@ async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) ->
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
     _write_kubeconfig(paths, listening.getsockname()[1])
-    serving = [sys.executable, "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
+    serving = [sys.executable, "-P", "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
     stopping = asyncio.ensure_future(up.stop_signal().wait())
@@ -173,6 +191,7 @@ async def _kept(command: Sequence[str], **how: Any) -> int:
     """Run a process, and again if it fails; its exit code if it ends well, or can't start."""
     failures = 0
     while True:
+        began_at = time.monotonic()
         process = await asyncio.create_subprocess_exec(*command, env={"PATH": PATH}, cwd="/", **how)
         try:
             code = await process.wait()
@@ -182,7 +201,7 @@ async def _kept(command: Sequence[str], **how: Any) -> int:
                 await process.wait()
         if code in (0, USAGE):
             return code
-        failures += 1
+        failures = 1 if time.monotonic() - began_at > LASTED_S else failures + 1
         await asyncio.sleep(backoff_s(failures, AGAIN_S, AGAIN_MAX_S))
 
 
@@ -204,6 +223,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         port=settings.port,
         configuration=up.read_configuration(paths.data, configuration),
         nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
+        journal=_journal(settings),
         listening=listening,
         system=System(starter=paths.starter_socket, logs=paths.logs),
         people=People(
@@ -211,6 +231,7 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
             ca=paths.ca,
             audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
+            show_names=settings.show_names,
             closed=paths.closed,
         ),
     )

@@ -29,6 +29,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -38,8 +39,11 @@ from typing import Any
 
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
-from makeway.cli.journal_options import add_limits, limits_of
+from makeway.cli.journal_options import DAYS, SIZE, add_limits, limits_of
 from makeway.client.folder import default_folder
+from makeway.local_socket import system_socket
+from makeway.notify import keep_notifying, notify
+from makeway.system.sharing import is_shared
 
 DEFAULT_PORT = 7475  # fixed, since clients keep what they know of a server by its port
 SYSTEM_PORT = 747  # below 1024: no account can sit on it while Makeway is away
@@ -124,6 +128,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "goes first (default: a tenth of the disk, at most 20Gi)",
     )
     parser.add_argument(
+        "--share-gpus",
+        action="store_true",
+        help="hand out the machine's GPUs though a Makeway for every account does so, too",
+    )
+    parser.add_argument(
         "--dashboard-port",
         type=int,
         metavar="PORT",
@@ -143,7 +152,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_limits(parser)
     add_log_options(parser, default=LOG_LEVEL)
-    parser.set_defaults(log_level=None, log_format=None)  # with --system, what was said before
+    # With --system, what was said before holds.
+    parser.set_defaults(log_level=None, log_format=None, journal_days=None, journal_size=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -163,6 +173,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--{name} goes with --system")
     arguments.port = DEFAULT_PORT if arguments.port is None else arguments.port
     arguments.keep_days = KEPT_DAYS if arguments.keep_days is None else arguments.keep_days
+    arguments.journal_days = DAYS if arguments.journal_days is None else arguments.journal_days
+    arguments.journal_size = arguments.journal_size or SIZE
     arguments.log_level = arguments.log_level or LOG_LEVEL
     arguments.log_format = arguments.log_format or LOG_FORMAT
     folder = arguments.data_dir or default_folder()
@@ -178,6 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_insecure=arguments.insecure_http,
         configuration=read_configuration(folder, arguments.config),
         nodes=() if arguments.nodes is None else read_nodes(arguments.nodes),
+        has_gpus=arguments.share_gpus or not _is_served_by_others(),
         is_reaper=True,
         has_limits=not arguments.no_limits,
         kept_days=arguments.keep_days,
@@ -213,10 +226,14 @@ async def _serve(folder: Path, settings: Any) -> None:
     stop = stop_signal()
     async with serve(folder, settings) as running:
         said = [f"makeway is ready on {running.address}", f"  {_for_whom(running, settings)}"]
+        said += [] if settings.system else [f"  {line}" for line in _of_one_account(settings)]
         if running.unlimited:
             said.append(f"  limits of jobs don't hold here: {running.unlimited}")
         print(*said, sep="\n", flush=True)
+        notify("READY=1")
+        alive = asyncio.ensure_future(keep_notifying())
         await stop.wait()
+        alive.cancel()
     print("makeway has stopped; jobs that run go on", flush=True)
 
 
@@ -224,6 +241,24 @@ def _for_whom(running: Any, settings: Any) -> str:
     if settings.system is not None:
         return "it serves every account of this machine; jobs run as who submits them"
     return f"export KUBECONFIG={running.kubeconfig}"
+
+
+def _is_served_by_others() -> bool:
+    """Whether a Makeway for every account answers on this machine."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        return connection.connect_ex(str(system_socket())) == 0
+
+
+def _of_one_account(settings: Any) -> list[str]:
+    """What to say where more people than one may expect to be served."""
+    said = []
+    if os.geteuid() == 0:
+        said.append("every job runs as root; `makeway up --system` runs it as who submits it")
+    elif is_shared():
+        said.append("it serves your account alone; for all: sudo makeway up --system")
+    if not settings.has_gpus and not settings.nodes:
+        said.append("it offers no GPUs: the Makeway for every account does; or use --share-gpus")
+    return said
 
 
 def stop_signal() -> asyncio.Event:
@@ -321,6 +356,7 @@ def detach(folder: Path, arguments: argparse.Namespace) -> int:
     command += ["--journal-size", arguments.journal_size]
     command += ["--no-journal"] if arguments.no_journal else []
     command += ["--insecure-http"] if arguments.insecure_http else []
+    command += ["--share-gpus"] if arguments.share_gpus else []
     command += ["--no-dashboard"] if arguments.no_dashboard else []
     if arguments.dashboard_port is not None:
         command += ["--dashboard-port", str(arguments.dashboard_port)]

@@ -20,7 +20,7 @@ from makeway.engine.engine import Engine
 from makeway.engine.model import WorkloadKey
 from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
-from makeway.translate.job_rows import Row, row_for_others, row_of
+from makeway.translate.job_rows import Row, row_of
 from makeway.translate.job_state import (
     ENDED,
     ID,
@@ -87,8 +87,7 @@ class JobList:
             PODS, lambda pod: (True, None) if MANAGED in _labels(pod.document) else None
         )
 
-    def answer(self, asked: Asked, sees: Callable[[str], bool] = lambda name: True) -> Document:
-        """Of namespaces that the reader may not look into, rows say little more than whose."""
+    def answer(self, asked: Asked) -> Document:
         chosen, more = self._chosen(asked)
         states = [state for state in map(self._state, chosen) if state is not None]
         if not asked.name and not asked.number:
@@ -99,9 +98,7 @@ class JobList:
             "apiVersion": "visibility.makeway.dev/v1",
             "kind": "JobList",
             "metadata": {name: value for name, value in metadata.items() if value},
-            "items": [
-                row if sees(row["namespace"]) else row_for_others(row) for row in self._rows(states)
-            ],
+            "items": self._rows(states),
         }
 
     def _chosen(self, asked: Asked) -> tuple[list[Key], int]:

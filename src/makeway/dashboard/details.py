@@ -12,7 +12,7 @@ from typing import Any
 from makeway.api.kinds import EVENTS, JOBS, PODS, WORKLOAD_CLASSES, WORKLOADS
 from makeway.api.labels import GROUP_NAME, MANAGED
 from makeway.api.times import parse_time
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client, NotFound
 from makeway.client.client import Document
 from makeway.dashboard.units import Unit
 from makeway.translate.job_state import (
@@ -37,12 +37,16 @@ async def details_of(client: Client, unit: Unit, workload: str) -> Document:
     if lead is None:
         raise NotFound(404, "NotFound", f"{unit.name} is gone")
     parts = [part for part in (job, queued, *pods[:8]) if part is not None]
-    events, explanation, classes = await asyncio.gather(
-        _events(client, unit.namespace, parts), _explanation(client, queued), _classes(client)
+    events, explanation, forecast, classes = await asyncio.gather(
+        _events(client, unit.namespace, parts),
+        _explanation(client, queued),
+        _forecast(client, queued),
+        _classes(client),
     )
     annotations = lead["metadata"].get("annotations") or {}
     return {
         "explanation": explanation,
+        "forecast": forecast,
         "events": events,
         "conditions": [] if queued is None else _conditions(queued),
         "checks": [] if queued is None else (queued.get("status") or {}).get("admissionChecks", []),
@@ -95,6 +99,28 @@ async def _explanation(client: Client, workload: Document | None) -> list[Any]:
     except NotFound:
         return []
     return list(found["pieces"])
+
+
+async def _forecast(client: Client, workload: Document | None) -> dict[str, Any] | None:
+    """When it is expected to start and end; None where nobody says."""
+    if workload is None:
+        return None
+    metadata = workload["metadata"]
+    try:
+        found = await client.get(
+            WORKLOADS, metadata["name"], metadata["namespace"], subresource="forecast"
+        )
+    except ApiError:
+        return None
+    times = {name: _times(found.get(name)) for name in ("start", "end")}
+    return {"verdict": found["verdict"], **times}
+
+
+def _times(quantiles: Document | None) -> list[float | None] | None:
+    """Of ten runs, when one, five and nine had come so far; None: later than was looked."""
+    if quantiles is None:
+        return None
+    return [_moment(quantiles.get(name)) for name in ("p10", "p50", "p90")]
 
 
 async def _classes(client: Client) -> list[str]:

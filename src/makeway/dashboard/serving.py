@@ -6,7 +6,7 @@ import contextlib
 import errno
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from makeway.dashboard.site import Site
@@ -51,4 +51,7 @@ async def serving(site: Site, port: int, *, is_fixed: bool) -> AsyncIterator[Non
 
 
 def _listener(site: Site, port: int) -> Listener:
-    return Listener(site.handle, site.is_authenticated, host=HOST, port=port, tls=None)
+    def is_known(headers: Mapping[str, str], _: int | None) -> bool:
+        return site.is_authenticated(headers)
+
+    return Listener(site.handle, is_known, host=HOST, port=port, tls=None)

@@ -21,6 +21,8 @@ from makeway.dashboard.actions import WrongAction, act
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
+from makeway.dashboard.past import SPANS_S, NoJournal, Past
+from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
@@ -62,10 +64,15 @@ class Site:
     """What is served. `feed` follows the control plane, term by term."""
 
     def __init__(
-        self, key: bytes, clock: Callable[[], float], client_of: Callable[[Reader], Client]
+        self,
+        key: bytes,
+        clock: Callable[[], float],
+        client_of: Callable[[Reader], Client],
+        past: Past | None = None,
     ) -> None:
-        """`client_of` makes a client with the rights of a reader."""
-        self._client_of, self._clock = client_of, clock
+        """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
+        of what was."""
+        self._client_of, self._clock, self._past = client_of, clock, past
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
@@ -91,8 +98,10 @@ class Site:
             answer = await self._route(request)
         except Refused as refusal:
             answer = _problem(refusal.code, refusal.why)
-        except WrongAction as error:
+        except (WrongAction, WrongQuestion) as error:
             answer = _problem(400, str(error))
+        except NoJournal as error:
+            answer = _problem(404, str(error))
         except ApiError as error:
             answer = _problem(error.code, error.message)
         except Unavailable as error:
@@ -121,8 +130,12 @@ class Site:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
+            case "GET", ["history"]:
+                return await self._history(request.query)
             case "POST", ["action"]:
                 return await self._act(session, request)
+            case "POST", ["what-if"]:
+                return await self._what_if(session, request)
         raise Refused(404, "there is nothing of that name")
 
     # Pages
@@ -187,15 +200,24 @@ class Site:
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
+    async def _history(self, query: Mapping[str, str]) -> Response:
+        spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
+        span_s = spans.get(query.get("span", ""))
+        if span_s is None:
+            raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
+        if self._past is None:
+            raise Refused(404, "no journal is written (makeway up --no-journal)")
+        return _json(await self._past.tell(span_s))
+
     # What is done
 
+    async def _what_if(self, session: Session, request: Request) -> Response:
+        text, namespace = _words(request, "text", "namespace")
+        found = await answers_to(self._client_of(session.reader), text, _name(namespace))
+        return _json({"answers": found})
+
     async def _act(self, session: Session, request: Request) -> Response:
-        try:
-            asked = orjson.loads(request.body)
-            words = [str(asked.get(name) or "") for name in ("key", "workload", "action", "value")]
-        except (orjson.JSONDecodeError, AttributeError):
-            raise Refused(400, "write an object with key and action") from None
-        key, workload, action, value = words
+        key, workload, action, value = _words(request, "key", "workload", "action", "value")
         client = self._client_of(session.reader)
         await act(client, _unit(key), _name_or_none(workload), action, value)
         log.info(Fields(reader=session.reader.name, action=action, job=key))
@@ -215,6 +237,15 @@ def _expect_own_origin(request: Request) -> None:
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":
         raise Refused(403, "pages of other sites are not answered")
+
+
+def _words(request: Request, *names: str) -> list[str]:
+    """Texts of the body; one that is missing is empty."""
+    try:
+        asked = orjson.loads(request.body)
+        return [str(asked.get(name) or "") for name in names]
+    except (orjson.JSONDecodeError, AttributeError):
+        raise Refused(400, f"write an object with {', '.join(names)}") from None
 
 
 def _unit(key: str) -> Unit:

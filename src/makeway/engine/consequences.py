@@ -193,10 +193,10 @@ class Consequences:
         self._await_victims(head, tuple(victim.workload for victim in victims))
 
     def _evict(self, entry: Entry, queue: QueueState, preemptor: WorkloadKey) -> None:
-        created = entry.order_time
+        stood_at = entry.order_time
         self.state.evict(entry, EvictionReason.PREEMPTED, self.now, preemptor)
         self.needs_cycle = True
-        if entry.order_time != created:  # it may have to make way for who was newer before
+        if entry.order_time != stood_at:  # it may have to make way for who was newer before
             queue.tree.was_put_off = self.state.config.gates.hold_for_preemptor
 
     def _await_victims(self, head: Head, victims: tuple[WorkloadKey, ...]) -> None:

@@ -363,16 +363,16 @@ _BARRED = {
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
-def explain(state: ClusterState, key: WorkloadKey, *, with_helps: bool = True) -> Explanation:
+def explain(state: ClusterState, key: WorkloadKey, *, is_brief: bool = False) -> Explanation:
     """Everything that keeps a workload from running at this moment.
 
-    To find out what would help costs much more than all the rest.
+    In brief: without who holds what is missing and what would help, which costs most of all.
     """
     entry = state.entries[key]
     status = entry.status
     match entry.phase:
         case Phase.PENDING:
-            return _explain_pending(state, entry, with_helps)
+            return _explain_pending(state, entry, is_brief)
         case Phase.RESERVED:
             obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
         case Phase.EVICTING:
@@ -436,7 +436,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 
-def _explain_pending(state: ClusterState, entry: Entry, with_helps: bool) -> Explanation:
+def _explain_pending(state: ClusterState, entry: Entry, is_brief: bool) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
         obstacle = why_in_no_queue(state, entry)
@@ -453,8 +453,8 @@ def _explain_pending(state: ClusterState, entry: Entry, with_helps: bool) -> Exp
     outside = _outside_quota(state, head, first)
     is_owner = not outside and _is_owner(state, head)
     obstacles = (*outside, *head.reasons)
-    left = tuple(_left_by_owners(state, head))
-    helps = _all_helps(state, head, outside, left) if with_helps else ()
+    left = () if is_brief else tuple(_left_by_owners(state, head))
+    helps = () if is_brief else _all_helps(state, head, outside, left)
     return Explanation(
         workload=key,
         phase=entry.phase,
@@ -463,7 +463,7 @@ def _explain_pending(state: ClusterState, entry: Entry, with_helps: bool) -> Exp
         position=len(before),
         ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
-        holders=tuple(_holders(state, head)[:SHOWN]),
+        holders=() if is_brief else tuple(_holders(state, head)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
         helps=helps,

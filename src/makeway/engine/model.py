@@ -318,6 +318,7 @@ class EvictionReason(Enum):
     LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
     DEACTIVATED = "Deactivated"
     PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
+    NODE_REBOOTED = "NodeRebooted"
 
 
 class Cause(Enum):

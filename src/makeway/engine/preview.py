@@ -70,7 +70,7 @@ def preview(engine: Engine, workload: Workload, now: float) -> Preview:
         known.queue,
         known.status.assignment,
         losers,
-        explain(twin.state, workload.key, with_helps=False),
+        explain(twin.state, workload.key, is_brief=True),
         is_at_rest,
     )
 

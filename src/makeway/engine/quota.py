@@ -85,6 +85,8 @@ def available(node: Node, cell: FlavorResource, usage: Usage, top: Node | None =
 
     With `top`, a node above it: how much of the quota of that subtree alone.
     """
+    while node.parent is not None and node is not top and not (node.kept or node.borrowing_limit):
+        node = node.parent  # it has whatever there is above it
     used = usage[node.index].get(cell, 0)
     if node.parent is None or node is top:
         return node.subtree.get(cell, 0) - used
@@ -114,6 +116,8 @@ def potential(node: Node, cell: FlavorResource) -> int:
 
 def kept_available(node: Node, cell: FlavorResource, usage: Usage) -> int:
     """What is free of the part that the node keeps for itself."""
+    if not node.kept:
+        return 0
     return max(0, node.kept.get(cell, 0) - usage[node.index].get(cell, 0))
 
 

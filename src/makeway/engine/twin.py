@@ -2,8 +2,8 @@
 
 Trees don't concern each other, so a twin has only the trees that are asked about. What is never
 changed in place is shared (workloads, statuses, quotas, nodes of trees, shapes); the rest is
-copied, notes on searches too: the twin decides as the original would have. Cost: two microseconds
-for each workload that waits or holds quota in these trees.
+copied, notes on searches too: the twin decides as the original would have. Cost: a microsecond for
+each workload that waits or holds quota in these trees, and a few for those that are looked at.
 
 This module knows how everything is kept; a test tells it of what is new there.
 """
@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
 from heapq import heapify
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from makeway.engine.clocks import Clocks
 from makeway.engine.entry import Entry, Search, VictimOrder
+from makeway.engine.model import WorkloadKey
 from makeway.engine.pending import PendingQueue, ShapeClass
 from makeway.engine.quota import Node
 from makeway.engine.snapshot import Snapshot
@@ -28,8 +29,35 @@ Lane = list[tuple[tuple[int, int, float, str, int], int, ShapeClass]]
 
 
 def twin_of(state: ClusterState, trees: Iterable[Tree] | None = None) -> ClusterState:
-    """With these trees only; None: with everything."""
+    """With these trees only, and for as long as the original stays as it is; None: all of it."""
     return _Copying(state, state.trees if trees is None else trees, is_whole=trees is None).twin
+
+
+class _LateEntry(Entry):
+    """Of thousands in a line few are looked at: it is a copy when somebody asks for the first time.
+
+    Until then the original must not change.
+    """
+
+    __slots__ = ("original",)
+    original: Entry
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for a slot that was not filled yet."""
+        _fill(self)
+        return getattr(self, name)
+
+
+def _fill(new: _LateEntry) -> None:
+    old = new.original
+    new.workload, new.status, new.serial = old.workload, old.status, old.serial
+    new.undo, new.phase, new.queue, new.usage = old.undo, old.phase, old.queue, old.usage
+    new.order_time, new.shape = old.order_time, old.shape
+    new.search, notes = Search.__new__(Search), old.search
+    new.search.scan, new.search.began_at = notes.scan, notes.began_at
+    new.search.was_put_off, new.search.attempts = notes.was_put_off, notes.attempts
+    new.search.told, new.search.claimed_usage = notes.told, notes.claimed_usage
+    new.search.pods_seen, new.search.ready_pod_sets = notes.pods_seen, notes.ready_pod_sets
 
 
 class _Copying:
@@ -38,6 +66,7 @@ class _Copying:
         self.is_whole = is_whole
         # Of the twin, by the id of the original.
         self.entries: dict[int, Entry] = {}
+        self.by_key: dict[WorkloadKey, Entry] = {}
         self.nodes: dict[int, Node] = {}
         own = list(state.queues.values()) if is_whole else []
         trees = {id(tree): tree for tree in (*trees, *(queue.tree for queue in own))}.values()
@@ -57,27 +86,12 @@ class _Copying:
         return self.entries.get(id(old)) or self._new_entry(old)
 
     def _new_entry(self, old: Entry) -> Entry:
-        new = self.entries[id(old)] = Entry.__new__(Entry)
-        new.workload = old.workload
-        new.status = old.status
-        new.serial = old.serial
-        new.undo = old.undo
-        new.phase = old.phase
-        new.queue = old.queue
-        new.usage = old.usage
-        new.order_time = old.order_time
-        new.shape = old.shape
+        new = self.entries[id(old)] = _LateEntry.__new__(_LateEntry)
+        self.by_key[old.workload.key] = new
+        new.original = old
         new.place = new.victim_order = None  # with the line or the holders that it is in
-        new.search = notes = Search.__new__(Search)
-        search = old.search
-        notes.scan = search.scan
-        notes.began_at = search.began_at
-        notes.was_put_off = search.was_put_off
-        notes.attempts = search.attempts
-        notes.told = search.told
-        notes.claimed_usage = search.claimed_usage
-        notes.pods_seen = search.pods_seen
-        notes.ready_pod_sets = search.ready_pod_sets
+        if self.is_whole:
+            _fill(new)
         return new
 
     def _known(self, some: Mapping[Key, Entry]) -> dict[Key, Entry]:
@@ -99,7 +113,7 @@ class _Copying:
 
     def _holder(self, order: VictimOrder) -> VictimOrder:
         entry = self.entry(order.entry)
-        new = entry.victim_order = order._replace(entry=entry)
+        new = entry.victim_order = VictimOrder(*order[:-1], entry)
         return new
 
     def _pending(self, old: PendingQueue) -> PendingQueue:
@@ -117,14 +131,17 @@ class _Copying:
     def _shape_class(self, old: ShapeClass) -> ShapeClass:
         new = ShapeClass(old.shape, old.serial, old.lane)
         new.size, new.epoch_parked, new.reasons = old.size, old.epoch_parked, old.reasons
-        members, copied = new.members, self.entry
+        members = new.members
+        # Nobody waits in two lines, so nobody was copied before, but where all were.
+        copied = self.entry if self.is_whole else self._new_entry
         for item in old.members:
             order, known = item
             if known.place is item:  # else it is gone
                 entry = copied(known)
                 entry.place = place = (order, entry)
                 members.append(place)
-        heapify(members)
+        if len(members) < len(old.members):
+            heapify(members)
         new.told = None if old.told is None else self.entries.get(id(old.told), old.told)
         return new
 
@@ -171,8 +188,7 @@ class _Copying:
         twin.trees = [self.trees[id(tree)] for tree in state.trees if id(tree) in self.trees]
         waiting = [self.trees[key] for key in state.unsettled if key in self.trees]
         twin.unsettled = {id(tree): tree for tree in waiting}
-        order = state.entries if self.is_whole else {}
-        twin.entries = self._known(order) or {e.workload.key: e for e in self.entries.values()}
+        twin.entries = self.by_key
         twin.by_local_queue = {}  # of use only where queues are edited
         for key, entry in twin.entries.items() if self.is_whole else ():
             twin.by_local_queue.setdefault(entry.workload.local_queue, {})[key] = entry
@@ -198,5 +214,6 @@ class _Copying:
 def _lane(old: Lane, classes: Mapping[int, ShapeClass]) -> Lane:
     """Without items of classes that are gone."""
     new = [(order, serial, classes[id(c)]) for order, serial, c in old if id(c) in classes]
-    heapify(new)
+    if len(new) < len(old):
+        heapify(new)
     return new

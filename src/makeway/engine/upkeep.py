@@ -56,10 +56,9 @@ class Upkeep:
     def run(self) -> None:
         if self.state.wake_times:
             self.state.wake_due(self.now)
-        entries = {entry.serial: entry for entry in self.state.clocks.take_due(self.now)}
-        entries.update((entry.serial, entry) for entry in self.state.attention.values())
+        due = (*self.state.clocks.take_due(self.now), *self.state.attention.values())
         self.state.attention.clear()
-        for _, entry in sorted(entries.items()):
+        for _, entry in sorted({entry.serial: entry for entry in due}.items()):
             if self.state.entries.get(entry.workload.key) is entry:
                 self._see_to(entry)
         self.state.attention.clear()  # what was decided just now has its clock set already

@@ -1,8 +1,7 @@
 """Who comes next: days of the past, drawn again.
 
 For each queue, and for each stretch of time ahead, the jobs come that came in the same hours of a
-day drawn from the last weeks: of the same day of the week as soon as two weeks are known, of any
-day before that. So nights stay nights, Sundays stay Sundays, bursts stay bursts, and a queue that
+day drawn from the last two weeks. So nights stay nights, bursts stay bursts, and a queue that
 nobody uses stays empty. Jobs whose end has not been seen get a run time from the model.
 """
 
@@ -12,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil, inf
-from random import Random
 from typing import NamedTuple
 
 from makeway.engine.model import LocalQueueKey, WorkloadKey
@@ -21,12 +19,11 @@ from makeway.sim.continuation import Arrival
 from makeway.sim.seeded_random import SeededRandom
 
 DAY_S = 86_400.0
-WEEK = 7  # days
 
 
 class ArrivalSettings(NamedTuple):
     block_s: float = 6 * 3600.0  # one draw of a day holds for so long
-    days: int = 28  # as far back as we look
+    days: int = 14  # as far back as we look
 
 
 class Arrivals:
@@ -59,17 +56,10 @@ class Arrivals:
         start = self._at
         while start < until and self.days:
             end = min(start + self.settings.block_s, until)
-            day = self._drawn_day(ceil((end - self._at) / DAY_S), draws)
+            day = ceil((end - self._at) / DAY_S) + draws.randrange(self.days)
             for old in _between(past, start - day * DAY_S, end - day * DAY_S):
                 yield old, day * DAY_S
             start = end
-
-    def _drawn_day(self, least: int, draws: Random) -> int:
-        """How many days back; `least`: so that all of it is past."""
-        if self.days < 2 * WEEK:
-            return least + draws.randrange(self.days)
-        weeks = ceil(least / WEEK)
-        return WEEK * (weeks + draws.randrange(self.days // WEEK))
 
 
 def _between(past: Sequence[PastJob], start: float, end: float) -> Iterator[PastJob]:

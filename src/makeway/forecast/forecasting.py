@@ -7,7 +7,7 @@ A run is over when all jobs that were asked about have started; how they end fol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -27,6 +27,9 @@ from makeway.sim.world import Progress, World
 RUNS = 20
 HORIZON_S = 3 * 86_400.0  # what is later than that is "later"
 ALONE = "assuming nobody else comes: less than a day of the past is known"
+
+
+Times = tuple[float, float]  # of a job's next start and of its end; infinite: not by the horizon
 
 
 class Verdict(Enum):
@@ -81,6 +84,8 @@ class Question:
     horizon_s: float = HORIZON_S
     others_come: bool = True
     rule: RunTimeRule | None = None  # None: the model of the situation
+    # Whether so many runs have to do, though more were asked for.
+    is_enough: Callable[[int], bool] = lambda done: False
 
 
 def forecast(situation: Situation, question: Question) -> Forecast:
@@ -89,27 +94,34 @@ def forecast(situation: Situation, question: Question) -> Forecast:
     until = beginning.at + question.horizon_s
     answers = _answers_at_once(situation, question.asked)
     in_question = [key for key in question.asked if key not in answers]
-    courses = [_course(situation, question, in_question, until, n) for n in range(question.runs)]
+    courses: list[dict[WorkloadKey, Times]] = []
+    while len(courses) < question.runs and not question.is_enough(len(courses)):
+        courses.append(_course(situation, question, in_question, until, len(courses)))
     bases = {job.workload.key: _basis(situation, job) for job in beginning.jobs}
     hidden = tuple(key for key, basis in bases.items() if basis == NOT_KNOWN)
     for key in in_question:
-        times = [course[key] for course in courses]
-        start, end = (quantiles([time[i] for time in times]) for i in range(2))
-        is_known = start.p50 < inf or not hidden
-        answers[key] = JobForecast(
-            key=key,
-            verdict=Verdict.EXPECTED if is_known else Verdict.UNKNOWN,
-            start=start if is_known else None,
-            end=end if is_known and end.p10 < inf else None,
-            basis=bases[key],
-            hidden=() if is_known else hidden,
-        )
+        answers[key] = _answer(key, [course[key] for course in courses], bases[key], hidden)
     return Forecast(
         at=beginning.at,
         until=until,
-        runs=question.runs,
+        runs=len(courses),
         assumptions=(ALONE,) if question.others_come and not situation.arrivals.days else (),
         jobs={key: answers[key] for key in question.asked},
+    )
+
+
+def _answer(
+    key: WorkloadKey, times: Sequence[Times], basis: str, hidden: tuple[WorkloadKey, ...]
+) -> JobForecast:
+    start, end = quantiles([time[0] for time in times]), quantiles([time[1] for time in times])
+    if start.p50 == inf and hidden:
+        return JobForecast(key=key, verdict=Verdict.UNKNOWN, basis=basis, hidden=hidden)
+    return JobForecast(
+        key=key,
+        verdict=Verdict.EXPECTED,
+        start=start,
+        end=end if end.p10 < inf else None,
+        basis=basis,
     )
 
 
@@ -142,9 +154,6 @@ def _answers_at_once(
         elif (why := view.why_outside(key)) is not None:
             found[key] = JobForecast(key=key, verdict=Verdict.UNKNOWN, obstacles=(why,))
     return found
-
-
-Times = tuple[float, float]  # of a job's first start and of its end; infinite: not by the horizon
 
 
 def _course(

@@ -25,6 +25,8 @@ from makeway.sim.trace_jobs import TraceJob
 
 LEVELS = (
     "jobs of the same user, name, shape and limit",
+    "jobs of the same user and limit",
+    "jobs of the same queue and limit",
     "jobs of the same user, name and shape",
     "jobs of the same user and shape",
     "jobs of the same user",
@@ -89,7 +91,7 @@ class RunTimes:
         """A job has ended; to be told in the order in which they do."""
         self.count += 1
         run_s = max(LEAST_S, past.job.run_s)
-        for key in _keys(past):
+        for key in filter(None, _keys(past)):
             latest = self._latest.get(key)
             if latest is None:
                 latest = self._latest[key] = deque(maxlen=self.settings.recent)
@@ -132,12 +134,14 @@ class RunTimes:
 
         A level that has nobody new tells nothing new.
         """
-        number = 0
+        known: Sequence[float] = ()
         for level, key in zip(LEVELS, _keys(job), strict=True):
+            if key is None:
+                continue
             samples = self._in_order(key)
             first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
-            if last - first != number and last > first:
-                number = last - first
+            if last > first and samples[first:last] != known:
+                known = samples[first:last]
                 yield level, samples, first, last
 
     def _in_order(self, key: object) -> Sequence[float]:
@@ -152,19 +156,21 @@ def _kind(past: PastJob) -> tuple[object, ...]:
     return (job.user, stem(job.name), workload.local_queue, _shape(workload))
 
 
-def _keys(past: PastJob) -> tuple[object, ...]:
-    """What stands for each of LEVELS."""
+def _keys(past: PastJob) -> tuple[tuple[object, ...] | None, ...]:
+    """What stands for each of LEVELS; None: without a limit there is no such."""
     job, workload = past
     user, name, queue = job.user, stem(job.name), workload.local_queue
-    shape = _shape(workload)
+    shape, limit_s = _shape(workload), job.requested_s
     return (
-        (0, user, name, queue, shape, job.requested_s),
-        (1, user, name, queue, shape),
-        (2, user, queue, shape),
-        (3, user, queue),
-        (4, queue, shape),
-        (5, queue),
-        (6,),
+        None if limit_s is None else (0, user, name, queue, shape, limit_s),
+        None if limit_s is None else (1, user, queue, limit_s),
+        None if limit_s is None else (2, queue, limit_s),
+        (3, user, name, queue, shape),
+        (4, user, queue, shape),
+        (5, user, queue),
+        (6, queue, shape),
+        (7, queue),
+        (8,),
     )
 
 

@@ -132,6 +132,17 @@ class Ledger:
         self._segment_before_ended_at = 0.0
         self.gone: list[Life] = []  # who was deleted, in the order of that
 
+    def read(self, journal: Journal) -> None:
+        """Take everything in that was written about the time asked for."""
+        segments = journal.segments()
+        first = segment_at(segments, self._since)  # it may be that nothing was told since
+        for segment in segments:
+            if first is None or segment.number >= first.number:
+                self.begin_segment()
+                for record in journal.records(segment, self._until):
+                    self.take(record)
+        self.close()
+
     def begin_segment(self) -> None:
         self._seen, self._segment_before_ended_at = set(), self._told_at
 
@@ -327,14 +338,8 @@ def _charge(
 
 def ledger_of(journal: Journal, since: float, until: float) -> Ledger:
     """What happened between two times. Cost: the segments of that time, read once."""
-    ledger, segments = Ledger(since, until), journal.segments()
-    first = segment_at(segments, since)  # it may be that nothing was told since
-    for segment in segments:
-        if first is None or segment.number >= first.number:
-            ledger.begin_segment()
-            for record in journal.records(segment, until):
-                ledger.take(record)
-    ledger.close()
+    ledger = Ledger(since, until)
+    ledger.read(journal)
     return ledger
 
 

@@ -38,6 +38,8 @@ class NotDropped(Exception):
 def drop(owner: dict[str, Any], parent: int, kept: int = 2) -> None:
     """Become the owner; of the descriptors above 2, `kept` stays."""
     uid, gid, groups = owner["uid"], owner["gid"], owner["groups"]
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("0")  # a supervisor may be spared, what it runs is not
     for name, soft in owner["limits"].items():
         _limit(LIMITS[name], soft)
     os.setgroups(groups)

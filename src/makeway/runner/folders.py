@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Collection, Iterator
+from itertools import count, islice
 from pathlib import Path
 
 DEPTH_MAX = 100  # what lies deeper is not counted; each level is an open file
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+AT_ONCE = 1000  # names that are read
+ROUNDS_MAX = 100_000  # of reading names: who goes on to make files must not keep us for ever
 _numbers = count()
 
 
@@ -41,18 +43,25 @@ def empty(trash: Path) -> None:
     """Delete all that was thrown away, however deep it is; what can't go stays."""
     with contextlib.suppress(OSError), opened(trash) as top:
         kept: set[str] = set()
-        while left := [name for name in os.listdir(top) if name not in kept]:
-            for name in left:
-                if not _is_deleted(name, top):
-                    kept.add(name)
+        while left := _some(top, kept):
+            kept |= {name for name in left if not _is_deleted(name, top)}
+
+
+def _some(folder: int, but: Collection[str] = ()) -> list[str]:
+    """Names of what is in a folder, not all at once: there may be millions."""
+    with os.scandir(folder) as found:
+        return list(islice((one.name for one in found if one.name not in but), AT_ONCE))
 
 
 def _is_deleted(name: str, top: int) -> bool:
     """A folder goes when what is below it went up: two open files, whatever its depth."""
     try:
         with opened(name, top) as folder:
-            for below in os.listdir(folder):
-                _take_up(below, folder, top)
+            for _ in range(ROUNDS_MAX):
+                if not (found := _some(folder)):
+                    break
+                for below in found:
+                    _take_up(below, folder, top)
         os.rmdir(name, dir_fd=top)
     except NotADirectoryError:
         with contextlib.suppress(FileNotFoundError):
@@ -84,12 +93,13 @@ def tree_bytes(path: Path) -> int:
 
 def _bytes_below(folder: int, disk: int, depth: int) -> int:
     total = 0
-    for name in os.listdir(folder):
-        with contextlib.suppress(OSError):  # gone meanwhile, or nothing that we may open
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
-                total += found.st_blocks * 512
-            elif depth < DEPTH_MAX and found.st_dev == disk:
-                with opened(name, folder) as below:
-                    total += _bytes_below(below, disk, depth + 1)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile, or nothing that we may open
+                found = entry.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    total += found.st_blocks * 512
+                elif depth < DEPTH_MAX and found.st_dev == disk:
+                    with opened(entry.name, folder) as below:
+                        total += _bytes_below(below, disk, depth + 1)
     return total

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
 from makeway.api.devices import DeviceId
 from makeway.api.programs import ContainerProgram, Programs
+from makeway.runner.host import PodState
 
 # How each maker's programs are told which devices they may see.
 _VARIABLES: Mapping[str, tuple[str, ...]] = {
@@ -24,19 +25,29 @@ class Pool(NamedTuple):
 
     ids: Sequence[DeviceId]
     barred: Mapping[DeviceId, str] = {}  # not to be handed out, and why
-    links: Mapping[
-        int, Mapping[int, int]
-    ] = {}  # how near one is to another: the larger, the nearer
+    links: Mapping[int, Mapping[int, int]] = {}  # the larger, the nearer two are to each other
+
+
+def held_on(node: str, pods: Iterable[PodState]) -> dict[str, set[DeviceId]]:
+    """Which devices of a node its pods have: resource -> indexes."""
+    held: dict[str, set[DeviceId]] = {}
+    for pod in pods:
+        if pod.node == node and not pod.is_over:
+            for name, indexes in pod.devices.items():
+                held.setdefault(name, set()).update(indexes)
+    return held
 
 
 def take(
-    wanted: Mapping[str, int], pools: Mapping[str, Pool], held: Collection[DeviceId]
+    wanted: Mapping[str, int],
+    pools: Mapping[str, Pool],
+    held: Mapping[str, Collection[DeviceId]],
 ) -> dict[str, tuple[DeviceId, ...]] | None:
     """What nobody holds, the nearest to each other; None if there are too few."""
     taken: dict[str, tuple[DeviceId, ...]] = {}
     for name, count in wanted.items():
         pool = pools.get(name, Pool(()))
-        free = [one for one in pool.ids if one not in held and one not in pool.barred]
+        free = [i for i in pool.ids if i not in held.get(name, ()) and i not in pool.barred]
         if len(free) < count:
             return None
         taken[name] = _nearest(free, count, pool.links)

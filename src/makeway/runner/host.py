@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 # How a container stands of which nobody knows how it ended.
 LOST_CODE = 137
 LOST_REASON = "ContainerStatusUnknown"
+REBOOTED_REASON = "NodeRebooted"  # of a pod whose machine was started anew
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 ProbeKind = Literal["exec", "tcp", "http"]
@@ -67,9 +68,9 @@ class RunOrder:
     init: tuple[Program, ...] = ()
     containers: tuple[Program, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
-    devices: Mapping[str, tuple[int | str, ...]] = field(
-        default_factory=dict
-    )  # resource -> indexes
+    # Resource -> indexes; of parts of GPUs the uuids.
+    devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    locks: tuple[str, ...] = ()  # GPUs that no other Makeway of the machine may hand out meanwhile
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes
     grace_s: float = 30.0

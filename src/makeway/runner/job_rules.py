@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from makeway.api.batch import ExitCodeRule, Job, PodFailureRule, SuccessRule
 from makeway.api.indexes import parse_ranges
+from makeway.runner.host import REBOOTED_REASON
 from makeway.runner.job_pods import JobPod
 
 Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]
@@ -18,10 +19,14 @@ class Judgement(NamedTuple):
 
 
 def judge_failure(job: Job, pod: JobPod) -> Judgement:
-    """What the first rule that matches a failed pod asks for; without one, it counts."""
+    """What the first rule that matches a failed pod asks for; without one, it counts.
+
+    Unless the machine was started anew: that is no fault of the pod's.
+    """
     policy = job.spec.pod_failure_policy
+    otherwise = Judgement("Ignore" if _is_rebooted(pod) else "Count")
     if policy is None or not pod.is_over:
-        return Judgement("Count")
+        return otherwise
     for place, rule in enumerate(policy.rules):
         found = _match(rule, pod)
         if found:
@@ -29,7 +34,14 @@ def judge_failure(job: Job, pod: JobPod) -> Judgement:
             if action == "FailIndex" and job.spec.backoff_limit_per_index is None:
                 action = "Count"
             return Judgement(action, f"{found} matching {action} rule at index {place}")
-    return Judgement("Count")
+    return otherwise
+
+
+def _is_rebooted(pod: JobPod) -> bool:
+    return any(
+        (one.type, one.status, one.reason) == ("DisruptionTarget", "True", REBOOTED_REASON)
+        for one in pod.status.conditions
+    )
 
 
 def _match(rule: PodFailureRule, pod: JobPod) -> str:

@@ -29,12 +29,14 @@ import makeway
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
+from makeway.runner import gpu_locks
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
+    REBOOTED_REASON,
     ContainerState,
     Ended,
     Mount,
@@ -79,10 +81,11 @@ STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a f
 SURROUNDINGS = {"PATH": os.defpath}  # of supervisors
 DAMAGED_REASON = "DamagedFiles"
 _GONE = "The container's supervisor is gone, and with it the knowledge how it ended"
+_REBOOTED = "The machine was started anew while the pod ran"
 # Read by the supervisors of a later version too; they have the same folder of modules.
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from makeway.runner.supervisor import main; main(sys.argv[2])"
+    "from makeway.runner.supervisor import main; main(*sys.argv[2:])"
 )
 _SOURCE = str(Path(makeway.__file__).parents[1])
 
@@ -139,6 +142,7 @@ class LocalHost:
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
+        self._of_yesterday: set[str] = set()  # ran when the machine was started anew
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
@@ -205,7 +209,7 @@ class LocalHost:
         written = self._written(order)
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
         self._note_order(order.uid, written)
-        self._spawn(order.uid)
+        self._spawn(order.uid, order.locks)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
         )
@@ -269,12 +273,21 @@ class LocalHost:
             program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
         return json.dumps(order).encode()
 
-    def _spawn(self, uid: str) -> None:
+    def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
+        locks = gpu_locks.take(gpus)
+        try:
+            for lock in locks:
+                lock.set_inheritable(True)
+            self._spawn_with(uid, [str(lock.fileno()) for lock in locks])
+        finally:
+            gpu_locks.release(locks)  # the supervisor has its own
+
+    def _spawn_with(self, uid: str, locks: list[str]) -> None:
         pod = str(self._pods / uid)
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, pod],
+            [sys.executable, "-I", "-S", "-c", _BOOT, _SOURCE, *locks, pod],
             SURROUNDINGS,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -475,7 +488,7 @@ class LocalHost:
             if renewed != written:
                 write_whole(f"{self._pods}/{uid}/order.json", renewed)
             self._note_order(uid, order)
-            self._spawn(uid)
+            self._spawn(uid, order.get("locks", ()))
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
             # As if it had never been ordered; it will be again.
@@ -532,6 +545,7 @@ class LocalHost:
     def _let_go(self, uid: str) -> None:
         """Of what a pod had as long as it ran."""
         self._patience.pop(uid, None)
+        self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
         self._asleep.discard(uid)
@@ -552,6 +566,8 @@ class LocalHost:
             document = json.loads(written)
             named = document["supervisor"]
             is_of_today = named["boot"] == self._boot
+            if not is_of_today and not document["is_over"]:
+                self._of_yesterday.add(known.uid)
             supervisor = (named["pid"], named["ticks"]) if is_of_today else (0, 0)
             # What a supervisor of today has written; not what we noted ourselves.
             shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
@@ -608,6 +624,8 @@ class LocalHost:
             message=(self._last_words(state.uid) or _GONE) + suspects,
             containers=containers,
         )
+        if state.uid in self._of_yesterday:
+            lost = replace(lost, reason=REBOOTED_REASON, message=_REBOOTED)
         content = json.dumps(_given_up(lost, self._boot)).encode()
         try:
             write_last(self._state_path(state.uid), content, durably=True)

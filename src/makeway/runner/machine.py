@@ -14,13 +14,14 @@ from pathlib import Path
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
 from makeway.api.devices import GPU
+from makeway.api.labels import GPU_UUIDS
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.runner.gpu_reading import Device, capacity_of
 
 PODS_MAX = 500
-NVIDIA = Path("/proc/driver/nvidia/gpus")
+DRIVER = Path("/proc/driver/nvidia/gpus")
 ASKING_S = 10.0  # nvidia-smi may hang where a driver is broken
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -29,20 +30,23 @@ class NotANode(Exception):
     """A document that was declared as a node isn't one; the text is for the user."""
 
 
-def machine(now: float, devices: Sequence[Device] = ()) -> Document:
-    """This machine, with all it has; `devices` are its GPUs, where NVML tells of them."""
+def machine(now: float, devices: Sequence[Device] = (), *, has_gpus: bool = True) -> Document:
+    """This machine, with all it has, or all but its GPUs.
+
+    `devices` are these, where NVML tells of them: parts of some may be handed out in their place.
+    """
     capacity = {
         "cpu": str(len(os.sched_getaffinity(0))),
         "memory": format_amount("memory", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "pods": str(PODS_MAX),
     }
-    capacity |= capacity_of(devices)
-    if not devices and (count := gpu_count()):
-        capacity[GPU] = str(count)
+    uuids = gpu_uuids() if has_gpus else []
+    if uuids:
+        capacity |= capacity_of(devices) if devices else {GPU: str(len(uuids))}
     document: Document = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": host_name()},
+        "metadata": {"name": host_name(), "annotations": {GPU_UUIDS: ",".join(uuids)}},
         "status": {"capacity": capacity},
     }
     return completed(document, now)
@@ -56,22 +60,41 @@ def host_name() -> str:
 
 def has_driver() -> bool:
     """Whether it is worth while to ask NVML."""
-    return NVIDIA.is_dir() or shutil.which("nvidia-smi") is not None
+    return DRIVER.is_dir() or shutil.which("nvidia-smi") is not None
 
 
-def gpu_count() -> int:
-    if NVIDIA.is_dir():
-        return len(list(NVIDIA.iterdir()))
+def gpu_uuids() -> list[str]:
+    """In the order in which CUDA counts them by their place on the bus."""
+    found = [_uuid_of(path) for path in sorted(DRIVER.glob("*/information"))]
+    return found if found and all(found) else _asked_uuids() or _unnamed()
+
+
+def _uuid_of(path: Path) -> str:
+    """Empty where the driver doesn't tell, as long as nobody has used the GPU."""
+    for line in path.read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == "GPU UUID":
+            return "" if "?" in value else value.strip()
+    return ""
+
+
+def _unnamed() -> list[str]:
+    """By their places on the bus, which are as good on one machine."""
+    return sorted(path.name for path in DRIVER.iterdir()) if DRIVER.is_dir() else []
+
+
+def _asked_uuids() -> list[str]:
     program = shutil.which("nvidia-smi")
     if program is None:
-        return 0
+        return []
     try:
         answer = subprocess.run(
             [program, "-L"], capture_output=True, text=True, timeout=ASKING_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return sum(line.startswith("GPU ") for line in answer.stdout.splitlines())
+        return []
+    lines = [line for line in answer.stdout.splitlines() if line.startswith("GPU ")]
+    return [line.rpartition("(UUID: ")[2].rstrip(")") for line in lines]
 
 
 def nodes_from(documents: Iterable[Document], now: float) -> list[Document]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
@@ -22,15 +22,19 @@ from makeway.api.devices import (
     parse_drained,
 )
 from makeway.api.kinds import NODES, Resource
+from makeway.api.labels import GPU_UUIDS
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Key, status_patch
+from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, user_text
-from makeway.runner.gpus import Pool
-from makeway.runner.host import Host, PodState
+from makeway.runner.gpus import Pool, held_on
+from makeway.runner.host import Host
 
 log = logging.getLogger("makeway.runner")
+
+BY_ANOTHER = "held by another Makeway of this machine"
 
 
 class NodeGpus:
@@ -43,11 +47,13 @@ class NodeGpus:
         self._host, self._machine, self._devices = host, machine, devices
         self._counts: dict[str, Mapping[str, int]] = {}
         self._drained: dict[str, frozenset[DeviceId]] = {}
+        self._uuids: dict[str, tuple[str, ...]] = {}
 
     def hear(self, node: Node) -> None:
         name, annotations = node.metadata.name, node.metadata.annotations
         self._counts[name] = gpus_of(node.status.capacity or node.status.allocatable)
         self._drained[name] = parse_drained(annotations.get(DRAINED, ""))
+        self._uuids[name] = tuple(filter(None, annotations.get(GPU_UUIDS, "").split(",")))
 
     def devices_of(self, node: str) -> Sequence[Device]:
         """Of the machine itself; nothing is known of those that were only declared."""
@@ -67,33 +73,35 @@ class NodeGpus:
             pools[resource] = Pool(ids, {i: why for i, why in barred.items() if i in ids}, links)
         return pools
 
+    def uuids_of(self, node: str) -> Sequence[str]:
+        """By index; none: they are only declared."""
+        return self._uuids.get(node, ())
+
     def barred(self, node: str) -> dict[DeviceId, str]:
-        """Why GPUs are not handed out: somebody took them out, or uses them without asking."""
+        """Why GPUs are not handed out: somebody took them out, or uses them without asking us."""
         drained = sorted(self._drained.get(node, ()), key=str)
         reasons: dict[DeviceId, str] = dict.fromkeys(drained, "drained")
-        held = held_on(node, self._host.states().values())
+        held = self._held(node)
         for device in self.devices_of(node):
             if device.processes and device.id not in held:
                 reasons[device.id] = user_text(device.processes[0])
+        uuids = self.uuids_of(node)
+        taken = gpu_locks.taken() if uuids else set()
+        for index, uuid in enumerate(uuids):
+            if uuid in taken and index not in held:
+                reasons[index] = BY_ANOTHER
         return reasons
 
     def free_of(self, node: str) -> dict[str, int]:
         """How many of each kind the node offers: all but those that are barred and not held."""
-        held = held_on(node, self._host.states().values())
+        held = self._held(node)
         return {
             resource: len(pool.ids) - sum(device not in held for device in pool.barred)
             for resource, pool in self.pools(node).items()
         }
 
-
-def held_on(node: str, pods: Iterable[PodState]) -> set[DeviceId]:
-    return {
-        device
-        for pod in pods
-        if pod.node == node and not pod.is_over
-        for devices in pod.devices.values()
-        for device in devices
-    }
+    def _held(self, node: str) -> set[DeviceId]:
+        return set().union(*held_on(node, self._host.states().values()).values())
 
 
 class GpuOffers(Reconciler):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from makeway.api.devices import DeviceId, gpus_of
+from makeway.api.devices import NVIDIA, DeviceId, gpus_of
 from makeway.api.programs import (
     ContainerProbe,
     ContainerProgram,
@@ -25,9 +25,15 @@ from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 
 
 def order_for(
-    pod: PodOfPrograms, allocatable: Mapping[str, int], devices: Mapping[str, tuple[DeviceId, ...]]
+    pod: PodOfPrograms,
+    allocatable: Mapping[str, int],
+    devices: Mapping[str, tuple[DeviceId, ...]],
+    uuids: Sequence[str] = (),
 ) -> RunOrder:
-    """Resolve everything; raises Refused where the pod asks for what isn't there."""
+    """Resolve everything; raises Refused where the pod asks for what isn't there.
+
+    `uuids` are those of the node's GPUs, by index; none: they are only declared.
+    """
     spec = pod.spec
     dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
@@ -44,12 +50,19 @@ def order_for(
         containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
         devices=dict(devices),
+        locks=_locks(devices, uuids),
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
         grace_s=spec.termination_grace_period_seconds,
     )
     _check_mounts(order)
     return order
+
+
+def _locks(devices: Mapping[str, tuple[DeviceId, ...]], uuids: Sequence[str]) -> tuple[str, ...]:
+    """GPUs by their uuids, and parts of GPUs by their own; none of what is only declared."""
+    ids = [one for name, held in devices.items() if name.startswith(NVIDIA) for one in held]
+    return tuple(uuids[one] if isinstance(one, int) else one for one in ids) if uuids else ()
 
 
 def _program(

@@ -24,7 +24,7 @@ from makeway.plane.writes import Delete, Key, Say, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState, Unwelcome
-from makeway.runner.node_gpus import NodeGpus, held_on, unavailable_text
+from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
     has_begun,
@@ -207,9 +207,9 @@ class PodRunner(Reconciler):
         devices = self._devices_for(wanted, pod.spec.node_name)
         if devices is None:
             self._short_of_gpus[key] = None
-            return self._wait_for_gpus(document, pod.spec.node_name)
+            return self._wait_for_gpus(document, pod.spec.node_name, now)
         try:
-            order = order_for(pod, allocatable, devices)
+            order = order_for(pod, allocatable, devices, self._gpus.uuids_of(pod.spec.node_name))
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
             plan = self._report(document, pod, state, now)
@@ -227,18 +227,21 @@ class PodRunner(Reconciler):
     ) -> dict[str, tuple[DeviceId, ...]] | None:
         if not wanted:  # else every pod that runs is looked at
             return {}
-        held = held_on(node, self._host.states().values())
+        held = gpus.held_on(node, self._host.states().values())
         return gpus.take(wanted, self._gpus.pools(node), held)
 
-    def _wait_for_gpus(self, document: Document, node: str) -> Plan:
-        why = unavailable_text(self._gpus.pools(node)) or "other pods on its node still hold them"
+    def _wait_for_gpus(self, document: Document, node: str, now: float) -> Plan:
+        pools = self._gpus.pools(node)
+        why = unavailable_text(pools) or "other pods on its node still hold them"
         message = f"The pod waits for GPUs: {why}"
         before = document.get("status") or {}
+        # Nobody tells when another Makeway has ended what it runs.
+        again_at = now + START_AGAIN_S if BY_ANOTHER in why else None
         if before.get("message") == message:
-            return NOTHING
+            return Plan(next_at=again_at)
         status = {"phase": "Pending", "reason": WAITING, "message": message}
         saying = Say(about=document, reason=WAITING, message=message)
-        return Plan([status_patch(PODS, document, status), saying])
+        return Plan([status_patch(PODS, document, status), saying], again_at)
 
     def _requests(self, key: Key) -> Mapping[str, int]:
         found = self._picture.find(PODS, key)

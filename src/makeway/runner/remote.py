@@ -13,6 +13,7 @@ import json
 import logging
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -42,7 +43,7 @@ class RemoteHost:
         self.unlimited = ""  # what of a container's limits can't be held, and why
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
-        self._rest = b""  # of a line that didn't come whole
+        self._told = _Lines()  # the news
         self._shift_s = 0.0  # from the starter's time to ours
         self._on_change: OnChange | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +84,7 @@ class RemoteHost:
             if self._orders is None:
                 self._orders = self._connected()
             self._orders.sendall(json.dumps(order).encode() + b"\n")
-            answer = json.loads(_line(self._orders))
+            answer = _Lines().wait(self._orders)  # one, and nothing else comes
         except OSError as error:
             self._hang_up()
             raise OSError(error.errno or errno.EIO, "the starter does not answer") from error
@@ -127,17 +128,18 @@ class RemoteHost:
         news = self._connected()
         try:
             news.sendall(b'{"do": "look"}\n')
-            told = json.loads(_line(news))
+            lines = _Lines()
+            told = lines.wait(news)
             shift_s = self._clock.offset_s - told["offset_s"]
             self._shift_s = shift_s if abs(shift_s) > SMALL_STEP_S else 0.0
             self.revision = max(self.revision, told["revision"])
             self.unlimited = told["unlimited"]
-            found = [self._state(json.loads(_line(news))) for _ in range(told["count"])]
+            found = [self._state(lines.wait(news)) for _ in range(told["count"])]
         except (OSError, ValueError, KeyError, TypeError):
             news.close()
             raise
         news.setblocking(False)
-        self._news, self._rest = news, b""
+        self._news, self._told = news, lines
         before, self._states = self._states, {state.uid: state for state in found}
         for uid in [
             uid for uid in {**before, **self._states} if before.get(uid) != self._states.get(uid)
@@ -157,6 +159,7 @@ class RemoteHost:
     def _listen(self) -> None:
         assert self._news is not None
         asyncio.get_running_loop().add_reader(self._news, self._take_in)
+        self._hear_all()
 
     def _stop_listening(self) -> None:
         if self._news is not None:
@@ -178,9 +181,12 @@ class RemoteHost:
             self._hang_up()
             return
         self.pulse.rest(BEAT_S)
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
-            self._hear(json.loads(line))
+        self._told.add(piece)
+        self._hear_all()
+
+    def _hear_all(self) -> None:
+        for told in self._told:
+            self._hear(told)
 
     def _hear(self, told: Mapping[str, Any]) -> None:
         if "uid" not in told:
@@ -200,18 +206,26 @@ class RemoteHost:
         self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._check)
 
 
-def _line(connection: socket.socket) -> bytes:
-    """One line, and not a byte more of what follows it."""
-    return b"".join(_pieces(connection))
+class _Lines:
+    """What comes from a connection, line by line."""
 
+    def __init__(self) -> None:
+        self._whole: deque[bytes] = deque()
+        self._rest = b""  # of a line that didn't come whole
 
-def _pieces(connection: socket.socket) -> Iterator[bytes]:
-    while True:
-        seen = connection.recv(READ_BYTES, socket.MSG_PEEK)
-        if not seen:
-            raise ConnectionResetError(errno.ECONNRESET, "the starter is gone")
-        end = seen.find(b"\n") + 1
-        piece = connection.recv(end or len(seen))
-        yield piece
-        if end:
-            return
+    def add(self, piece: bytes) -> None:
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        self._whole.extend(lines)
+
+    def __iter__(self) -> Iterator[Any]:
+        """What is whole by now."""
+        while self._whole:
+            yield json.loads(self._whole.popleft())
+
+    def wait(self, connection: socket.socket) -> Any:
+        """The next one."""
+        while not self._whole:
+            if not (piece := connection.recv(READ_BYTES)):
+                raise ConnectionResetError(errno.ECONNRESET, "the starter is gone")
+            self.add(piece)
+        return json.loads(self._whole.popleft())

@@ -14,6 +14,7 @@ from makeway.runner.environment import ADDRESS
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
+    REBOOTED_REASON,
     ContainerState,
     Ended,
     PodState,
@@ -171,6 +172,7 @@ def _conditions(
 
 
 def _own_conditions(pod: PodOfPrograms, state: PodState, phase: str) -> dict[str, Document]:
+    disrupted = {"DisruptionTarget": _disruption(state)} if state.reason == REBOOTED_REASON else {}
     unready = [one.name for one in pod.spec.containers if not _state(one, state).is_ready]
     init = pod.spec.init_containers
     unfinished = [one.name for one in init if not _is_through(one, _state(one, state))]
@@ -186,7 +188,14 @@ def _own_conditions(pod: PodOfPrograms, state: PodState, phase: str) -> dict[str
         ),
         "Ready": ready | {"type": "Ready"},
         "ContainersReady": ready,
+        **disrupted,
     }
+
+
+def _disruption(state: PodState) -> Document:
+    """It was no fault of the pod's: its Job doesn't count it."""
+    told = {"reason": state.reason, "message": state.message}
+    return {"type": "DisruptionTarget", "status": "True", **told}
 
 
 def _condition(type_: str, holds: bool, reason: str, word: str, names: Sequence[str]) -> Document:

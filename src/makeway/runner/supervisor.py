@@ -305,7 +305,11 @@ class Supervisor:
             os.close(pipe)
 
 
-def main(folder: str) -> None:
+def main(*arguments: str) -> None:
+    """The pod's folder comes last, by which a supervisor is known; before it, locks of its GPUs."""
+    *locks, folder = arguments
+    for descriptor in locks:
+        os.set_inheritable(int(descriptor), False)  # they are no business of its containers
     lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +16,6 @@ from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.server import discovery, errors, health, messages, openapi
-from makeway.server.access import Ask
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -219,8 +217,7 @@ class App:
             ):
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
-                sees = partial(self._sees, request.person)
-                return at_a_glance(self.insight, request, rest, sees)
+                return at_a_glance(self.insight, request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
                 return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
@@ -264,13 +261,6 @@ class App:
                 return openapi.answer(path)
             case _:
                 return discovery.answer(request, segments)
-
-    def _sees(self, person: Person | None, namespace: str) -> bool:
-        """Whether somebody may read the Jobs of a namespace."""
-        if self._reception is None or person is None:
-            return True
-        ask = Ask(verb="list", group=JOBS.group, resource=JOBS.plural, namespace=namespace)
-        return self._reception.access.allows(person, ask)
 
     async def _backup(self, request: Request) -> Response:
         """Copy the database to a file on this machine, which must not be there yet."""

@@ -1,6 +1,6 @@
 """What a server can answer only with the scheduler's help: reasons, positions, metrics."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from makeway.server import errors
@@ -13,9 +13,6 @@ OWN_VISIBILITY = ("visibility.makeway.dev", "v1")
 LISTED_MAX = 1000  # unless more are asked for
 
 
-Sees = Callable[[str], bool]  # whether who asks may look into a namespace
-
-
 class Insight(Protocol):
     def explain(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Why a workload does not run; None if it isn't known."""
@@ -26,7 +23,7 @@ class Insight(Protocol):
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Mapping[str, Any] | None: ...
 
-    def jobs(self, namespace: str, query: Mapping[str, str], sees: Sees) -> Mapping[str, Any]:
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Mapping[str, Any]:
         """Jobs at a glance; an empty namespace means all."""
 
     def prospects(self, namespace: str, job: Any) -> Mapping[str, Any]:
@@ -84,15 +81,15 @@ def pending(insight: Insight | None, request: Request, rest: list[str]) -> Respo
     return Response(body=encode(found))
 
 
-def at_a_glance(insight: Insight | None, request: Request, rest: list[str], sees: Sees) -> Response:
+def at_a_glance(insight: Insight | None, request: Request, rest: list[str]) -> Response:
     """Jobs at a glance, a row for each: what `makeway status` shows; and prospects of one more."""
     if insight is None or not insight.is_ready:
         raise errors.no_such_path()
     match request.method, rest:
         case "GET", ["jobs"]:
-            return Response(body=encode(insight.jobs("", request.query, sees)))
+            return Response(body=encode(insight.jobs("", request.query)))
         case "GET", ["namespaces", namespace, "jobs"]:
-            return Response(body=encode(insight.jobs(namespace, request.query, sees)))
+            return Response(body=encode(insight.jobs(namespace, request.query)))
         case "POST", ["namespaces", namespace, "prospects"]:
             return Response(body=encode(insight.prospects(namespace, read_body(request))))
         case _:

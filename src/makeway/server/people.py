@@ -41,6 +41,7 @@ class People:
     ca: Path  # where the certificate is put by which clients know the server
     audit: Path  # where it is written down who did what
     admin_groups: tuple[str, ...] = ()  # whose members may do everything; root always may
+    show_names: bool = True  # of jobs, to others
     requests_per_s: float = 50.0  # of one account
     unfinished_max: int = 10_000  # jobs of one account, and pods, that have not ended
     closed: Path | None = None  # where root notes who is locked; None: /etc/shadow can be read here

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from makeway.api.kinds import CLUSTER_ROLES
-from makeway.server import errors
+from makeway.api.kinds import CLUSTER_ROLES, WORKLOADS
+from makeway.server import errors, others
 from makeway.server.access import Access, Ask, ask_of
 from makeway.server.audit import Audit
 from makeway.server.errors import ApiError, bad_request
@@ -83,6 +84,8 @@ class Reception:
                 may_create = ask.verb != "patch" or self._may_create(person, ask)
                 known = replace(request, person=person, may_create=may_create)
                 response = await serve(known, segments)
+            if ask.group == others.GROUP and not person.is_admin:
+                response = self._cut_down(person, request, response)
             code, name = response.code, _name_of_new(response)
             return self._guarded(known, ask, response)
         except ApiError as error:
@@ -90,6 +93,20 @@ class Reception:
             raise
         finally:
             self._audit.note(person, ask, code, name)
+
+    def _cut_down(self, person: Person, request: Request, response: Response) -> Response:
+        """Rows of jobs as a person may see them: in full where he may list the Workloads."""
+
+        def sees(namespace: str) -> bool:
+            kind = {"group": WORKLOADS.group, "resource": WORKLOADS.plural}
+            return self.access.allows(person, Ask(verb="list", namespace=namespace, **kind))
+
+        return others.for_reader(
+            response,
+            cache(sees),
+            shows_names=self.people.show_names,
+            by_name="name" in request.query,
+        )
 
     def _may_create(self, person: Person, ask: Ask) -> bool:
         return self.access.allows(person, replace(ask, verb="create"))

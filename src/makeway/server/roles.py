@@ -49,7 +49,7 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, QUEUEING_GROUP, "admissionchecks", "clusterqueues", "cohorts"),
         _rule(READ, QUEUEING_GROUP, "resourceflavors", "workloadpriorityclasses"),
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
-        # Of others' jobs the list has whose they are, what they hold, and since when.
+        # Rows, of which only what is not private is left (`others`).
         _rule(["list"], _OWN_VISIBILITY, "jobs"),
         _rule(["create"], _OWN_VISIBILITY, "prospects"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),

@@ -29,16 +29,13 @@ class Steps:
         self.times = array("d")
         self.values = array("q")
 
-    @property
-    def now(self) -> int:
-        return self.values[-1] if self.values else 0
-
     def add(self, at: float, change: int) -> None:
-        if self.times and self.times[-1] == at:
-            self.values[-1] += change
+        times, values = self.times, self.values
+        if times and times[-1] == at:
+            values[-1] += change
         else:
-            self.values.append(self.now + change)
-            self.times.append(at)
+            values.append(values[-1] + change if values else change)
+            times.append(at)
 
     def pieces(self, until: float, since: float = 0.0) -> Iterator[tuple[float, float, int]]:
         """From, to and value, without gaps from the first change on, of a span of time."""

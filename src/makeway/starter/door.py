@@ -118,6 +118,8 @@ class Door:
 
     async def _start(self, document: object) -> None:
         order = checked(document)
+        if order.uid in self._host.states():
+            return
         async with self._starting:  # a directory service may take its time; the others are served
             owner = await asyncio.to_thread(self._table.owner_of, order.namespace)
         self._homes.expect(order.uid, owner)

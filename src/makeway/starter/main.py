@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import resource
 import signal
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +24,8 @@ from typing import Any
 from makeway.accounts import closed_accounts
 from makeway.clocks import SteadyClock
 from makeway.disk import Disk
-from makeway.logs import set_up
+from makeway.logs import Fields, set_up
+from makeway.notify import notify
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import make_owned
 from makeway.runner.leavings import DAY_S, Leavings, Limits
@@ -32,9 +35,13 @@ from makeway.starter.door import Door
 from makeway.starter.homes import AccountHomes
 from makeway.starter.table import Table, login_defaults
 
+log = logging.getLogger("makeway.starter")
+
 SOCKET, LOCK, CLOSED = "starter.sock", "lock", "closed.json"  # in its folder of /run
 TIDY_EVERY_S = 60.0
 CLOSED_EVERY_S = 30.0
+CANNOT_START = 2  # exit code: to try again is of no use
+OOM_SCORE_ADJ = "-900"  # whoever is short of memory, jobs go first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +70,17 @@ def main(argument: str) -> None:
     settings = Settings(**json.loads(argument))
     set_up(settings.log_level, settings.log_format)
     os.umask(0o027)  # the server's group reads what pods print
+    _spare_from_oom()
     with _locked(Path(settings.run) / LOCK):
         asyncio.run(_run(settings))
+
+
+def _spare_from_oom() -> None:
+    """Supervisors have that from us; their containers don't."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE_ADJ)
+    except PermissionError as error:  # root in a container often may not
+        log.warning(Fields(oom_score_adj=OOM_SCORE_ADJ, refused=error.strerror))
 
 
 async def _run(settings: Settings) -> None:
@@ -94,6 +110,7 @@ async def _run(settings: Settings) -> None:
     leavings = Leavings(state, limits, clock, homes="homes")
     listening = await door.open(run / SOCKET, gid)
     host.watch(door.noticed)
+    notify("READY=1")
     tasks = (door.beat(), _tidy(host, leavings), _tell_closed(run / CLOSED, gid))
     try:
         await _until_told_to_end(*map(asyncio.ensure_future, tasks))
@@ -143,6 +160,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     except BlockingIOError:
-        raise SystemExit("makeway: another starter is running") from None
+        print(f"makeway: another starter has {path}", file=sys.stderr)
+        raise SystemExit(CANNOT_START) from None
     finally:
         os.close(descriptor)

@@ -84,6 +84,13 @@ def _may_pass(path: Path, account: Account) -> bool:
     return bool(found.st_mode & stat.S_IXOTH)
 
 
+def check_root(command: str) -> None:
+    if os.geteuid() != 0:
+        raise NotPrepared(
+            f"this is for the whole machine, and needs root: `sudo makeway {command}`"
+        )
+
+
 def make_folders(paths: Paths, server: Account) -> None:
     """Each as it has to be; where one is not, it is put right, or refused if it isn't root's."""
     for path, gid, mode in _folders(paths, server):

@@ -48,12 +48,16 @@ class SystemSettings:
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
     admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
+    show_names: bool = True  # of jobs, to others; false: they see accounts and numbers
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
     pids_per_container: Int32 = 8192
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk
+    journal: bool = True  # false: nothing of what is decided is written down
+    journal_days: Quantity | None = None  # None: as `makeway up` has it without --system
+    journal_size: str = ""  # empty: idem
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     log_format: Literal["text", "json"] = "text"
 

@@ -42,14 +42,6 @@ _GIVEN_UP = {  # by what such a reason has after `DeactivatedDueTo`
     "AdmissionCheck": "gave up: a check rejected it",
     "FlavorsExhausted": "gave up: every flavor failed",
 }
-# Of a job: whose it is, its number, what it asks for and holds, where it stands, since when.
-_FOR_ALL = frozenset(
-    (
-        *("id", "name", "kind", "namespace", "queue", "status", "priority", "submittedBy"),
-        *("createdAt", "startedAt", "until", "endedAt", "waitSeconds", "runSeconds", "evictions"),
-        *("requests", "gpus", "gpuIndexes", "gpusByNode", "nodes"),
-    )
-)
 
 
 def row_of(state: JobState, reason: str | None = None, position: int | None = None) -> Row:
@@ -94,15 +86,6 @@ def row_of(state: JobState, reason: str | None = None, position: int | None = No
         "gitRevision": metadata.annotations.get(GIT_REVISION) or None,
         "workload": None if state.workload is None else state.workload.metadata.name,
     }
-
-
-def row_for_others(row: Row) -> Row:
-    """What is left of a row for those who may not look into its namespace."""
-    return {name: value if name in _FOR_ALL else _nothing(value) for name, value in row.items()}
-
-
-def _nothing(value: Any) -> Any:
-    return type(value)() if isinstance(value, list | dict) else None
 
 
 def exit_code(state: JobState) -> int | None:

@@ -214,6 +214,8 @@ def _eviction_cause(decision: dec.Evict) -> str:
             return _ACCOMMODATES
         case model.EvictionReason.PREEMPTED_IN_PLACEMENT:
             return f"{_ACCOMMODATES} that needs its nodes"
+        case model.EvictionReason.NODE_REBOOTED:
+            return "The machine was started anew while its pods ran"
         case model.EvictionReason.PODS_READY_TIMEOUT:
             is_lost = decision.cause is model.Cause.WAIT_FOR_RECOVERY
             what = ": pods that were ready did not recover" if is_lost else ""

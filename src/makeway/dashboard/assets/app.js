@@ -8,6 +8,7 @@ import * as jobs from "./jobs.js";
 import * as job from "./job.js";
 import * as queues from "./queues.js";
 import * as past from "./past.js";
+import * as whatIf from "./what-if.js";
 
 const PAGES = [["/", "Now"], ["/jobs", "Jobs"], ["/queues", "Queues"], ["/history", "History"], ["/what-if", "What if"]];
 const DRAW_MS = 100;  // changes within that are drawn together
@@ -25,7 +26,7 @@ function routeOf(address) {
 function pageFor(route) {
   const [first, second] = route.parts;
   if (first === "jobs") return second ? job : jobs;
-  return { queues, history: past, "what-if": past }[first] || now;
+  return { queues, history: past, "what-if": whatIf }[first] || now;
 }
 
 const app = { later, replace: (path) => { history.replaceState(null, "", path); navigate(false); } };
@@ -48,7 +49,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const address = new URL(link.href);
-  if (address.origin !== location.origin || link.classList.contains("skip")) return;
+  if (address.origin !== location.origin || link.hasAttribute("download") || link.classList.contains("skip")) return;
   if (address.pathname === location.pathname && address.search === location.search && address.hash) return;
   event.preventDefault();
   history.pushState(null, "", address);

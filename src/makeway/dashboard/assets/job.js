@@ -84,11 +84,23 @@ function facts(row) {
     fact("Priority", row.priority ?? "–", row.priorityClass && h("span", { class: "dim" }, ` ${row.priorityClass}`)),
     fact("User", row.user ? h("a", { href: jobsPath({ user: row.user }) }, row.user) : h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace)),
     fact("Submitted", clock(row.created)), fact("Waited", short(waitOf(row))), fact("Ran", short(runOf(row))),
+    expected("Expected to start", d, "start", row.started === null), expected("Expected to end", d, "end", row.ended === null),
     row.flavors.length > 0 && fact("Flavor", row.flavors.join(", ")),
     row.nodes.length > 0 && fact("Node", row.nodes.map((n, i) => [i ? ", " : "", h("a", { href: jobsPath({ node: n }) }, n)])),
     row.evictions > 0 && fact("Stopped before", `${row.evictions} time${row.evictions > 1 ? "s" : ""}`),
     d && d.command.length > 0 && h("div", { class: "wide" }, h("dt", {}, "Command"), h("dd", {}, h("code", {}, d.command.join(" ").replaceAll("$$", "$")))));
 }
+
+// The middle of many runs ahead, and between which times eight of ten were.
+function expected(name, d, which, isToCome) {
+  const f = d && d.forecast;
+  if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
+  if (f.verdict !== "Expected") return f.verdict === "Coming" || which === "end" ? null : fact(name, f.verdict.toLowerCase());
+  const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
+  return fact(name, middle === "later" ? "later than was looked ahead" : `~${middle}`, h("span", { class: "dim" }, ` ${early} to ${late}`));
+}
+
+const hour = (at) => clock(at).replace(/:\d\d$/, "");
 
 // --- why it waits ---
 

@@ -1,0 +1,132 @@
+"""What readers of the dashboard cost `makeway up`: Kueue's load, without and with open pages.
+
+One cohort of `bench_load`, in real time, beside ten thousand workloads that wait in a queue without
+quota; once without anybody who looks, and once with a hundred streams that are read by a process of
+their own. Figures are CPU time of the server, from before the load begins until it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from benchmarks.bench_load import Arrival, Class, arrivals, cpu_s, memory_mb, play, workload
+from makeway.api.kinds import LOCAL_QUEUES, QUEUES, WORKLOADS
+from makeway.client import Client
+from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+
+WAITING, READERS = 10_000, 100
+AT_ONCE = 100
+STUCK = "stuck"
+
+
+class Cost(NamedTuple):
+    readers: int
+    cpu_s: float
+    memory_mb: float
+
+
+async def fill(folder: Path, count: int) -> None:
+    """Workloads that wait and never get anything."""
+    client = Client(read_kubeconfig(kubeconfig_in(folder)).transport())
+    api = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    queue = {**api, "kind": "ClusterQueue", "metadata": {"name": STUCK}}
+    await client.create(QUEUES, {**queue, "spec": {"namespaceSelector": {}, "stopPolicy": "Hold"}})
+    local: dict[str, Any] = {**api, "kind": "LocalQueue", "spec": {"clusterQueue": STUCK}}
+    await client.create(
+        LOCAL_QUEUES, {**local, "metadata": {"name": STUCK, "namespace": "default"}}
+    )
+    kind = Class("small", count, 0.0, 0.0, 1, 0)
+    made = [workload(Arrival(0.0, STUCK, kind, f"{STUCK}-{n}")) for n in range(count)]
+    for start in range(0, count, AT_ONCE):
+        some = made[start : start + AT_ONCE]
+        await asyncio.gather(*(client.create(WORKLOADS, document) for document in some))
+    await client.close()
+
+
+async def read_streams(folder: Path, count: int) -> None:
+    """So many pages, until somebody ends this process."""
+    client = Client(read_kubeconfig(kubeconfig_in(folder)).transport())
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def read() -> None:
+            invitation = await client.invitation()
+            code = {"Makeway-Code": invitation["code"]}
+            address = invitation["address"]
+            async with http.post(f"{address}/api/session", headers=code) as answer:
+                headers = {"Makeway-Session": (await answer.json())["session"]}
+            timeout = aiohttp.ClientTimeout(total=None)
+            async with http.get(f"{address}/api/stream", headers=headers, timeout=timeout) as lines:
+                is_told = False
+                async for piece in lines.content.iter_any():
+                    if not is_told and b'"synced"' in piece:
+                        is_told = True
+                        print("synced", flush=True)
+
+        await asyncio.gather(*(read() for _ in range(count)))
+
+
+def measured(readers: int, waiting: int) -> Cost:
+    plan = arrivals(1)
+    with tempfile.TemporaryDirectory(prefix="makeway-pages-") as name:
+        folder = Path(name)
+        command = [
+            sys.executable,
+            "-m",
+            "makeway.cli.main",
+            "up",
+            "--port",
+            "0",
+            "--data-dir",
+            name,
+        ]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE)
+        looking: subprocess.Popen[bytes] | None = None
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            asyncio.run(fill(folder, waiting))
+            if readers:
+                looking = _open_pages(name, readers)
+            before_s = cpu_s(server.pid)
+            asyncio.run(play(folder, plan, 1))
+            return Cost(readers, cpu_s(server.pid) - before_s, memory_mb(server.pid))
+        finally:
+            for process in filter(None, (looking, server)):
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=30)
+
+
+def _open_pages(folder: str, count: int) -> subprocess.Popen[bytes]:
+    """Once all of them know everything."""
+    command = [sys.executable, "-m", "benchmarks.bench_pages", "--read", folder, str(count)]
+    reading = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
+    assert reading.stdout is not None
+    for _ in range(count):
+        reading.stdout.readline()
+    return reading
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments[:1] == ["--read"]:
+        asyncio.run(read_streams(Path(arguments[1]), int(arguments[2])))
+        return
+    waiting, readers = (1_000, 10) if "--quick" in arguments else (WAITING, READERS)
+    alone, watched = measured(0, waiting), measured(readers, waiting)
+    print(f"3000 workloads arrive beside {waiting} that wait")
+    for cost in (alone, watched):
+        print(f"{cost.readers:4} pages open: {cost.cpu_s:6.1f} s CPU, {cost.memory_mb:4.0f} MB")
+    print(f"growth: {100 * (watched.cpu_s / alone.cpu_s - 1):.0f} % CPU")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

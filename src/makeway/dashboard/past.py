@@ -1,0 +1,106 @@
+"""History for pages: read from the journal in a thread, one question after the other, and kept for
+a moment, so that ten readers who ask the same cost one reading."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from makeway.journal.coding import Unreadable
+from makeway.journal.file import Journal, JournalError
+from makeway.journal.ledger import Account, Sums, grouped
+from makeway.journal.over_time import Course, course_of
+
+STEPS = 96
+KEPT_S = 20.0
+SPANS_S = (3600.0, 24 * 3600.0, 7 * 24 * 3600.0, 30 * 24 * 3600.0)
+
+
+class NoJournal(Exception):
+    """Nothing is written down, or what is can't be read; the text is for the reader."""
+
+
+class Past:
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._path, self._clock = path, clock
+        self._thread = ThreadPoolExecutor(1, "history")  # starts with its first use
+        self._known: dict[float, tuple[float, dict[str, Any]]] = {}  # by span: when, what
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def tell(self, span_s: float) -> dict[str, Any]:
+        """What happened from so long ago until now."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._tell, span_s)
+
+    def _tell(self, span_s: float) -> dict[str, Any]:
+        now = self._clock()
+        at, known = self._known.get(span_s, (0.0, {}))
+        if now - at < KEPT_S:
+            return known
+        try:
+            journal = Journal(self._path)
+        except JournalError as error:
+            raise NoJournal(str(error)) from None
+        try:
+            told = _document(course_of(journal, now - span_s, now, STEPS), now - span_s, now)
+        except (Unreadable, sqlite3.DatabaseError) as error:
+            raise NoJournal(f"the journal can't be read: {error}") from None
+        finally:
+            journal.close()
+        self._known[span_s] = now, told
+        return told
+
+
+def _document(course: Course, since: float, until: float) -> dict[str, Any]:
+    total: dict[Account, Sums] = {}
+    for step in course.steps:
+        for account, sums in step.items():
+            total.setdefault(account, Sums()).add(sums)
+    by_queue = [grouped(step, ("queue",)) for step in course.steps]
+    queues = sorted({name for step in by_queue for (name,) in step})
+    resources = sorted({resource for sums in total.values() for resource in sums.used})
+    return {
+        "since": since,
+        "until": until,
+        "resources": resources,
+        "use": {
+            resource: {
+                queue: [_mean(step.get((queue,)), resource, course.step_s) for step in by_queue]
+                for queue in queues
+            }
+            for resource in resources
+        },
+        "accounts": [
+            {"user": user, "queue": queue, **_figures(sums)}
+            for (user, queue), sums in grouped(total, ("user", "queue")).items()
+        ],
+        "preemptions": [
+            {"preemptor": pair.preemptor, "victim": pair.victim, "jobs": jobs}
+            for pair, jobs in sorted(course.preemptions.items())
+        ],
+    }
+
+
+def _mean(sums: Sums | None, resource: str, step_s: float) -> float:
+    """How much of a resource was held on average."""
+    used = {} if sums is None else {str(name): amount for name, amount in sums.used.items()}
+    return round(used.get(resource, 0.0) / step_s, 3)
+
+
+def _figures(sums: Sums) -> dict[str, Any]:
+    return {
+        "arrived": sums.arrived,
+        "admitted": sums.admitted,
+        "finished": sums.finished,
+        "preempted": sums.preempted,
+        "evicted": sums.evicted,
+        "waited": round(sums.waited_s, 1),
+        "lost": round(sums.lost_s, 1),
+        "used": {str(resource): round(amount, 1) for resource, amount in sums.used.items()},
+    }
