@@ -29,9 +29,10 @@ from typing import Any
 from makeway.cli import connect
 from makeway.cli.job_table import ENDED, REASON, Row, print_jobs
 from makeway.cli.tables import add_output
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client
 
 REFRESH_S = 2.0
+FORBIDDEN, NOT_FOUND = 403, 404  # a server that lists no jobs itself
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 WIDE = (
@@ -98,7 +99,9 @@ async def job_rows(
     asked = {"queue": arguments.queue, "user": _user(arguments), "ended": ended}
     try:
         answer = await client.jobs(where, {name: value for name, value in asked.items() if value})
-    except NotFound:
+    except ApiError as error:
+        if error.code not in (FORBIDDEN, NOT_FOUND):
+            raise
         from makeway.cli.gathering import gathered_rows
 
         return [row for row in await gathered_rows(client, where) if _passes(row, asked)]

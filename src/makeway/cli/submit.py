@@ -60,7 +60,7 @@ from makeway.cli.tables import print_document
 from makeway.cli.units import check_amount
 from makeway.cli.user import user_name
 from makeway.cli.views import fetch_all, view_of
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import (
     GIT_REVISION,
@@ -75,6 +75,7 @@ GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
+FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -180,9 +181,14 @@ async def _refuse_hopeless(
     """What even an empty machine would never start; servers that don't know leave it at that."""
     if is_forced:
         return
-    with contextlib.suppress(NotFound):
-        if never := (await client.prospects(namespace, job))["never"]:
-            raise RequestRefused(f"{never[0]} (--force queues it all the same)")
+    try:
+        never = (await client.prospects(namespace, job))["never"]
+    except ApiError as error:
+        if error.code not in (FORBIDDEN, NOT_FOUND):
+            raise
+        return
+    if never:
+        raise RequestRefused(f"{never[0]} (--force queues it all the same)")
 
 
 def _stays(arguments: argparse.Namespace) -> bool:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -90,7 +91,7 @@ class Reader:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                with contextlib.redirect_stderr(None):
+                with contextlib.redirect_stderr(io.StringIO()):  # the screen is taken
                     connect.converse(self._arguments, self._story)
             except (UsageError, RequestRefused) as error:
                 self.news = replace(self.news, error=" ".join(str(error).split()))
