@@ -12,11 +12,12 @@ from makeway.api.batch import Job, Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
 from makeway.api.kinds import NODES
 from makeway.api.labels import MIN_PARALLELISM, QUEUE_NAME
+from makeway.api.quantity import format_amount
 from makeway.client.client import Document
 from makeway.engine.engine import Engine
 from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, ResourceName
 from makeway.plane.picture import Picture
-from makeway.translate.brief import NEVER, amount_in_brief, never
+from makeway.translate.brief import NEVER, amount_in_brief
 
 
 def prospects(engine: Engine, picture: Picture, namespace: str, job: Any) -> Document:
@@ -57,7 +58,7 @@ def _beyond_quota(
             what = amount_in_brief(resource, amount)
             yield f"{NEVER}{what} asked, and ClusterQueue {local.queue} has no {resource}"
         elif amount > max(cells):
-            yield f"{never(resource, amount, max(cells))} for ClusterQueue {local.queue}"
+            yield f"{_never(resource, amount, max(cells))} for ClusterQueue {local.queue}"
 
 
 def _capacities(engine: Engine, name: QueueName) -> Mapping[FlavorResource, int] | None:
@@ -81,4 +82,9 @@ def _beyond_nodes(picture: Picture, per_pod: Mapping[str, int]) -> Iterator[str]
     for resource, amount in per_pod.items():
         most = max((size.get(resource, 0) for size in sizes), default=amount)
         if amount > most:
-            yield f"{never(resource, amount, most)} on the largest node"
+            yield f"{_never(resource, amount, most)} on the largest node"
+
+
+def _never(resource: str, asked: int, most: int) -> str:
+    what = amount_in_brief(resource, asked)
+    return f"{NEVER}{what} asked, {format_amount(resource, most)} exist"
