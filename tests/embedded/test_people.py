@@ -248,6 +248,12 @@ def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -
     assert "held" in bob.run("makeway", "hold", "@")
     assert "resumed" in bob.run("makeway", "resume", "@")
     assert "moonshot" in ada.run("makeway", "status")
+    rows = json.loads(bob.run("makeway", "status", "-A", "-o", "json"))["items"]
+    [row] = [row for row in rows if row["namespace"] == ada.name]
+    assert (row["name"], row["submittedBy"]) == ("moonshot", ada.name)
+    assert not row["command"]
+    assert not row["message"]
+    assert "adas-key" not in str(rows)
     for shell in (ada, bob):
         shell.run("makeway", "cancel", "@", "-y")
 

@@ -33,6 +33,7 @@ DISRUPTION_COSTS = "makeway.dev/disruption-cost-milestones"
 # Annotation of a Job or Workload (ours), written by the job: the time of its last checkpoint.
 LAST_CHECKPOINT = "makeway.dev/last-checkpoint"
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
+HELD_BY = "makeway.dev/held-by"  # annotation of a Job (ours): who said `makeway hold`
 ID = "makeway.dev/id"  # label of a Job (ours): its short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
 SUBMITTED_FROM = "makeway.dev/submitted-from"
@@ -58,7 +59,7 @@ WRITTEN_BY_PEOPLE = frozenset(
         *(QUEUE_NAME, PRIORITY_CLASS, MAX_EXEC_TIME, MIN_PARALLELISM, SYNC_COMPLETIONS),
         *(GROUP_NAME, GROUP_TOTAL, GROUP_FAST, RETRIABLE),
         *(PREEMPTION_PRIORITY_CLASS, PREEMPTION_MODE, ON_PREEMPTION, DISRUPTION_COSTS),
-        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION, SHELL_LIMITS),
+        *(LAST_CHECKPOINT, HOLD, HELD_BY, SUBMITTED_FROM, GIT_REVISION, SHELL_LIMITS),
     }
 )
 

@@ -18,6 +18,7 @@ from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_device
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
+    HELD_BY,
     HOLD,
     IS_GROUP,
     JOB_UID,
@@ -31,7 +32,6 @@ ID = "makeway.dev/id"  # label of a Job: the short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-HELD_BY = "makeway.dev/held-by"  # annotation of a Job: who said `makeway hold`
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
