@@ -47,6 +47,8 @@ kueue.x-k8s.io/v1beta2/localqueues/status g          -       -     g
 kueue.x-k8s.io/v1beta2/workloads          glw        -       -     glw
 kueue.x-k8s.io/v1beta2/workloads/status   g          -       -     g
 kueue.x-k8s.io/v1beta2/workloads/active   p          -       -     -
+kueue.x-k8s.io/v1beta2/workloads/forecast g          -       -     g
+makeway.dev/v1/forecasts                  l          -       -     l
 kueue.x-k8s.io/v1beta1/workloads          glw        -       -     glw
 makeway.dev/v1/gangs                      -          -       -     -
 scheduling.k8s.io/v1alpha3/podgroups      -          -       -     -
