@@ -230,9 +230,11 @@ async def _shown(
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
         app.dashboard = site
-        yield site
-    if past is not None:
-        past.close()
+        try:
+            yield site
+        finally:
+            if past is not None:
+                past.close()
 
 
 @contextlib.asynccontextmanager
@@ -258,7 +260,7 @@ async def _controlled(
     app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    writer = journal_in(folder, settings.journal, clock)
+    writer = journal_in(folder, settings.journal)
     configuration = settings.configuration
     control = Control(app, client, host, configuration, nodes, clock, writer, site, watch)
     if watch is not None:
@@ -308,7 +310,7 @@ def _host_and_work(
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 
-def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+def journal_in(folder: Path, limits: JournalLimits | None) -> Writer | None:
     """The journal of a folder; None: there is to be none, or its file can't be used."""
     if limits is None:
         return None
@@ -317,7 +319,7 @@ def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writ
     except (JournalError, OSError) as error:
         log.error(Fields(journal="is not written", error=error))
         return None
-    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer = Writer(file, limits, Disk(folder).shortage)
     writer.start()
     return writer
 

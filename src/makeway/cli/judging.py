@@ -87,7 +87,7 @@ def _as_json(judged: list[Judged], limits_made: int) -> dict[str, object]:
         }
         for score in scores(judged)
     ]
-    return {"limitsMade": limits_made, "errorToBestRule": ratio_to_best(judged), "scores": rows}
+    return {"limitsMade": limits_made, "errorRatios": ratios(judged), "scores": rows}
 
 
 def _print(
@@ -109,9 +109,9 @@ def _print(
         return
     for line in aligned([HEAD, *map(_row, scores(judged))]):
         print(f"  {line}")
-    ratio = ratio_to_best(judged)
-    if ratio is not None:
-        print(f"the median error is {ratio:.2f} of that of the best other rule")
+    if found := ratios(judged):
+        words = ", ".join(f"{ratio:.2f} ({rule})" for rule, ratio in found.items())
+        print(f"the median error is so much of that of other rules: {words}")
 
 
 def _row(score: Score) -> tuple[str, ...]:
@@ -130,8 +130,8 @@ def _span(seconds: float) -> str:
     return "beyond" if seconds == inf else short_span(seconds)
 
 
-def ratio_to_best(judged: list[Judged]) -> float | None:
+def ratios(judged: list[Judged]) -> dict[str, float]:
+    """The median error of forecasts, as a part of that of each other rule."""
     errors = {score.rule: score.error_s for score in scores(judged) if score.distance == "all"}
-    own = errors.pop(MODEL, None)
-    best = min(errors.values(), default=inf)
-    return None if own is None or best in (0.0, inf) else own / best
+    own = errors.pop(MODEL, inf)
+    return {rule: own / error for rule, error in errors.items() if error and own < inf}

@@ -45,7 +45,7 @@ from typing import NoReturn
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME, SHELL_LIMITS
 from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
 from makeway.cli import connect, sbatch
@@ -55,7 +55,7 @@ from makeway.cli.numbers import take_number
 from makeway.cli.preview import previewed, print_preview
 from makeway.cli.priority import look_up_class
 from makeway.cli.spans import span_of
-from makeway.cli.surroundings import Surroundings, captured, git_revision
+from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
 from makeway.cli.tables import print_document
 from makeway.cli.units import check_amount
 from makeway.cli.user import user_name
@@ -347,6 +347,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
         directory=str(here),
         user=user_name(),
         revision=git_revision(here),
+        limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
         environment={} if arguments.no_env else captured(os.environ),
     )
 
@@ -379,13 +380,20 @@ def job_of(
             **_counts(arguments),
             **_times(arguments),
             "template": {
+                **_template_metadata(surroundings),
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [_container(arguments, command, surroundings)],
-                }
+                },
             },
         },
     }
+
+
+def _template_metadata(surroundings: Surroundings) -> Document:
+    if not surroundings.limits:
+        return {}
+    return {"metadata": {"annotations": {SHELL_LIMITS: surroundings.limits}}}
 
 
 def _container(

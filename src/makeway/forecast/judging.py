@@ -84,12 +84,12 @@ def with_limits(trace: Trace, seed: int) -> tuple[Trace, int]:
     for job in trace.jobs:
         if job.requested_s is None:
             made += 1
-            job = job._replace(requested_s=made_limit_s(job, random))
+            job = job._replace(requested_s=_made_limit_s(job, random))
         jobs.append(job)
     return replace(trace, jobs=tuple(jobs)), made
 
 
-def made_limit_s(job: TraceJob, random: SeededRandom) -> float:
+def _made_limit_s(job: TraceJob, random: SeededRandom) -> float:
     factor = exp(random.named("limit", job.name).uniform(0.0, log(LIMIT_FACTOR_MAX)))
     wanted = factor * job.run_s
     round_values = (limit for limit in LIMITS_S if limit >= wanted)

@@ -70,7 +70,8 @@ def find_workload(engine: Engine, namespace: str, word: str) -> WorkloadKey:
         if known.workload.namespace == namespace and _is_called(known.workload.key, name)
     ]
     if not found:
-        raise NothingKnown(f"there was no job {word!r} in namespace {namespace} at that time")
+        hint = "; numbers of jobs are not written down, names are" if word.isdecimal() else ""
+        raise NothingKnown(f"there was no job {word!r} in namespace {namespace} then{hint}")
     return max(found, key=lambda workload: (workload.created_at, workload.key)).key
 
 

@@ -70,6 +70,8 @@ class RunOrder:
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
     # Resource -> indexes; of parts of GPUs the uuids.
     devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    # Of the shell that submitted it: umask, and soft limits by name; -1: as high as may be.
+    shell_limits: Mapping[str, int] = field(default_factory=dict)
     locks: tuple[str, ...] = ()  # GPUs that no other Makeway of the machine may hand out meanwhile
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes

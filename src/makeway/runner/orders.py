@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from makeway.api.devices import NVIDIA, DeviceId, gpus_of
+from makeway.api.labels import SHELL_LIMITS
 from makeway.api.programs import (
     ContainerProbe,
     ContainerProgram,
@@ -50,6 +51,7 @@ def order_for(
         containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
         devices=dict(devices),
+        shell_limits=_shell_limits(pod),
         locks=_locks(devices, uuids),
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
@@ -88,6 +90,21 @@ def _program(
         memory_bytes=limits.get("memory"),
         cpu_milli=limits.get("cpu"),
     )
+
+
+def _shell_limits(pod: PodOfPrograms) -> dict[str, int]:
+    """From `umask=027 nofile=1024 core=unlimited`; names that we don't know are for others."""
+    found: dict[str, int] = {}
+    for word in pod.metadata.annotations.get(SHELL_LIMITS, "").split():
+        name, _, value = word.partition("=")
+        base = 8 if name == "umask" else 10
+        try:
+            found[name] = -1 if value == "unlimited" else int(value, base)
+        except ValueError:
+            raise Refused(
+                f"annotation {SHELL_LIMITS}: {word!r} is no limit; write umask=027 or nofile=1024"
+            ) from None
+    return found
 
 
 def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:

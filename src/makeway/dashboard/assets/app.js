@@ -97,7 +97,12 @@ function signInPage() {
 }
 
 onChange(later);
-addEventListener("scroll", () => { if (current && current.page === jobs) requestAnimationFrame(draw); }, { passive: true });
+let isScrolling = false;  // once for each frame, however many events there are
+addEventListener("scroll", () => {
+  if (isScrolling || current.page !== jobs) return;
+  isScrolling = true;
+  requestAnimationFrame(() => { isScrolling = false; draw(); });
+}, { passive: true });
 addEventListener("resize", later);
 setInterval(() => { if (!document.hidden) later(); }, 1000);
 

@@ -3,7 +3,7 @@
 import { h } from "./tree.js";
 import { ask, askJson, post } from "./session.js";
 import { store } from "./store.js";
-import { ENDED, RUNNING, WAITING, asksText, clock, empty, jobPath, jobsIn, jobsPath, linked, pieces, queueLink, runOf, short, status, waitOf } from "./parts.js";
+import { ENDED, RUNNING, WAITING, asksText, clock, empty, explained, jobPath, jobsIn, jobsPath, linked, queueLink, runOf, short, status, waitOf } from "./parts.js";
 
 const AGAIN_MS = 5000;  // what the scheduler says of a waiting job changes with others
 const OUTPUT_MAX = 200000;  // characters
@@ -121,16 +121,9 @@ function why(row, d) {
   const lines = d ? d.explanation : [];
   const checks = d ? d.checks.filter((c) => c.state !== "Ready") : [];
   return h("section", { "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it waits"),
-    lines.length ? h("div", { class: "why" }, lines.map((line) => explained(line))) : h("p", {}, row.reason || "It was not looked at yet."),
+    lines.length ? h("div", { class: "why" }, lines.map(explained)) : h("p", {}, row.reason || "It was not looked at yet."),
     checks.map((c) => h("p", {}, `Admission check ${c.name} is ${c.state}${c.message ? `: ${c.message}` : ""}`)),
     d && !d.active && h("p", {}, "It is held; Resume lets it try again."));
-}
-
-function explained(line) {
-  const first = typeof line[0] === "string" ? line[0] : "";
-  const depth = /^( *)- /.exec(first);
-  if (!depth) return h("p", {}, pieces(line));
-  return h("p", { class: "item", style: { "margin-left": `${14 + 9 * depth[1].length}px` } }, pieces([first.slice(depth[0].length), ...line.slice(1)]));
 }
 
 // --- its life, as a bar of time ---

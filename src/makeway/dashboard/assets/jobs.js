@@ -1,7 +1,7 @@
 // All jobs: filtered, sorted, and only those drawn that can be seen.
 
 import { h } from "./tree.js";
-import { store } from "./store.js";
+import { derived, store } from "./store.js";
 import { GROUPS, asksText, empty, isGpu, jobPath, jobsPath, queueLink, runOf, short, status, waitOf } from "./parts.js";
 import { queuesBelow } from "./quota.js";
 import { countOf } from "./now.js";
@@ -80,14 +80,14 @@ function filterBar(filters, app) {
   const choice = (name, label, values) => values.length > 1 && h("label", {}, h("span", { class: "unseen" }, label),
     h("select", { onchange: (event) => put({ [name]: event.target.value }) }, h("option", { value: "", selected: !filters[name] }, label),
       values.map((v) => h("option", { value: v, selected: filters[name] === v }, v))));
-  const distinct = (pick) => [...new Set([...store.jobs.values()].map(pick).filter(Boolean))].sort();
+  const distinct = (name) => derived(`distinct ${name}`, () => [...new Set([...store.jobs.values()].map((row) => row[name]).filter(Boolean))].sort());
   const extra = ["cohort", "node"].filter((name) => filters[name]);
   return h("div", { class: "filters", role: "search" },
     h("label", { class: "search" }, h("span", { class: "unseen" }, "search jobs"), h("input", { type: "search", id: "search", placeholder: "name, number, user, reason", value: filters.search,
       oninput: (event) => put({ search: event.target.value }) })),
     h("nav", { class: "choice", "aria-label": "status" }, group("", "all", store.jobs.size), ["running", "waiting", "ended"].map((word) => group(word, word, countOf(GROUPS[word]))),
       filters.status && !["running", "waiting", "ended"].includes(filters.status) && group(filters.status, filters.status, countOf(GROUPS[filters.status] || filters.status.split(",")))),
-    choice("queue", "all queues", [...new Set([...store.queues.keys(), ...(filters.queue ? [filters.queue] : [])])].sort()), choice("user", "all users", distinct((r) => r.user)), choice("namespace", "all namespaces", distinct((r) => r.namespace)),
+    choice("queue", "all queues", [...new Set([...store.queues.keys(), ...(filters.queue ? [filters.queue] : [])])].sort()), choice("user", "all users", distinct("user")), choice("namespace", "all namespaces", distinct("namespace")),
     extra.map((name) => h("a", { class: "chip", href: jobsPath({ ...filters, [name]: "" }), "aria-label": `${name} ${filters[name]}: take this filter away` }, `${name} ${filters[name]} ✕`)));
 }
 

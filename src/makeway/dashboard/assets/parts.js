@@ -95,13 +95,21 @@ export function linked(text) {
 }
 
 // A line of an explanation: text, and references to objects.
-export function pieces(line) {
+function pieces(line) {
   return line.map((piece) => {
     if (typeof piece === "string") return linked(piece);
     if (piece.kind === "ClusterQueue") return h("a", { href: queuePath(piece.key) }, piece.key);
     const row = piece.kind === "Workload" ? jobOfWorkload(piece.key) : undefined;
     return row ? h("a", { href: jobPath(row.key) }, row.name) : piece.key;
   });
+}
+
+// The same as a paragraph; what begins with a dash is an item.
+export function explained(line) {
+  const first = typeof line[0] === "string" ? line[0] : "";
+  const depth = /^( *)- /.exec(first);
+  if (!depth) return h("p", {}, pieces(line));
+  return h("p", { class: "item", style: { "margin-left": `${14 + 9 * depth[1].length}px` } }, pieces([first.slice(depth[0].length), ...line.slice(1)]));
 }
 
 // --- pictures ---

@@ -90,5 +90,5 @@ function csv(told, resources) {
 
 function preemptions(told) {
   return h("section", { "aria-labelledby": "matrix" }, h("h2", { id: "matrix" }, "Who preempted whom"), told.preemptions.length
-    ? drawn(`${told.until} matrix`, () => matrix(told.preemptions)) : empty("Nobody made way for anybody."));
+    ? drawn(`${told.until} matrix`, () => element("div", { class: "matrix" }, matrix(told.preemptions))) : empty("Nobody made way for anybody."));
 }

@@ -3,7 +3,7 @@
 import { h } from "./tree.js";
 import { post } from "./session.js";
 import { derived, store } from "./store.js";
-import { empty, isGpu, pieces } from "./parts.js";
+import { empty, explained, isGpu } from "./parts.js";
 import { resources } from "./quota.js";
 
 const FIELDS = ["queue", "pods", "gpu", "cpu", "memory"];
@@ -53,7 +53,7 @@ function jobForm(asked, app) {
     app.replace(`/what-if?${new URLSearchParams([...new FormData(event.target)].filter(([, value]) => value))}`);
   };
   const field = (name, label, hint) => h("label", {}, h("span", {}, label), h("input", { name, value: asked[name], placeholder: hint, inputmode: name === "memory" ? "text" : "decimal", autocomplete: "off" }));
-  return h("section", { "aria-labelledby": "job" }, h("h2", { id: "job" }, "A job were submitted now"), h("form", { class: "ask", onsubmit: enter },
+  return h("section", { "aria-labelledby": "job" }, h("h2", { id: "job" }, "What if a job were submitted now"), h("form", { class: "ask", onsubmit: enter },
     h("label", {}, h("span", {}, "Queue"), h("select", { name: "queue" }, doors().map((door) => h("option", { value: door, selected: door === asked.queue }, door)))),
     field("pods", "Pods", "1"), field("gpu", "GPUs per pod", "0"), field("cpu", "CPUs per pod", "0"), field("memory", "Memory per pod", "8Gi"), h("button", { type: "submit", id: "ask-job" }, "Ask")));
 }
@@ -67,7 +67,7 @@ function queuesForm(app) {
     history.replaceState(null, "", "/what-if");
     app.replace("/what-if");
   };
-  return h("section", { "aria-labelledby": "others" }, h("h2", { id: "others" }, "Queues were others"), h("form", { class: "ask one", onsubmit: enter },
+  return h("section", { "aria-labelledby": "others" }, h("h2", { id: "others" }, "What if queues were others"), h("form", { class: "ask one", onsubmit: enter },
     h("label", {}, h("span", {}, "Queue objects, in YAML"), h("textarea", { id: "yaml", rows: "7", spellcheck: "false", placeholder: PROMPT, oninput: (event) => { text = event.target.value; } })),
     h("button", { type: "submit", id: "ask-queues" }, "Compare")));
 }
@@ -77,5 +77,5 @@ function answer() {
   if (shown.problem) return h("p", { class: "problem", role: "alert" }, shown.problem);
   if (!shown.answers) return empty("Nothing is changed by asking. The same engine answers that decides, on a copy of how things stand.");
   return h("section", { "aria-labelledby": "answer", "aria-live": "polite" }, h("h2", { id: "answer" }, "Then"), shown.answers.map((one) => h("div", { class: "why" },
-    h("p", {}, h("b", {}, one.outcome)), one.objects.map((o) => h("p", { class: "dim" }, `${o.kind} ${o.name} is new or different`)), one.pieces.map((line) => h("p", {}, pieces(line))))));
+    h("p", {}, h("b", {}, one.outcome)), one.objects.map((o) => h("p", { class: "dim" }, `${o.kind} ${o.name} is new or different`)), one.pieces.map(explained))));
 }
