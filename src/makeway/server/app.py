@@ -218,7 +218,7 @@ class App:
         if self._reception is not None and request.person is not None:
             match segments:
                 case ["tokens", *rest]:
-                    return await self._reception.answer_tokens(request, rest)
+                    return await self._reception.token_desk.answer(request, request.person, rest)
                 case ["grants", *rest]:
                     return await self._reception.grants.answer(request, request.person, rest)
                 case ["audit"] if request.method == "GET":
