@@ -245,6 +245,13 @@ def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -
         assert secret not in hers, secret
     for secret in ("moonshot", "adas-key", '"600"'):
         assert secret not in his, secret
+    why = ada.run("makeway", "explain", "@")
+    assert bob.name in why
+    assert "sunspot" not in why
+    for words in (("queues",), ("history",), ("status",), ("gpu",), ("forecast", "@")):
+        said = bob.run("makeway", *words)
+        assert "moonshot" not in said, words
+        assert "adas-key" not in said, words
     assert "held" in bob.run("makeway", "hold", "@")
     assert "resumed" in bob.run("makeway", "resume", "@")
     assert "moonshot" in ada.run("makeway", "status")

@@ -25,8 +25,9 @@ from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import FORBIDDEN, HELP, find_target
+from makeway.cli.references import HELP, find_target
 from makeway.cli.user import user_name
+from makeway.cli.views import FORBIDDEN
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import JobTarget, is_true
