@@ -143,3 +143,13 @@ def test_what_cannot_be_read_is_left_out() -> None:
     story.take(JOBS, {**_kind(train()[0]), "metadata": {"name": "odd"}, "spec": {"suspend": "no"}})
 
     assert story.fresh("jobs") == {}
+
+
+def test_what_comes_and_goes_while_nobody_looks_leaves_nothing_behind() -> None:
+    story = Story()
+    for number in range(12_000):
+        story.take(WORKLOADS, documents.workload(f"w{number}"))
+        story.lose(WORKLOADS, f"w{number}")
+
+    assert story.board.backlog <= 10_000
+    assert story.board.refresh(20_000) == []
