@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 
 from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client, Conflict
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 from makeway.journal.file import NAME, Journal
 from makeway.journal.records import Heard

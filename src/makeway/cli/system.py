@@ -232,6 +232,8 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
             audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
             show_names=settings.show_names,
+            requests_per_s=settings.requests_per_second,
+            unfinished_max=settings.unfinished_jobs,
             closed=paths.closed,
         ),
     )

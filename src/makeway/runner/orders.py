@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from makeway.api.devices import NVIDIA, DeviceId, gpus_of
 from makeway.api.labels import SHELL_LIMITS
 from makeway.api.programs import (
     ContainerProbe,
@@ -27,7 +28,7 @@ from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 def order_for(
     pod: PodOfPrograms,
     allocatable: Mapping[str, int],
-    devices: Mapping[str, tuple[int, ...]],
+    devices: Mapping[str, tuple[DeviceId, ...]],
     uuids: Sequence[str] = (),
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what isn't there.
@@ -35,7 +36,7 @@ def order_for(
     `uuids` are those of the node's GPUs, by index; none: they are only declared.
     """
     spec = pod.spec
-    dealt, of_node = gpus.deal(spec, devices), gpus.gpus_of(allocatable)
+    dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
     def program(container: ContainerProgram) -> Program:
         shown = gpus.visible(of_node, dealt.get(container.name, {}))
@@ -51,13 +52,19 @@ def order_for(
         volumes=_volumes_of(pod),
         devices=dict(devices),
         shell_limits=_shell_limits(pod),
-        locks=tuple(uuids[index] for index in devices.get(gpus.NVIDIA, ()) if uuids),
+        locks=_locks(devices, uuids),
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
         grace_s=spec.termination_grace_period_seconds,
     )
     _check_mounts(order)
     return order
+
+
+def _locks(devices: Mapping[str, tuple[DeviceId, ...]], uuids: Sequence[str]) -> tuple[str, ...]:
+    """GPUs by their uuids, and parts of GPUs by their own; none of what is only declared."""
+    ids = [one for name, held in devices.items() if name.startswith(NVIDIA) for one in held]
+    return tuple(uuids[one] if isinstance(one, int) else one for one in ids) if uuids else ()
 
 
 def _program(

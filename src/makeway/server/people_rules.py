@@ -37,6 +37,7 @@ from makeway.store import Key, Store
 Document = Mapping[str, Any]
 SCHEDULERS = (None, "", "default-scheduler")
 _RUNS = (JOBS, PODS)  # kinds of which processes are made
+_NEED_ACCOUNT = (JOBS.full_name, PODS.full_name, "cronjobs.batch")
 _OF_KUBERNETES = ("batch.kubernetes.io/job-tracking",)  # a finalizer by which pods are counted
 
 
@@ -63,7 +64,7 @@ class PeopleRules:
             _check_namespace(target, old, new)
         if resource.group == rbac.GROUP:
             self._access.check_write(person, resource.kind, target.namespace, new)
-        if old is None and resource in _RUNS:
+        if old is None and resource.full_name in _NEED_ACCOUNT:
             self._check_account(target)
             self._check_number_of(target)
         if person.is_admin:

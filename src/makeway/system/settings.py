@@ -49,6 +49,8 @@ class SystemSettings:
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
     admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
     show_names: bool = True  # of jobs, to others; false: they see accounts and numbers
+    requests_per_second: Int32 = 50  # of one account
+    unfinished_jobs: Int32 = 10_000  # of one account, and as many pods
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
     pids_per_container: Int32 = 8192
