@@ -186,6 +186,7 @@ function facts(row) {
     fact("Submitted", clock(row.created)),
     fact("Waited", short(waitOf(row))),
     fact("Ran", short(runOf(row))),
+    row.until && fact("Ends at the latest", hour(row.until)),
     expected("Expected to start", d, "start", row.started === null),
     expected("Expected to end", d, "end", row.ended === null),
     row.flavors.length > 0 && fact("Flavor", row.flavors.join(", ")),
@@ -254,7 +255,7 @@ function why(row, d) {
     h("h2", { id: "why" }, "Why it waits"),
     lines.length
       ? h("div", { class: "why" }, lines.map(explained))
-      : h("p", {}, row.reason || "It was not looked at yet."),
+      : h("p", {}, row.message || row.reason || "It was not looked at yet."),
     checks.map((c) => h("p", {}, `Admission check ${c.name} is ${c.state}${c.message ? `: ${c.message}` : ""}`)),
     d && !d.active && h("p", {}, "It is held; Resume lets it try again."),
   );

@@ -244,6 +244,6 @@ function jobRow(row, index, height) {
     h("span", { role: "cell", class: "c-user" }, row.user || row.namespace),
     h("span", { role: "cell", class: "c-waited" }, short(waitOf(row))),
     h("span", { role: "cell", class: "c-ran" }, short(runOf(row))),
-    h("span", { role: "cell", class: "c-why", title: row.reason }, row.reason),
+    h("span", { role: "cell", class: "c-why", title: row.message }, row.reason),
   );
 }

@@ -128,34 +128,46 @@ function nodeCard(node) {
   );
 }
 
-// A square for each GPU; which job has it leads to its page.
+// A square for each GPU, at its index where that is known; whose it is leads to the page of the job.
 function gpuMap(node, resource) {
-  const squares = [];
-  for (const pod of node.pods) {
-    for (let i = 0; i < (pod.asks[resource] || 0); i += 1) {
-      const row = store.jobs.get(pod.job),
-        name = row ? row.name : pod.pod;
-      squares.push(
-        row
-          ? h(
-              "a",
-              { class: "gpu used", href: jobPath(row.key), title: name, "aria-label": `GPU of ${name}` },
-              row.id === null ? name.slice(0, 2) : row.id,
-            )
-          : h("span", { class: "gpu used", title: name, role: "img", "aria-label": `GPU of ${name}` }),
-      );
-    }
-  }
-  const free = Math.max(0, node.allocatable[resource] - squares.length);
-  for (let i = 0; i < free; i += 1)
-    squares.push(h("span", { class: "gpu", role: "img", "aria-label": "free GPU", title: "free" }));
+  const places = holders(node, resource);
+  const used = places.filter((place) => place && place.pod).length;
   return h(
     "div",
     { class: "measure" },
     h("span", { class: "what" }, resourceName(resource)),
-    h("span", { class: "gpus" }, squares),
-    h("span", { class: "value" }, `${node.allocatable[resource] - free} of ${node.allocatable[resource]}`),
+    h("span", { class: "gpus" }, places.map(gpu)),
+    h("span", { class: "value" }, `${used} of ${node.allocatable[resource]}`),
   );
+}
+
+function holders(node, resource) {
+  const out = Object.entries(node.unavailable).filter(([index]) => /^\d+$/.test(index));
+  const places = Array.from({ length: node.allocatable[resource] + out.length }, () => null);
+  for (const [index, why] of out) if (index < places.length) places[index] = { why };
+  const unknown = [];
+  for (const pod of node.pods) {
+    const given = pod.devices[resource] || [];
+    for (let i = 0; i < (pod.asks[resource] || 0); i += 1) {
+      if (Number.isInteger(given[i]) && given[i] < places.length && !places[given[i]]) places[given[i]] = { pod };
+      else unknown.push({ pod });
+    }
+  }
+  for (let i = 0; i < places.length && unknown.length; i += 1) if (!places[i]) places[i] = unknown.shift();
+  return places;
+}
+
+function gpu(place, index) {
+  if (!place) return h("span", { class: "gpu", role: "img", "aria-label": `GPU ${index}: free`, title: `GPU ${index}: free` });
+  if (place.why) {
+    const text = `GPU ${index} is not handed out: ${place.why}`;
+    return h("span", { class: "gpu out", role: "img", "aria-label": text, title: text }, "✕");
+  }
+  const row = store.jobs.get(place.pod.job);
+  const text = `GPU ${index}: ${row ? row.name : place.pod.pod}`;
+  if (!row) return h("span", { class: "gpu used", role: "img", "aria-label": text, title: text });
+  const name = row.id === null ? row.name.slice(0, 2) : row.id;
+  return h("a", { class: "gpu used", href: jobPath(row.key), title: text, "aria-label": text }, name);
 }
 
 function share(node, resource) {
