@@ -283,7 +283,8 @@ def test_a_cancelled_job_is_kept_with_who_cancelled_it(train: CliServer) -> None
     ended = said("Failed", reason="Cancelled", message="Cancelled by bob")
     train.job_status("train", ended)
 
-    assert rows_of(train.run("history"))["train"][3:5] == ["cancelled", "143"]
+    row = rows_of(train.run("history"))["train"]
+    assert (row["STATUS"], row["EXIT"]) == ("cancelled", "143")
     assert "was cancelled by bob" in train.run("wait", "1", code=143)
 
 

@@ -100,8 +100,8 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
 async def _set_active(client: Client, target: JobTarget, *, is_active: bool) -> str:
     if target.workload is None and target.job is not None and ended_at(target.job) is None:
         # It has no Workload yet, as one that waits for others of its array: that begins so.
-        noted = {"metadata": {"annotations": {HOLD: None if is_active else "true"}}}
-        await client.patch(JOBS, target.metadata.name, target.namespace, patch=noted)
+        held = {HOLD: None, HELD_BY: None} if is_active else {HOLD: "true", HELD_BY: user_name()}
+        await _note(client, target.job, held)
         return target.text
     workload = _workload_in(target)
     where, patch = target.namespace, {"spec": {"active": is_active}}

@@ -41,13 +41,13 @@ from makeway.api.labels import CANCELLED_BY, ON_PREEMPTION
 from makeway.cli import connect, submit
 from makeway.cli.command import UsageError
 from makeway.cli.creating import Creation
-from makeway.cli.following import JobEnd, tell_state, wait_for_end
+from makeway.cli.following import tell_state, wait_for_end
 from makeway.cli.pairing import Pairing
 from makeway.cli.user import user_name
 from makeway.cli.views import view_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.translate.job_state import job_text
+from makeway.translate.job_state import JobEnd, job_text
 
 EXIT_INTERRUPTED = 130
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
