@@ -249,7 +249,9 @@ def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
     makeway("submit", "-q", "team", "--cpu", "1", "--name", "brief", "--wait", "--", "true")
     makeway("delete", "job", "brief")
 
-    told = makeway("why", "brief")
+    deadline = time.monotonic() + 20
+    while "was deleted" not in (told := makeway("why", "brief")):
+        assert time.monotonic() < deadline
     assert "admitted: Admitted by ClusterQueue vision" in told
     assert "finished" in told
     assert "all the same" in makeway("replay")
