@@ -46,7 +46,7 @@ def up(folder: Path) -> Iterator[Up]:
         lab.submit(up, "train-seg", "vision", 3)
         wait_until(lambda: _status(up, "train-seg") == "running")
         lab.submit(up, "distill", "speech", 5)
-        lab.submit(up, "too-big", "vision", 16)
+        lab.submit(up, "too-big", "vision", 16, "true", "--force")
         up.makeway(
             "submit", "-q", "speech", "--name", "later", "--gpu", "1", "--hold", "--", "true"
         )
