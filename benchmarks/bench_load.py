@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 
 from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client, Conflict
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 from makeway.journal.file import NAME, Journal
 from makeway.journal.records import Heard
@@ -201,9 +202,9 @@ class Load:
                 self._see(document)
 
     def _see(self, document: Document) -> None:
-        life = self.lives[document["metadata"]["name"]]
-        if life.finished_at is not None:
-            return
+        life = self.lives.get(document["metadata"]["name"])
+        if life is None or life.finished_at is not None:
+            return  # of somebody else, or over
         life.shown = document
         is_admitted = _is_admitted(document)
         now = time.monotonic()

@@ -33,7 +33,8 @@ from benchmarks.bench_load import cpu_s, memory_mb
 from makeway.api.kinds import FLAVORS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.cli.main import main as makeway
 from makeway.client import Client
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.transport import Call
 from makeway.store import Key, Store
 

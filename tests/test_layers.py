@@ -55,7 +55,10 @@ ROOMS = {
         "runner.states",
     ),
     "system": room("accounts", "api"),
-    "runner": room("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
+    "runner": room(
+        *("api", "backoff", "client", "clocks", "disk", "logs", "plane", "watchdog"),
+        libraries=("pynvml",),
+    ),
     "drawing": room(),
     "dashboard": room(
         *("api", "client", "drawing", "journal", "logs", "plane", "server", "translate"),
@@ -81,6 +84,7 @@ ROOMS = {
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
         *("server.people", "sim", "system", "translate"),
+        libraries=("wcwidth",),
     ),
 }
 # What others may import of the engine: values, and the engine itself.
@@ -88,7 +92,7 @@ ENGINE_DOORS = frozenset(
     {"decisions", "engine", "events", "explain", "matching", "model", "preview", "view"}
 )
 # One file knows a library; the others don't.
-ONLY_IN = {"yaml": "api/manifests.py"}
+ONLY_IN = {"yaml": "api/manifests.py", "pynvml": "runner/nvml.py"}
 # What reads clocks, draws lots, logs, or reaches the world outside.
 IMPURE = frozenset(
     {

@@ -92,7 +92,7 @@ class Controller:
         """Work until told to stop; CannotControl if the server won't do for it."""
         try:
             self._absent = await absent_kinds(self._client, self._settings)
-            self._writer = _journal(self._settings, self._clock)
+            self._writer = _journal(self._settings)
             while not stop.is_set():
                 if await self._wait_to_lead(stop):
                     await self._lead(stop)
@@ -194,14 +194,14 @@ class Term:
         self.previews = Previews(admission, picture, clock)
 
 
-def _journal(settings: Settings, clock: Clock) -> Writer | None:
+def _journal(settings: Settings) -> Writer | None:
     if settings.journal is None:
         return None
     try:
         file = JournalFile(settings.journal)
     except (JournalError, OSError) as error:
         raise CannotControl(f"the journal can't be written: {error}") from None
-    writer = Writer(file, clock, settings.journal_limits)
+    writer = Writer(file, settings.journal_limits)
     writer.start()
     return writer
 

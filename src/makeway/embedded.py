@@ -19,7 +19,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.client.kubeconfig import kubeconfig_in
+from makeway.client.folder import SOCKET_PATH_MAX, kubeconfig_in, socket_in
 from makeway.client.transport import Call, InProcessTransport
 from makeway.clocks import Clock, Noted, SteadyClock
 from makeway.controller.admission import Admission
@@ -27,11 +27,13 @@ from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.class_values import ClassValues
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
+from makeway.controller.job_list import JobList, asked_in
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.previews import NotPreviewed, Previews
+from makeway.controller.prospects import prospects
 from makeway.controller.queue_status import QueueStatus
 from makeway.controller.reboots import Reboots
 from makeway.controller.retention import Retention
@@ -51,11 +53,13 @@ from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
 from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost, pods_in
-from makeway.runner.machine import NotANode, machine, nodes_from
+from makeway.runner.machine import NotANode, has_driver, host_name, machine, nodes_from
+from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
@@ -132,6 +136,15 @@ class Running:
         return self.app.verbs.around.unlimited
 
 
+def _socket_of(folder: Path, settings: Settings) -> Path | None:
+    """Where this machine asks without TLS: everybody, or who started us; None: nowhere."""
+    if settings.people is not None:
+        return settings.people.socket
+    path = socket_in(folder.absolute())
+    is_ours = not folder.stat().st_mode & 0o022  # else others could put one of theirs there
+    return path if is_ours and len(os.fsencode(path)) <= SOCKET_PATH_MAX else None
+
+
 @contextlib.asynccontextmanager
 async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
     """Serve the data of a folder while the context lasts; the kubeconfig is there by then."""
@@ -165,7 +178,8 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             port=settings.port,
             tls=tls,
             listening=settings.listening,
-            local=None if settings.people is None else settings.people.socket,
+            local=_socket_of(folder, settings),
+            is_for_all=settings.people is not None,
         )
         try:
             await app.start()
@@ -216,9 +230,11 @@ async def _shown(
     default = api_port + 1 if settings.port else 0
     async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
         app.dashboard = site
-        yield site
-    if past is not None:
-        past.close()
+        try:
+            yield site
+        finally:
+            if past is not None:
+                past.close()
 
 
 @contextlib.asynccontextmanager
@@ -232,8 +248,10 @@ async def _controlled(
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
     client = client_in_process(app, manager="makeway-controller")
+    watch = None if settings.nodes or not settings.has_gpus else await _gpu_watch()
+    own = () if watch is None else watch.devices
     try:
-        here = machine(clock(), has_gpus=settings.has_gpus)
+        here = machine(clock(), own, has_gpus=settings.has_gpus)
         nodes = nodes_from(settings.nodes or (here,), clock())
     except NotANode as error:
         raise CannotServe(str(error)) from None
@@ -242,8 +260,14 @@ async def _controlled(
     app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
-    writer = journal_in(folder, settings.journal, clock)
-    control = Control(app, client, host, settings.configuration, nodes, clock, writer, site)
+    writer = journal_in(folder, settings.journal)
+    configuration = settings.configuration
+    control = Control(app, client, host, configuration, nodes, clock, writer, site, watch)
+    if watch is not None:
+        watch.on_change = control.gpus_changed
+        if isinstance(host, LocalHost):
+            watch.nvml.on_child = host.spare
+        work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
@@ -263,9 +287,18 @@ async def _controlled(
         host.close()
 
 
+async def _gpu_watch() -> GpuWatch | None:
+    """Who looks at the GPUs of this machine; None: it has none."""
+    if not has_driver():
+        return None
+    nvml = Nvml()
+    first = await asyncio.to_thread(nvml.ask)
+    return GpuWatch(nvml, first or ())
+
+
 def _host_and_work(
     folder: Path, settings: Settings, clock: SteadyClock
-) -> tuple[LocalHost | RemoteHost, list[Tidying]]:
+) -> tuple[LocalHost | RemoteHost, list[Tidying | GpuWatch]]:
     """Who runs pods, and what has to be done besides as long as they run."""
     if settings.system is not None:
         return RemoteHost(settings.system.starter, clock), []
@@ -277,7 +310,7 @@ def _host_and_work(
     return host, [Tidying(host, Leavings(folder, limits, clock))]
 
 
-def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writer | None:
+def journal_in(folder: Path, limits: JournalLimits | None) -> Writer | None:
     """The journal of a folder; None: there is to be none, or its file can't be used."""
     if limits is None:
         return None
@@ -286,7 +319,7 @@ def journal_in(folder: Path, limits: JournalLimits | None, clock: Clock) -> Writ
     except (JournalError, OSError) as error:
         log.error(Fields(journal="is not written", error=error))
         return None
-    writer = Writer(file, clock, limits, Disk(folder).shortage)
+    writer = Writer(file, limits, Disk(folder).shortage)
     writer.start()
     return writer
 
@@ -440,10 +473,11 @@ class Control:
         clock: Clock,
         writer: Writer | None = None,
         site: Site | None = None,
+        watch: GpuWatch | None = None,
     ) -> None:
         self._app, self._client, self._host, self._site = app, client, host, site
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
-        self._writer = writer
+        self._writer, self._watch = writer, watch
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
         self._terms = 0
@@ -456,8 +490,10 @@ class Control:
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
         picture = Picture()
-        is_shared = self._app.is_shared
-        plane = Plane(picture, self._configuration, self._host, self._nodes, is_shared=is_shared)
+        plane = Plane(
+            *(picture, self._configuration, self._host, self._nodes, self._watch),
+            is_shared=self._app.is_shared,
+        )
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -489,6 +525,15 @@ class Control:
         if self._term is not None:
             plane, loop = self._term
             plane.pods.noticed(uid)
+            plane.gpu_offers.look_again()
+            loop.wake()
+
+    def gpus_changed(self) -> None:
+        """Somebody else began or ceased to use a GPU."""
+        if self._term is not None:
+            plane, loop = self._term
+            plane.pods.try_waiting()
+            plane.gpu_offers.look_again()
             loop.wake()
 
 
@@ -501,14 +546,20 @@ class Plane:
         configuration: Configuration,
         host: Host,
         nodes: Sequence[Document],
+        watch: GpuWatch | None = None,
         *,
         is_shared: bool = False,
     ) -> None:
+        """`watch` sees the GPUs of this machine; None: they are only declared."""
         self.is_shared = is_shared  # by several people
         self.admission = Admission(picture, configuration)
         distance_max = configuration.preemption_priority.max_distance
         self.placing = Placing(picture, distance_max=distance_max, is_shared=is_shared)
-        self.pods = PodRunner(picture, host, nodes)
+        gpus = (
+            NodeGpus(host) if watch is None else NodeGpus(host, host_name(), lambda: watch.devices)
+        )
+        self.pods = PodRunner(picture, host, nodes, gpus)
+        self.gpu_offers = GpuOffers(picture, gpus)
         self.parts: list[Part] = [
             self.admission,
             Jobs(picture, configuration),
@@ -518,6 +569,7 @@ class Plane:
             Reboots(picture),
             self.placing,
             self.pods,
+            self.gpu_offers,
             *(GangStatuses(picture, kind, distance_max=distance_max) for kind in GANG_KINDS),
             BudgetStatuses(picture),
             QueueStatus(picture, self.admission.engine),
@@ -536,6 +588,7 @@ class Insight(Visibility):
     ) -> None:
         super().__init__(plane.admission.engine, picture, clock, is_shared=plane.is_shared)
         self._loop, self._metrics = loop, metrics
+        self._jobs = JobList(plane.admission.engine, picture, clock)
         self._previews = Previews(plane.admission, picture, clock)
 
     def preview(self, document: Mapping[str, Any]) -> Document | str:
@@ -553,6 +606,12 @@ class Insight(Visibility):
     @property
     def is_ready(self) -> bool:
         return self._loop.is_synced
+
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
+        return self._jobs.answer(asked_in(namespace, query))
+
+    def prospects(self, namespace: str, job: Any) -> Document:
+        return prospects(self._engine, self._picture, namespace, job)
 
     def metrics(self) -> str:
         return self._metrics.text()

@@ -5,7 +5,6 @@ Standard library only, and small: kubectl waits for `makeway token` at every cal
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
@@ -29,21 +28,15 @@ def system_socket() -> Path:
     return Path(os.environ.get(VARIABLE) or DEFAULT)
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=ANSWER_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
 def ask_locally(path: Path, method: str, url: str, body: Any = None) -> str:
     """The answer to a request; Refused if it is no."""
-    connection = _Connection(path)
+    import http.client  # whoever only asks where the socket is does without
+
+    connection = http.client.HTTPConnection("localhost", timeout=ANSWER_TIMEOUT_S)
     try:
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(ANSWER_TIMEOUT_S)
+        connection.sock.connect(str(path))
         text = None if body is None else json.dumps(body)
         connection.request(method, url, text, {"Content-Type": "application/json"})
         answer = connection.getresponse()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,21 @@ def test_bash_completes_options_and_their_values(capsys: pytest.CaptureFixture[s
     assert completed(["makeway", "submit", "--gpu"], capsys) == ["--gpu", "--gpu-resource"]
     assert completed(["makeway", "status", "-o", "j"], capsys) == ["json"]
     assert completed(["makeway", "completion", "z"], capsys) == ["zsh"]
+
+
+def test_bash_completes_kinds_queues_and_priorities(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`makeway` itself is asked for names; here it is a script that knows two of each."""
+    own = tmp_path / "makeway"
+    own.write_text('#!/bin/sh\nprintf "%s/vision\\n%s/speech\\n" "$2" "$2"\n')
+    own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    assert completed(["makeway", "submit", "-q", ""], capsys) == ["vision", "speech"]
+    assert completed(["makeway", "submit", "--priority", "s"], capsys) == ["speech"]
+    assert completed(["makeway", "describe", "clusterq"], capsys) == ["clusterqueues"]
+    assert completed(["makeway", "gpu", "d"], capsys) == ["drain"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -26,8 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(folder: Path) -> str:
-    """What the demo prints, without times and the signs that make names unique."""
+def printed(folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "makeway.cli.main", "demo"],
         capture_output=True,
@@ -36,7 +35,13 @@ def told(folder: Path) -> str:
         timeout=90,
     )
     assert done.returncode == 0, done.stderr
-    return plain(done.stdout)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def told(printed: str) -> str:
+    """What the demo prints, without times and the signs that make names unique."""
+    return plain(printed)
 
 
 def plain(text: str) -> str:
@@ -64,8 +69,12 @@ def test_speech_borrows_and_gives_back_by_preemption(told: str) -> None:
 
 
 def test_the_reason_for_waiting_is_asked_for(told: str) -> None:
-    assert "job train-asr (lab/job-train-asr" in told
-    assert "the end of job train-seg (lab/job-train-seg" in told
+    assert "job train-asr waits in ClusterQueue speech" in told
+    assert "the end of job train-seg" in told
+
+
+def test_every_line_fits_a_terminal_of_eighty_columns(printed: str) -> None:
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_spot_machines_that_never_come_are_given_up(told: str) -> None:

@@ -13,14 +13,9 @@ import pytest
 
 from makeway.cli.main import main
 from makeway.client import ApiError, Client, Unavailable
-from tests.harness.cli import CliServer, failed, said, succeeded
+from tests.harness.cli import CliServer, failed, rows_of, said, succeeded
 
-SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
-
-
-def rows(text: str) -> dict[str, list[str]]:
-    """The cells of a table, by name of the job."""
-    return {line.split()[1]: line.split() for line in text.splitlines()[1:]}
+SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 3 more needed"
 
 
 @pytest.fixture
@@ -47,38 +42,41 @@ def test_the_word_for_how_a_job_stands(
 ) -> None:
     train.enqueue("train", *conditions, priority=7)
 
-    row = rows(train.run("status"))["train"]
+    row = rows_of(train.run("status"))["train"]
 
-    assert row[:5] == ["1", "train", "team", status, "7"]
+    shown = [row[title] for title in ("ID", "USER", "QUEUE", "STATUS", "PRIO", "GPUS")]
+    assert shown == ["1", "ada", "team", status, "7", "4"]
 
 
 def test_who_waits_is_told_why_in_the_same_line(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved", "False", "WaitingForQuota", SHORT))
 
-    assert SHORT in train.run("status").splitlines()[1]
+    assert "needs 4 GPUs, 1 free" in train.run("status").splitlines()[1]
     (item,) = json.loads(train.run("status", "-o", "json"))["items"]
-    assert (item["id"], item["status"], item["reason"]) == (1, "pending", SHORT)
+    assert (item["id"], item["status"], item["gpus"]) == (1, "pending", 4)
+    assert (item["reason"], item["message"]) == ("needs 4 GPUs, 1 free", SHORT)
+    assert item["command"] == ["python", "train.py"]
 
 
 def test_a_running_job_runs(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     train.job_status("train", active=1, ready=1)
 
-    assert rows(train.run("status"))["train"][3] == "running"
+    assert rows_of(train.run("status"))["train"]["STATUS"] == "running"
 
 
 def test_a_job_whose_pods_are_not_ready_does_not_run_yet(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
     train.job_status("train", active=1)
 
-    assert rows(train.run("status"))["train"][3] == "admitted"
+    assert rows_of(train.run("status"))["train"]["STATUS"] == "admitted"
 
 
 def test_the_ended_are_shown_on_request(train: CliServer) -> None:
     train.job_status("train", succeeded())
 
     assert "there is no job in namespace default that has not ended" in train.run("status")
-    assert rows(train.run("status", "--all"))["train"][3] == "succeeded"
+    assert rows_of(train.run("status", "--all"))["train"]["STATUS"] == "succeeded"
 
 
 def test_a_job_without_a_workload_says_so(train: CliServer) -> None:
@@ -104,7 +102,7 @@ def test_an_object_that_cannot_be_read_hides_no_other(train: CliServer) -> None:
 
     for command in (("status", "--all"), ("history",)):
         printed = train.run(*command)
-        assert rows(printed)["train"][3] == "succeeded"
+        assert rows_of(printed)["train"]["STATUS"] == "succeeded"
         assert "makeway: can't read Job broken of the server: status.startTime" in printed
         assert f"makeway: can't read Workload {workload} of the server" in printed
 
@@ -121,13 +119,13 @@ def test_without_a_server_it_says_how_to_start_one(
 
 def test_the_run_counts_from_when_pods_are_ready(train: CliServer) -> None:
     train.enqueue("train", said("QuotaReserved"), said("Admitted"))
-    assert rows(train.run("status"))["train"][7] == "-"
+    assert rows_of(train.run("status", "-o", "wide"))["train"]["RUN"] == "-"
 
     ready = {**said("PodsReady", reason="Started"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
     train.stands("job-train", said("QuotaReserved"), said("Admitted"), ready)
     train.job_status("train", active=1, ready=1)
 
-    assert "d" in rows(train.run("status"))["train"][7]
+    assert "d" in rows_of(train.run("status"))["train"]["SINCE"]
 
 
 def test_an_admission_check_is_named_with_what_it_says(train: CliServer) -> None:
@@ -137,7 +135,7 @@ def test_an_admission_check_is_named_with_what_it_says(train: CliServer) -> None
     train.stands("job-train", said("QuotaReserved"), admissionChecks=[check])
 
     line = "admission check budget is Pending: asks the treasurer"
-    assert line in train.run("status").splitlines()[1]
+    assert "admission check budget is Pending: asks…" in train.run("status").splitlines()[1]
     assert line in train.run("explain", "1")
 
 
@@ -275,7 +273,7 @@ def test_cancelling(train: CliServer) -> None:
 
     assert "job 1 (train) cancelled" in printed
     assert "there is no job '9'" in printed
-    assert list(rows(train.run("status"))) == ["eval"]
+    assert list(rows_of(train.run("status"))) == ["eval"]
 
 
 def test_cancelling_all_wants_a_yes(train: CliServer) -> None:
@@ -284,7 +282,7 @@ def test_cancelling_all_wants_a_yes(train: CliServer) -> None:
 
     assert "write -y to mean it" in train.run("cancel", "--all", code=2)
     assert train.run("cancel", "--all", "-y") == "job 1 (train) cancelled\n"
-    assert list(rows(train.run("status", "--all"))) == ["done"]
+    assert list(rows_of(train.run("status", "--all"))) == ["done"]
     assert "has ended already" in train.run("cancel", "done")
 
 
@@ -301,12 +299,15 @@ def test_on_a_terminal_it_asks(
     assert main(["cancel", "1"]) == code
 
 
-def test_holding_and_resuming_a_job(train: CliServer) -> None:
+def test_holding_and_resuming_a_job(train: CliServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "has no Workload" in train.run("hold", "1", code=1)
     train.enqueue("train")
 
     train.run("hold", "1")
-    assert rows(train.run("status"))["train"][3] == "held"
+    row = rows_of(train.run("status"))["train"]
+    assert (row["STATUS"], row["UNTIL / REASON"]) == ("held", "held by you")
+    monkeypatch.setattr("getpass.getuser", lambda: "bob")
+    assert rows_of(train.run("status"))["train"]["UNTIL / REASON"] == "held by ada"
     assert train.run("resume", "1") == "job 1 (train) resumed\n"
     assert train.workload("job-train")["spec"]["active"] is True
 
@@ -367,9 +368,9 @@ def test_history_has_exit_codes_and_evictions(train: CliServer) -> None:
 
     printed = train.run("history")
 
-    assert list(rows(printed)) == ["train"]
-    row = rows(printed)["train"]
-    assert (row[3], row[4], row[9]) == ("failed", "9", "2")
+    assert list(rows_of(printed)) == ["train"]
+    row = rows_of(printed)["train"]
+    assert (row["STATUS"], row["EXIT"], row["EVICTIONS"]) == ("failed", "9", "2")
     (item,) = json.loads(train.run("history", "-o", "json", "--since", "1h"))["items"]
     assert (item["exitCode"], item["evictions"]) == (9, 2)
     assert "no job has ended" in train.run("history", "--since", "0s", "-q", "x")

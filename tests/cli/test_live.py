@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from makeway.cli.main import main
-from tests.harness.cli import Capsys
-from tests.harness.process import running
+from tests.harness.cli import Capsys, rows_of
+from tests.harness.process import running, wait_until
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -33,14 +35,41 @@ kind: LocalQueue
 metadata: {name: team}
 spec: {clusterQueue: vision}
 """
+GPUS = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: box}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: gpus}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: box, resources: [{name: nvidia.com/gpu, nominalQuota: 4}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: gpus}
+spec: {clusterQueue: gpus}
+"""
+NODES = """
+apiVersion: v1
+kind: Node
+metadata: {name: box}
+status: {capacity: {cpu: "8", memory: 8Gi, nvidia.com/gpu: "4"}}
+"""
 Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("data")
-    (folder / "queues.yaml").write_text(QUEUES)
-    with running(folder):
+    (folder / "queues.yaml").write_text(f"{QUEUES}---{GPUS}")
+    (folder / "nodes.yaml").write_text(NODES)
+    with running(folder, "--nodes", str(folder / "nodes.yaml")):
         assert main(["apply", "-f", str(folder / "queues.yaml"), "--data-dir", str(folder)]) == 0
         yield folder
 
@@ -49,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def makeway(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> Run:
     monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
     monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def run(*arguments: str, code: int = 0) -> str:
         found = main(arguments)
@@ -79,7 +109,7 @@ def test_who_deletes_what_is_in_use_is_told_why_it_stays(
 
 def test_a_command_runs_as_typed_and_its_exit_code_comes_back(makeway: Run) -> None:
     printed = makeway(
-        *("submit", "--cpu", "1", "--follow", "--env", "WORD=dollar", "--"),
+        *("submit", "-q", "team", "--cpu", "1", "--follow", "--env", "WORD=dollar", "--"),
         *("sh", "-c", "echo $(echo sub) $WORD; exit 3"),
         code=3,
     )
@@ -90,8 +120,8 @@ def test_a_command_runs_as_typed_and_its_exit_code_comes_back(makeway: Run) -> N
 
 
 def test_who_is_held_waits_until_it_is_resumed(makeway: Run) -> None:
-    makeway("submit", "--cpu", "1", "--hold", "--name", "held", "--", "true")
-    makeway("submit", "--cpu", "1", "--name", "other", "--", "true")
+    makeway("submit", "-q", "team", "--cpu", "1", "--hold", "--name", "held", "--", "true")
+    makeway("submit", "-q", "team", "--cpu", "1", "--name", "other", "--", "true")
     makeway("wait", "other", "--timeout", "20s")
 
     assert " held " in makeway("status")
@@ -100,12 +130,77 @@ def test_who_is_held_waits_until_it_is_resumed(makeway: Run) -> None:
 
 
 def test_who_asks_for_too_much_is_told_what_would_fit(makeway: Run) -> None:
-    makeway("submit", "--cpu", "9", "--name", "big", "--", "true")
+    asked = ("submit", "-q", "team", "--cpu", "9", "--name", "big")
+    never = "never: 9 cpu asked, 1 exist for ClusterQueue vision (--force queues it all the same)"
+    assert makeway(*asked, "--", "true", code=1) == f"makeway: {never}\n"
+    makeway(*asked, "--force", "--", "true")
 
     deadline = time.monotonic() + 20
     while "a request for at most 1 cpu" not in makeway("explain", "big"):
         assert time.monotonic() < deadline
     makeway("cancel", "big")
+
+
+def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: Run) -> None:
+    gpus = ("submit", "-q", "gpus", "--gpu")
+    makeway(*gpus, "2", "--time-limit", "2h", "--name", "runs", "--", "sleep", "60")
+    makeway(*gpus, "1", "--name", "beside", "--", "sleep", "60")
+    makeway(*gpus, "2", "--name", "waits", "--", "true")
+    makeway(*gpus, "5", "--force", "--name", "dreams", "--", "true")
+
+    def shown() -> dict[str, dict[str, str]]:
+        return rows_of(makeway("status", "-q", "gpus"))
+
+    wait_until(lambda: shown()["beside"]["STATUS"] == "running")
+    table = shown()
+    assert table["runs"]["GPUS"] == "2: 0-1"
+    assert re.fullmatch(r"until (\w{3} )?\d\d:\d\d at most", table["runs"]["UNTIL / REASON"])
+    assert table["beside"]["GPUS"] == "1: 2"
+    assert table["waits"]["UNTIL / REASON"] == "needs 2 GPUs, 1 free"
+    assert table["dreams"]["UNTIL / REASON"] == "never: 5 asked, 4 exist"
+    (runs,) = (item for item in items(makeway("status", "-o", "json")) if item["name"] == "runs")
+    assert (runs["gpuIndexes"], runs["nodes"], runs["limitSeconds"]) == ([0, 1], ["box"], 7200)
+    assert "on GPUs 0-1 of node box, until" in makeway("explain", "runs")
+    helps = makeway("explain", "waits").partition("What would help")[2].splitlines()
+    assert helps[1] == "- ask for 1 nvidia.com/gpu: so much is free in flavor box now"
+    assert helps[2].startswith("- priority 1 or more: it would preempt job")
+    makeway("cancel", "runs", "beside", "waits", "dreams", "-y")
+
+
+def items(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)["items"]
+    return found
+
+
+def test_a_gpu_that_is_taken_out_is_given_to_nobody_until_it_is_back(makeway: Run) -> None:
+    assert makeway("gpu", "drain", "0", "1", "3").count("drained\n") == 3
+    makeway("submit", "-q", "gpus", "--gpu", "1", "--name", "fits", "--", "sleep", "60")
+    wait_until(lambda: "1: 2" in makeway("status", "-q", "gpus"))
+    makeway("submit", "-q", "gpus", "--gpu", "2", "--name", "patient", "--", "sleep", "60")
+    no_node = "no node has 2 GPUs free"
+    wait_until(lambda: rows_of(makeway("status"))["patient"]["UNTIL / REASON"] == no_node)
+    shown = {item["id"]: item for item in items(makeway("gpu", "-o", "json"))}
+    assert [shown[index]["state"] for index in range(4)] == [
+        "drained",
+        "drained",
+        "held",
+        "drained",
+    ]
+    assert (shown[2]["name"], shown[2]["until"]) == ("fits", None)
+    assert "GPU 3 is drained" in makeway("explain", "patient")
+
+    makeway("gpu", "undrain", "3", "0")
+    wait_until(lambda: "2: 0,3" in makeway("status"))
+    lines = makeway("gpu").splitlines()[1:]
+    found = [next(w for w in ("patient", "fits", "drained") if w in line) for line in lines]
+    assert found == ["patient", "drained", "fits", "patient"]
+    makeway("gpu", "undrain", "1")
+    makeway("cancel", "fits", "patient", "-y")
+
+
+def test_who_names_a_gpu_that_is_not_there_is_told_which_there_are(makeway: Run) -> None:
+    said = "there is no GPU 9 on box; there are: 0, 1, 2, 3"
+    assert said in makeway("gpu", "drain", "9", code=1)
 
 
 def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) -> None:
@@ -115,17 +210,17 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
         makeway("submit", "--dry-run", "client", "-q", "team", "--cpu", "1", "--", "true")
     )
     assert "It would start now in ClusterQueue vision with 1 cpu of flavor local" in makeway(
-        *("submit", "--preview", "--cpu", "1", "--name", "first", "--", "sleep", "60")
+        *("submit", "-q", "team", "--preview", "--cpu", "1", "--name", "first", "--", "sleep", "60")
     )
     assert "first" not in makeway("status", "--all")  # nothing was created
-    makeway("submit", "--cpu", "1", "--name", "first", "--", "sleep", "60")
+    makeway("submit", "-q", "team", "--cpu", "1", "--name", "first", "--", "sleep", "60")
     deadline = time.monotonic() + 20
     while "running" not in makeway("status"):
         assert time.monotonic() < deadline
     waits = makeway("preview", "-f", job)
     assert waits.startswith("It would wait:\n")
     assert "insufficient unused quota for cpu in flavor local, 1 more needed" in waits
-    never = makeway("submit", "--preview", "--cpu", "9", "-o", "json", "--", "true")
+    never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
     assert json.loads(never)["outcome"] == "Never"
     makeway("cancel", "first")
 
@@ -135,7 +230,7 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     other = folder / "other.yaml"
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: 2"))
     for name in ("one", "two"):
-        makeway("submit", "--cpu", "1", "--name", name, "--", "sleep", "60")
+        makeway("submit", "-q", "team", "--cpu", "1", "--name", name, "--", "sleep", "60")
     deadline = time.monotonic() + 20
     while not {"running", "pending"} <= set(makeway("status").split()):
         assert time.monotonic() < deadline
@@ -151,7 +246,7 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
 
 
 def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
-    makeway("submit", "--cpu", "1", "--name", "brief", "--wait", "--", "true")
+    makeway("submit", "-q", "team", "--cpu", "1", "--name", "brief", "--wait", "--", "true")
     makeway("delete", "job", "brief")
 
     told = makeway("why", "brief")

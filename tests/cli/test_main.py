@@ -42,7 +42,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"usage: makeway {command}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["chekc"], ["check"], ["check", "-o", "xml", "x"]])
+@pytest.mark.parametrize("arguments", [["check"], ["check", "-o", "xml", "x"]])
 def test_wrong_usage_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
         main(arguments)
@@ -154,5 +154,6 @@ def test_a_command_loads_only_what_it_needs() -> None:
         "makeway.cli",
         "makeway.cli.command",
         "makeway.cli.main",
+        "makeway.cli.suggesting",
         "makeway.cli.version",
     ]

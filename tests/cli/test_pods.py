@@ -7,8 +7,8 @@ import json
 import pytest
 
 from makeway.api.kinds import PODS, WORKLOADS
-from tests.cli.test_jobs import SHORT, rows
-from tests.harness.cli import CliServer, said
+from tests.cli.test_jobs import SHORT
+from tests.harness.cli import CliServer, rows_of, said
 
 POD = """\
 apiVersion: v1
@@ -49,10 +49,10 @@ def test_a_pod_is_listed_with_what_it_waits_for(solo: CliServer) -> None:
 
     row = solo.run("status")
 
-    assert rows(row)["solo"][:4] == ["-", "solo", "team", "pending"]
-    assert SHORT in row
+    shown = rows_of(row)["solo"]
+    assert [shown[t] for t in ("ID", "QUEUE", "STATUS")] == ["-", "team", "pending"]
     (item,) = json.loads(solo.run("status", "-o", "json"))["items"]
-    assert (item["kind"], item["workload"]) == ("Pod", "pod-solo")
+    assert (item["kind"], item["workload"], item["message"]) == ("Pod", "pod-solo", SHORT)
     assert solo.run("status", "-o", "name") == "pod/solo\n"
 
 
@@ -62,15 +62,16 @@ def test_a_group_is_one_line_from_its_first_pod_on(pair: CliServer) -> None:
     pair.enqueue_group("pair", "leader", *MAY_RUN)
     pair.pod_status("leader", phase="Running", conditions=[said("Ready")])
 
-    assert list(rows(pair.run("status"))) == ["pair"]
-    assert rows(pair.run("status"))["pair"][3] == "running"
+    assert list(rows_of(pair.run("status"))) == ["pair"]
+    assert rows_of(pair.run("status"))["pair"]["STATUS"] == "running"
 
 
 def test_a_workload_for_itself_is_listed_too(solo: CliServer) -> None:
     solo.enqueue_group("bare", "solo", WAITS)
     solo.run("cancel", "solo", "-y")
 
-    assert rows(solo.run("status"))["bare"][2:4] == ["team", "pending"]
+    shown = rows_of(solo.run("status"))["bare"]
+    assert (shown["QUEUE"], shown["STATUS"]) == ("team", "pending")
 
 
 def test_a_pod_that_has_ended_is_history(solo: CliServer) -> None:
@@ -80,7 +81,8 @@ def test_a_pod_that_has_ended_is_history(solo: CliServer) -> None:
     solo.pod_status("solo", phase="Failed", containerStatuses=[state])
 
     assert "there is no job" in solo.run("status")
-    assert rows(solo.run("history"))["solo"][3:5] == ["failed", "3"]
+    shown = rows_of(solo.run("history"))["solo"]
+    assert (shown["STATUS"], shown["EXIT"]) == ("failed", "3")
 
 
 @pytest.mark.parametrize("word", ["solo", "pod/solo", "pod-solo", "default/solo"])

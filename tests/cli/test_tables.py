@@ -6,7 +6,15 @@ import pytest
 
 from makeway.cli import tables
 from makeway.cli.spans import span_text
-from makeway.cli.tables import Cell, aligned, print_table, width_of
+from makeway.cli.tables import (
+    Cell,
+    Column,
+    aligned,
+    cut_to,
+    fitted,
+    print_table,
+    width_of,
+)
 from makeway.cli.terminal import pen_for
 
 ROWS = [[Cell("train", "green"), Cell("1")], [Cell("x"), Cell("22")]]
@@ -44,6 +52,44 @@ def test_width_is_what_the_terminal_shows(text: str, width: int) -> None:
 
 def test_wide_characters_keep_columns_aligned() -> None:
     assert [*aligned([["訓練", "1"], ["x", "2"]])] == ["訓練   1", "x      2"]
+
+
+COLUMNS = (
+    Column("ID"),
+    Column("NAME", least=6),
+    Column("USER", is_dull=True, goes=1),
+    Column("REASON", least=8),
+)
+LINES = [["1", "train-resnet", "ann", "needs 4 GPUs, 1 free"], ["2", "eval", "ann", ""]]
+
+
+@pytest.mark.parametrize(
+    ("width", "first"),
+    [
+        (None, "1   train-resnet  ann   needs 4 GPUs, 1 free"),
+        (44, "1   train-resnet  ann   needs 4 GPUs, 1 free"),
+        (43, "1   train-resnet  needs 4 GPUs, 1 free"),  # everybody is ann
+        (34, "1   train-r…  needs 4 GPUs, 1 free"),
+        (24, "1   train…  needs 4 GPU…"),
+    ],
+)
+def test_a_table_fits_its_terminal(width: int | None, first: str) -> None:
+    lines = [*aligned(fitted(COLUMNS, LINES, width), gap="  ")]
+
+    assert lines[1] == first
+    assert width is None or max(map(width_of, lines)) <= width
+
+
+def test_a_column_that_tells_something_goes_only_where_nothing_else_helps() -> None:
+    lines = [LINES[0], ["2", "eval", "bob", ""]]
+
+    assert "USER" in fitted(COLUMNS, lines, 40)[0]
+    assert "USER" not in fitted(COLUMNS, lines, 20)[0]
+
+
+def test_wide_characters_are_cut_by_what_the_terminal_shows() -> None:
+    assert cut_to("訓練する", 5) == "訓練…"
+    assert cut_to("訓練する", 8) == "訓練する"
 
 
 def test_no_color_is_respected() -> None:

@@ -22,7 +22,8 @@ _KINDS = {"stat", "timeseries", "table", "row"}
 
 def rules() -> list[dict[str, Any]]:
     (found,) = read_manifests((FOLDER / "alerts.yaml").read_text(), "alerts.yaml").manifests
-    return [rule for group in found.document["groups"] for rule in group["rules"]]
+    groups: Any = found.document["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def expressions() -> Iterator[tuple[str, str]]:

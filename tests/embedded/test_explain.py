@@ -140,7 +140,7 @@ def with_memory(document: dict[str, Any]) -> dict[str, Any]:
     [
         (
             "no-quota",
-            ("1 more needed", "- job holder (default/", "the end of job holder ("),
+            ("1 more needed", "- job holder (ClusterQueue ", "- the end of job holder\n"),
         ),
         ("huge", ("> maximum capacity (2)",)),
         ("too-big", ("maximum capacity (2)", "a request for at most 2 cpu", "3 cpu more quota")),

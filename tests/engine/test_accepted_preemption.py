@@ -53,6 +53,23 @@ def test_who_fits_needs_no_wait() -> None:
     assert lab.cycles() == [admit("urgent")]
 
 
+def test_who_is_told_what_its_equals_were_waits_from_then_on() -> None:
+    """Nobody makes way for the two. One starts when a place is free, and the next is the first."""
+    lab = Scenario(queue("vision", gpu=8, within=LOWER, after_s=600))
+    lab.running("train", on="vision", gpu=4, priority=20)
+    lab.running("tune", on="vision", gpu=4, priority=20)
+    lab.pending("first", on="vision", gpu=4, priority=9)
+    lab.cycles()
+    lab.later(10).pending("next", on="vision", gpu=4, priority=9)
+    lab.finish("train")
+    assert lab.cycles() == [admit("first")]
+
+    lab.later(590).edit("tune", priority=0)
+    assert lab.cycles() == []
+    assert lab.next_at == 610.0
+    assert lab.cycle(now=610.0) == [preempt("next", victims=["tune"])]
+
+
 def test_the_first_attempt_survives_a_restart() -> None:
     lab = Scenario(queue("vision", gpu=8, within=LOWER, after_s=600))
     lab.running("train", on="vision", gpu=8)

@@ -19,7 +19,9 @@ from makeway.engine.explain import (
     ChecksOpen,
     EvictedByStop,
     Explanation,
+    FitsNow,
     HigherBorrowingLimit,
+    HigherPriority,
     LeftByOwners,
     LettingGo,
     LocalQueueStopped,
@@ -32,6 +34,7 @@ from makeway.engine.explain import (
     Refusal,
     ResumedQueue,
     SmallerRequest,
+    Threat,
 )
 from makeway.engine.model import (
     Backoff,
@@ -117,8 +120,55 @@ def test_priority_decides_who_of_the_own_queue_could_give_way() -> None:
 
     answer = explain(lab, "eval")
 
-    assert verdicts(answer) == {"important": Refusal.PRIORITY, "humble": VictimRule.IN_QUEUE}
-    assert answer.would_preempt == ()  # the humble one alone would not be enough
+    assert verdicts(answer) == {"important": Refusal.PRIORITY, "humble": Refusal.NOT_ENOUGH}
+    assert answer.would_preempt == ()
+    assert answer.helps[0] == HigherPriority(6, (key("humble"), key("important")))
+
+
+def test_who_runs_hears_for_whom_it_may_have_to_make_way() -> None:
+    lab = Scenario(
+        queue("vision", gpu=4, within=LOWER), queue("speech", gpu=4, reclaim=ANY), cohort="lab"
+    )
+    lab.running("modest", on="vision", gpu=4)
+    own = Threat(QueueName("vision"), VictimRule.IN_QUEUE)
+    assert explain(lab, "modest").threats == (own,)
+
+    lab.running("greedy", on="vision", gpu=2)  # now vision borrows
+    owner = Threat(QueueName("speech"), VictimRule.RECLAIM)
+    assert explain(lab, "greedy").threats == (own, owner)
+
+
+def test_what_would_start_now_is_told_before_what_others_could_do() -> None:
+    lab = Scenario(queue("vision", gpu=8, within=LOWER))
+    lab.running("modest", on="vision", gpu=2, priority=1)
+    lab.running("big", on="vision", gpu=5, priority=1)
+    lab.pending("eval", on="vision", gpu=4)
+
+    assert explain(lab, "eval").helps == (
+        FitsNow(GPU, 1),
+        HigherPriority(2, (key("big"),)),
+        AnyOf((key("big"),)),
+        MoreQuota(GPU, 3),
+    )
+
+
+def test_who_asks_for_more_than_its_queue_owns_hears_of_nobody_whom_it_could_take() -> None:
+    lab = Scenario(
+        queue("vision", gpu=1, reclaim=ANY),
+        queue("speech", gpu=3),
+        queue("text", gpu=4),
+        cohort="lab",
+    )
+    lab.running("ann", on="speech", gpu=7)  # 4 of them borrowed
+    lab.pending("cem", on="vision", gpu=2)
+
+    answer = explain(lab, "cem")
+
+    (shortfall,) = answer.obstacles
+    assert isinstance(shortfall, Shortfall)
+    assert shortfall.preemption is Preemptability.FORBIDDEN
+    assert verdicts(answer) == {"ann": Refusal.BEYOND_QUOTA}
+    assert answer.helps[0] == FitsNow(GPU, 1)
 
 
 def test_a_neighbour_can_be_reclaimed_from_only_while_it_borrows() -> None:
@@ -171,8 +221,8 @@ def test_any_of_those_whose_end_alone_would_be_enough() -> None:
     lab.pending("eval", on="vision", gpu=3)
 
     assert explain(lab, "eval").helps == (
-        MoreQuota(GPU, 3),
         AnyOf((key("big"), key("fair"))),
+        MoreQuota(GPU, 3),
     )
 
 
@@ -183,7 +233,7 @@ def test_all_of_several_when_no_single_one_is_enough() -> None:
     lab.running("three", on="vision", gpu=2)
     lab.pending("eval", on="vision", gpu=4)
 
-    assert explain(lab, "eval").helps == (MoreQuota(GPU, 4), AllOf((key("one"), key("two"))))
+    assert explain(lab, "eval").helps == (AllOf((key("one"), key("two"))), MoreQuota(GPU, 4))
 
 
 def test_a_request_beyond_all_limits_fits_when_it_is_smaller_or_a_limit_higher() -> None:
@@ -276,9 +326,9 @@ def test_who_may_not_borrow_is_told_for_whom_what_is_left_and_what_would_help() 
     assert answer.obstacles == (WaitsForOwner(GPU, key("a1"), QueueName("a")),)
     assert answer.left_by_owners == (LeftByOwners(GPU, asked=2, left=-2),)  # 8 - 6 - 4
     assert answer.helps == (
-        MoreQuota(GPU, 4),  # 2 for the owner, 2 for it
         AnyOf((key("a1"),)),
         AnyOf((key("b1"),)),  # then it need not borrow
+        MoreQuota(GPU, 4),  # 2 for the owner, 2 for it
     )
     assert not answer.is_owner
 
@@ -320,10 +370,10 @@ def test_quota_of_its_own_would_help_as_well_and_so_would_the_end_of_all_owners(
 
     assert answer.left_by_owners == (LeftByOwners(GPU, asked=4, left=2),)
     assert answer.helps == (
-        MoreQuota(GPU, 2),
-        OwnQuota(QueueName("b"), GPU, 4),
         AllOf((key("a1"), key("a2"))),
         AnyOf((key("b1"),)),
+        MoreQuota(GPU, 2),
+        OwnQuota(QueueName("b"), GPU, 4),
     )
 
 

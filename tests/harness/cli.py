@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -44,6 +45,7 @@ class CliServer:
         self._in_loop(self._start())
         monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
         monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
         monkeypatch.setattr("getpass.getuser", lambda: "ada")
 
     async def _start(self) -> None:
@@ -249,3 +251,16 @@ def succeeded() -> Document:
 
 def failed(reason: str = "BackoffLimitExceeded") -> Document:
     return said("Failed", reason=reason, message="Job has reached the specified backoff limit")
+
+
+def rows_of(text: str) -> dict[str, dict[str, str]]:
+    """The cells of a table of jobs, by name of the job and title of the column."""
+    head, *lines = [line for line in text.splitlines() if not line.startswith("makeway: ")]
+    titles = re.split(r"  +", head.strip())
+    starts = [head.index(title) for title in titles]
+    ends = [*starts[1:], None]
+    rows = [
+        {t: line[a:b].strip() for t, a, b in zip(titles, starts, ends, strict=True)}
+        for line in lines
+    ]
+    return {row["NAME"]: row for row in rows}

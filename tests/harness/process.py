@@ -21,7 +21,8 @@ from makeway.api.kinds import Resource
 from makeway.api.labels import QUEUE_NAME
 from makeway.cli.main import main
 from makeway.client import Client
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from tests.harness import documents
 from tests.harness.documents import requesting, template
 

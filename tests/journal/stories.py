@@ -51,7 +51,7 @@ class Recorded:
         self.path, self.engine, self.now = folder / NAME, engine, 0.0
         self.file = JournalFile(self.path)
         self.shortage = ""
-        self.writer = Writer(self.file, lambda: self.now, limits, lambda: self.shortage)
+        self.writer = Writer(self.file, limits, lambda: self.shortage)
         self.recorder = Recorder(engine, self.writer, lambda: self.now)
 
     def step(self, step: Step) -> Cycle | None:
@@ -84,7 +84,7 @@ class RecordedEngine(Engine):
 
     def __init__(self, engine: Engine, path: Path, clock: Callable[[], float]) -> None:
         self.state, self.view = engine.state, engine.view
-        self.writer = Writer(JournalFile(path), clock, WHOLE)
+        self.writer = Writer(JournalFile(path), WHOLE)
         self.recorder = Recorder(engine, self.writer, clock)
 
     def apply(self, event: Event) -> Changes:

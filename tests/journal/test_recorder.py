@@ -141,7 +141,7 @@ from makeway.journal.file import JournalFile
 from makeway.journal.recorder import Recorder, Writer
 
 engine = Engine()
-writer = Writer(JournalFile(Path(sys.argv[1])), lambda: 1.0)
+writer = Writer(JournalFile(Path(sys.argv[1])))
 recorder = Recorder(engine, writer, lambda: 1.0)
 for number in range(1_000_000):
     event = ev.NamespaceChanged(f"lab-{number}", {})
@@ -171,7 +171,7 @@ def test_kill_9_loses_nothing_that_was_flushed(tmp_path: Path) -> None:
 
 
 def test_a_thread_writes_what_is_put_in_line(tmp_path: Path) -> None:
-    writer = Writer(JournalFile(tmp_path / NAME), lambda: 1.0, Limits())
+    writer = Writer(JournalFile(tmp_path / NAME), Limits())
     writer.start()
     engine = Engine()
     recorder = Recorder(engine, writer, lambda: 1.0)
@@ -179,3 +179,33 @@ def test_a_thread_writes_what_is_put_in_line(tmp_path: Path) -> None:
     writer.close()
     (segment,) = segments(tmp_path / NAME)
     assert segment.size > 0
+
+
+def test_a_line_that_gets_too_long_loses_the_segment_and_no_record_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("makeway.journal.recorder.WAITING_MAX", 3)
+    lab = Recorded(tmp_path, Engine())
+    lab.writer.flush()
+    for _ in range(5):
+        lab.recorder.heard(NAMESPACE, lab.engine.apply(NAMESPACE))
+    lab.writer.flush()
+    assert lab.replayed()[0].events == 1  # how it began
+    lab.writer.try_again()
+    lab.step(1.0)
+    assert [replayed.differences for replayed in lab.replayed()] == [(), ()]
+
+
+def test_a_segment_that_begins_with_much_is_not_full_at_once(tmp_path: Path) -> None:
+    play = story(1)
+    lab = Recorded(tmp_path, Engine(play.world.config), SMALL._replace(segment_bytes=1))
+    lab.steps(play.steps)
+    assert len(segments(lab.path)) < sum(isinstance(step, float) for step in play.steps) / 2
+
+
+def test_who_reads_makes_no_journal_of_what_is_none(tmp_path: Path) -> None:
+    (tmp_path / NAME).touch()
+    with pytest.raises(JournalError, match="no journal of Makeway"):
+        Journal(tmp_path / NAME)
+    with pytest.raises(JournalError, match="is not there"):
+        Journal(tmp_path / "nowhere")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from makeway.client.kubeconfig import Access, kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import Access, read_kubeconfig
 from makeway.server.app import App
 from makeway.server.identity import identity_in
 from makeway.server.listen import Listener

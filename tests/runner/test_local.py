@@ -328,6 +328,16 @@ def test_a_program_gets_its_own_variables_and_none_of_ours(
     assert "ours" not in machine.log()
 
 
+def test_a_program_has_the_umask_and_the_limits_of_the_shell_that_submitted_it(
+    machine: Machine,
+) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    shell_limits = {"umask": 0o027, "core": 0, "nofile": -1, "of another version": 7}
+    machine.run(order(shell("umask; ulimit -c; ulimit -n"), shell_limits=shell_limits))
+
+    assert machine.log().split() == ["0027", "0", str(hard)]
+
+
 # Probes
 
 

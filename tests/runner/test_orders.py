@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from makeway.api.codec import decode_unconverted
+from makeway.api.labels import SHELL_LIMITS
 from makeway.api.programs import PodOfPrograms
 from makeway.runner.environment import Refused, expand
 from makeway.runner.host import Program, RunOrder
@@ -17,6 +18,7 @@ def ordered(
     container: dict[str, Any],
     devices: dict[str, tuple[int, ...]] | None = None,
     node: dict[str, int] | None = None,
+    annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> RunOrder:
     metadata = {
@@ -24,7 +26,7 @@ def ordered(
         "namespace": "lab",
         "uid": "u1",
         "labels": {"team": "vision"},
-        "annotations": {"batch.kubernetes.io/job-completion-index": "3"},
+        "annotations": {"batch.kubernetes.io/job-completion-index": "3", **(annotations or {})},
     }
     containers = [{"name": "main", "command": ["run"], **container}]
     document = {
@@ -36,6 +38,19 @@ def ordered(
     pod = decode_unconverted(PodOfPrograms, document).object
     assert pod is not None
     return order_for(pod, node or NODE, devices or {})
+
+
+def test_limits_of_the_shell_come_along_or_are_refused_with_what_would_be_right() -> None:
+    def limits(text: str) -> dict[str, int]:
+        return dict(ordered({}, annotations={SHELL_LIMITS: text}).shell_limits)
+
+    assert limits("umask=027 nofile=1024 core=unlimited") == {
+        "umask": 0o027,
+        "nofile": 1024,
+        "core": -1,
+    }
+    with pytest.raises(Refused, match="'umask=9' is no limit; write umask=027"):
+        limits("umask=9")
 
 
 def program(container: dict[str, Any], **more: Any) -> Program:

@@ -47,9 +47,12 @@ kueue.x-k8s.io/v1beta2/localqueues/status g          -       -     g
 kueue.x-k8s.io/v1beta2/workloads          glw        -       -     glw
 kueue.x-k8s.io/v1beta2/workloads/status   g          -       -     g
 kueue.x-k8s.io/v1beta2/workloads/active   p          -       -     -
+kueue.x-k8s.io/v1beta2/workloads/explanation g       -       -     g
 kueue.x-k8s.io/v1beta2/workloads/forecast g          -       -     g
-makeway.dev/v1/forecasts                  l          -       -     l
 kueue.x-k8s.io/v1beta1/workloads          glw        -       -     glw
+visibility.kueue.x-k8s.io/v1beta2/localqueues/pendingworkloads g - -  g
+visibility.makeway.dev/v1/jobs            l          l       l     l
+makeway.dev/v1/forecasts                  l          -       -     l
 makeway.dev/v1/gangs                      -          -       -     -
 scheduling.k8s.io/v1alpha3/podgroups      -          -       -     -
 policy/v1/poddisruptionbudgets            -          -       -     -
@@ -64,6 +67,7 @@ v1/nodes/status                                 -
 v1/namespaces                                   -
 kueue.x-k8s.io/v1beta2/clusterqueues            glw
 kueue.x-k8s.io/v1beta2/clusterqueues/status     -
+visibility.kueue.x-k8s.io/v1beta2/clusterqueues/pendingworkloads -
 kueue.x-k8s.io/v1beta2/cohorts                  glw
 kueue.x-k8s.io/v1beta2/resourceflavors          glw
 kueue.x-k8s.io/v1beta2/admissionchecks          glw
@@ -80,6 +84,9 @@ PATHS = {
     "/openapi/v3": "ag",
     "/version": "ag",
     "/tokens": "ag",
+    "/grants": "ag",
+    "/audit": "g",
+    "/diff": "g",
     "/metrics": "g",
     "/backup": "",
     "/something": "g",
@@ -136,7 +143,7 @@ def cells() -> Iterator[Cell]:
         for verb in verbs:
             yield Cell(ADA, verb, kind, "ada", verb in own)
             yield Cell(ADA, verb, kind, "bob", verb in other)
-            yield Cell(ADA, verb, kind, "default", False)
+            yield Cell(ADA, verb, kind, "default", verb in other)
             yield Cell(BOB, verb, kind, "ada", verb in seen)
             yield Cell(GRACE, verb, kind, "ada", True)
             if verb in "lwD" and kind.count("/") == (1 if kind.startswith("v1/") else 2):

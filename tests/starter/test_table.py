@@ -30,7 +30,7 @@ def refusal(table: Table, namespace: str) -> str:
 def test_the_account_of_that_name(ann: pwd.struct_passwd, tmp_path: Path) -> None:
     owner = Table(tmp_path / "t", RULES).owner_of(ann.pw_name)
 
-    assert owner.dropped() == {
+    assert owner.dropped({}) == {
         "uid": ann.pw_uid,
         "gid": ann.pw_gid,
         "groups": [ann.pw_gid],
@@ -38,6 +38,9 @@ def test_the_account_of_that_name(ann: pwd.struct_passwd, tmp_path: Path) -> Non
         "umask": 0o022,
         "no_new_privileges": False,
     }
+    of_shell = owner.dropped({"umask": 0o077, "nofile": 99, "core": -1})
+    assert (of_shell["umask"], of_shell["limits"]["nofile"]) == (0o077, 99)
+    assert owner.dropped({"umask": 0o7777})["umask"] == 0o022
     assert owner.environment() == {
         "HOME": ann.pw_dir,
         "USER": ann.pw_name,
@@ -64,7 +67,7 @@ def test_who_is_no_person_runs_nothing(ann: pwd.struct_passwd, tmp_path: Path) -
 def test_root_runs_what_its_own_settings_allow(tmp_path: Path) -> None:
     owner = Table(tmp_path / "t", Rules(allowed=("root",))).owner_of("root")
 
-    assert owner.dropped()["uid"] == 0
+    assert owner.dropped({})["uid"] == 0
 
 
 def test_a_locked_account_starts_nothing_more(ann: pwd.struct_passwd, tmp_path: Path) -> None:

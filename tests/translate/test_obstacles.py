@@ -52,8 +52,10 @@ from makeway.engine.model import (
     ResourceName,
     WorkloadKey,
 )
+from makeway.translate.brief import message_in_brief
 from makeway.translate.categories import can_never_run, waiting_word
 from makeway.translate.data import obstacle_data, pieces_data
+from makeway.translate.obstacles import obstacles_in_brief
 from makeway.translate.words import Line, Ref, obstacle_line, obstacle_lines, waiting_message
 from makeway.translate.workloads import LACKS_PODS, PODS_GONE
 
@@ -120,6 +122,49 @@ def test_each_has_a_sentence_and_data(obstacle: Obstacle, word: str, is_final: b
     assert text in "\n".join(map(str, obstacle_lines([obstacle], now=1.0)))
     assert (data["type"], data["text"]) == (type(obstacle).__name__, text)
     assert len(data) == 2 + len(obstacle)
+
+
+@EACH
+def test_each_has_a_brief_word_for_a_table(obstacle: Obstacle, word: str, is_final: bool) -> None:
+    text = obstacles_in_brief([obstacle], {"cpu": 2000}, position=3, now=1.0)
+
+    assert 0 < len(text) <= 40
+    assert not text.endswith("…")
+
+
+GPU = FlavorResource(SPOT, ResourceName("nvidia.com/gpu"))
+GPUS_SHORT = Shortfall(MAIN, GPU, 3, Preemptability.NO_VICTIMS)
+
+
+@pytest.mark.parametrize(
+    ("obstacles", "text"),
+    [
+        ([GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE), GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE)], "needs 2 cpu, 1500m free"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8)], "never: 16 asked, 8 exist"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8), GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        ([BehindHead(OTHER), GPUS_SHORT], "behind 3 jobs"),
+        ([BehindHead(OTHER), ExceedsCapacity(MAIN, GPU, 0, 9, 8)], "never: 9 asked, 8 exist"),
+        ([WaitingForVictims((OTHER, OTHER))], "2 jobs make way"),
+        ([BackingOff(until=91.0, requeues=1)], "tries again in 1m30s"),
+        ([], "behind 3 jobs"),
+    ],
+)
+def test_in_brief_numbers_say_why(obstacles: list[Obstacle], text: str) -> None:
+    asked = {"nvidia.com/gpu": 4, "cpu": 2000}
+
+    assert obstacles_in_brief(obstacles, asked, position=3, now=1.0) == text
+
+
+@pytest.mark.parametrize(
+    "obstacle", [GPUS_SHORT, ExceedsCapacity(MAIN, GPU, 0, 4, 2)], ids=lambda o: type(o).__name__
+)
+def test_where_only_a_condition_can_be_had_the_same_is_read_from_it(obstacle: Obstacle) -> None:
+    asked = {"nvidia.com/gpu": 4}
+    message = waiting_message([obstacle])
+
+    assert message_in_brief(message, asked) == obstacles_in_brief([obstacle], asked, 0, 0.0)
 
 
 def test_of_several_the_word_is_that_of_the_nearest_to_being_overcome() -> None:

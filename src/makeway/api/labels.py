@@ -47,6 +47,9 @@ SHARE_LABEL = "share.makeway.dev/"  # with its name, label (ours) of its members
 FOR = "makeway.dev/for"  # label of a priority class (ours): "everyone" if all may use it
 EVERYONE = "everyone"
 
+# Annotation of a pod (ours): "umask=027 core=0", of the shell that submitted it.
+SHELL_LIMITS = "makeway.dev/shell-limits"
+
 # Prefixes of keys with a meaning to us. Where several people share a server, they write these keys
 # and no others with such a prefix: the rest is ours, and some of it decides who runs.
 OURS = ("kueue.x-k8s.io/", "makeway.dev/")
@@ -55,7 +58,7 @@ WRITTEN_BY_PEOPLE = frozenset(
         *(QUEUE_NAME, PRIORITY_CLASS, MAX_EXEC_TIME, MIN_PARALLELISM, SYNC_COMPLETIONS),
         *(GROUP_NAME, GROUP_TOTAL, GROUP_FAST, RETRIABLE),
         *(PREEMPTION_PRIORITY_CLASS, PREEMPTION_MODE, ON_PREEMPTION, DISRUPTION_COSTS),
-        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION),
+        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION, SHELL_LIMITS),
     }
 )
 

@@ -25,7 +25,7 @@ from makeway.cli import connect
 from makeway.cli.command import UsageError
 from makeway.cli.down import holder_of
 from makeway.client import Client
-from makeway.client.kubeconfig import default_folder
+from makeway.client.folder import default_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,11 +23,11 @@ from makeway.api.batch import Job
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import HELP, find_target, managed_pods, units_of
+from makeway.cli.references import HELP, find_target, managed_pods
 from makeway.cli.tables import counted
 from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound
-from makeway.translate.job_state import JobTarget, Lead, is_true
+from makeway.translate.job_state import JobTarget, Lead, is_true, units_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
-"""print a script that lets your shell complete commands, options and jobs
+"""print a script that lets your shell complete commands, options, jobs and queues
 
-Print a script that lets a shell complete commands, options and names of jobs.
+Print a script that lets a shell complete commands, options, kinds, and the names of jobs,
+queues and priority classes.
 
 examples:
   source <(makeway completion bash)
@@ -14,6 +15,8 @@ import argparse
 import shlex
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+
+from makeway.api.kinds import RESOURCES
 
 JOBS = "makeway status --all -o name 2>/dev/null | sed 's|.*/||'"
 
@@ -58,14 +61,37 @@ def words_of(parser: argparse.ArgumentParser) -> list[Word]:
 
 
 def _choices(action: argparse.Action) -> str:
+    """What a shell offers behind an option: words, or the output of a command."""
+    for flag in action.option_strings:
+        if flag in ASKED:
+            return f"$({ASKED[flag]})"
     return " ".join(map(str, action.choices or ()))
 
 
 def _arguments(word: Word) -> str:
-    """What a shell offers where no option stands: words, or the output of a command."""
-    if "JOB" in word.takes:
-        return f"$({JOBS})"
-    return "bash zsh fish" if "SHELL" in word.takes else ""
+    """The same where no option stands."""
+    taken = [metavar.split()[0] for metavar in word.takes]
+    return next((offered for metavar, offered in OFFERED.items() if metavar in taken), "")
+
+
+def _named(kind: str) -> str:
+    """A command that prints the names of a kind's objects."""
+    return f"makeway get {kind} -o name 2>/dev/null | sed 's|.*/||'"
+
+
+def _kinds() -> str:
+    names = dict.fromkeys(resource.plural for resource in RESOURCES)
+    return " ".join(names)
+
+
+ASKED = {"--queue": _named("localqueues"), "--priority": _named("workloadpriorityclasses")}
+# By metavar; a command takes one of them first.
+OFFERED = {
+    "JOB": f"$({JOBS})",
+    "KIND": _kinds(),
+    "SHELL": "bash zsh fish",
+    "GPU": "drain undrain",
+}
 
 
 def bash(words: list[Word]) -> Iterator[str]:
@@ -87,7 +113,7 @@ def _function(words: list[Word]) -> Iterator[str]:
     yield '    case "${COMP_WORDS[1]} $previous" in'
     for word in words:
         for action in word.options:
-            if action.choices:
+            if _choices(action):
                 patterns = "|".join(f'"{word.name} {flag}"' for flag in action.option_strings)
                 reply = f'COMPREPLY=($(compgen -W "{_choices(action)}" -- "$current"))'
                 yield f"        {patterns}) {reply}; return ;;"
@@ -95,7 +121,7 @@ def _function(words: list[Word]) -> Iterator[str]:
     yield '    case "${COMP_WORDS[1]}" in'
     for word in words:
         yield f'        {word.name}) options="{" ".join(word.flags)}"'
-        if "JOB" in word.takes or "SHELL" in word.takes:
+        if _arguments(word):
             yield f'            [[ "$current" == -* ]] || arguments="{_arguments(word)}"'
         yield "            ;;"
     yield "    esac"
@@ -119,19 +145,22 @@ def fish(words: list[Word]) -> Iterator[str]:
         yield f"complete -c makeway -n __fish_use_subcommand -f -a {word.name} -d {summary}"
         seen = f"'__fish_seen_subcommand_from {word.name}'"
         if arguments := _arguments(word):
-            offered = f"'({JOBS})'" if "JOB" in word.takes else f"'{arguments}'"
-            offered = offered.replace("'s|.*/||'", '"s|.*/||"')
-            yield f"complete -c makeway -n {seen} -f -a {offered}"
+            yield f"complete -c makeway -n {seen} -f -a {_in_fish(arguments)}"
         for action in word.options:
             yield f"complete -c makeway -n {seen} {_fish_option(action)}"
+
+
+def _in_fish(offered: str) -> str:
+    """In quotes, with commands as fish writes them."""
+    return f"'{offered.replace('$(', '(').replace(chr(39), chr(34))}'"
 
 
 def _fish_option(action: argparse.Action) -> str:
     parts = []
     for flag in action.option_strings:
         parts.append(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}")
-    if action.choices:
-        parts.append(f"-x -a {shlex.quote(_choices(action))}")
+    if offered := _choices(action):
+        parts.append(f"-x -a {_in_fish(offered)}")
     elif action.nargs != 0:
         parts.append("-r")
     return " ".join([*parts, f"-d {shlex.quote(action.help or '')}"])

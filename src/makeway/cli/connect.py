@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from makeway.accounts import account_of_uid, namespace_of
-from makeway.api.kinds import Resource
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.client import ApiError, Client, Unavailable
-from makeway.client.kubeconfig import (
-    CLUSTER,
-    FOLDER_VARIABLE,
-    Access,
-    KubeconfigError,
-    access_by_socket,
-    default_folder,
-    kubeconfig_in,
-    read_kubeconfig,
-)
+from makeway.client.folder import FOLDER_VARIABLE, default_folder, kubeconfig_in, socket_in
+from makeway.client.local import LocalTransport, drive, pause
 from makeway.client.transport import Answer, Call, Transport, Unreachable
-from makeway.local_socket import system_socket
+
+if TYPE_CHECKING:  # a command that asks this machine one question does without these
+    from makeway.api.resource import Resource
+    from makeway.client.kubeconfig import Access
 
 EXIT_REFUSED = 1
 ATTEMPTS = 3  # few, since a user sits and waits
 NAME_MAX = 253
 
-Story = Callable[[Client, str], Awaitable[int]]  # the text is the namespace
+Story = Callable[[Client, str], Coroutine[Any, Any, int]]  # the text is the namespace
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, has_namespace: bool = True) -> None:
@@ -50,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser, *, has_namespace: bool = True
 
 def find_access(arguments: argparse.Namespace) -> Access:
     """The server that was named, or Makeway's own."""
+    from makeway.client.kubeconfig import KubeconfigError, read_kubeconfig
+
     try:
         if arguments.kubeconfig is not None:
             return read_kubeconfig(arguments.kubeconfig, getattr(arguments, "context", ""))
@@ -67,6 +61,8 @@ def find_access(arguments: argparse.Namespace) -> Access:
 
 def _chosen_access() -> Access | None:
     """The Makeway that $KUBECONFIG names; None if it names none."""
+    from makeway.client.kubeconfig import CLUSTER, read_kubeconfig
+
     for name in os.environ.get("KUBECONFIG", "").split(os.pathsep):
         if name and Path(name).exists():
             access = read_kubeconfig(Path(name))
@@ -77,11 +73,42 @@ def _chosen_access() -> Access | None:
 
 def shared_access() -> Access | None:
     """The server for all accounts; None if there is none, or a folder of one's own is named."""
-    socket = system_socket()
-    if FOLDER_VARIABLE in os.environ or not socket.is_socket():
+    from makeway.client.kubeconfig import access_by_socket
+    from makeway.local_socket import system_socket
+
+    if FOLDER_VARIABLE in os.environ:
         return None
+    path = system_socket()
+    return access_by_socket(path, _own_namespace()) if path.is_socket() else None
+
+
+def _own_namespace() -> str:
+    from makeway.accounts import account_of_uid, namespace_of
+
     account = account_of_uid(os.getuid())
-    return access_by_socket(socket, "default" if account is None else namespace_of(account))
+    return "default" if account is None else namespace_of(account)
+
+
+def _local_socket(arguments: argparse.Namespace) -> tuple[Path, str] | None:
+    """Where this machine's server listens for its own account, and the namespace there.
+
+    None: another server is meant, or there is no such socket. In the order of `find_access`.
+    """
+    if arguments.kubeconfig is not None:
+        return None
+    folder = arguments.data_dir
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if folder is None and named:
+        folder = Path(named[0]).parent
+        if len(named) > 1 or kubeconfig_in(folder) != Path(named[0]):
+            return None
+    if folder is None and FOLDER_VARIABLE not in os.environ:
+        from makeway.local_socket import system_socket
+
+        if (shared := system_socket()).is_socket():
+            return shared, _own_namespace()
+    found = socket_in(folder or default_folder())
+    return (found, "default") if found.is_socket() else None
 
 
 def own_kubeconfig(arguments: argparse.Namespace) -> Path:
@@ -132,15 +159,22 @@ class StayingTransport:
             self._access, self._current = found, found.transport()
 
 
-def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False) -> int:
+def converse(
+    arguments: argparse.Namespace, story: Story, *, stays: bool = False, is_quick: bool = False
+) -> int:
     """Run a command's part with a client; refusals become a line and exit code 1.
 
-    A command that `stays` goes on when the server has gone away and come back.
+    A command that `stays` goes on when the server has gone away and come back. One that `is_quick`
+    asks a few questions one after the other: on this machine it needs no event loop.
     """
+    local = _local_socket(arguments) if is_quick and not stays else None
+    if local is not None:
+        with contextlib.suppress(_NotThere):
+            return _converse_locally(arguments, story, *local)
+    import asyncio
+    import logging
+
     access = find_access(arguments)
-    namespace = getattr(arguments, "namespace", None) or access.namespace
-    if not is_name(namespace):
-        raise UsageError(f"{namespace!r} can't be the name of a namespace")
     # What the client logs about attempts is for servers; a user gets a sentence in the end.
     logging.getLogger("makeway").addHandler(logging.NullHandler())
 
@@ -148,12 +182,46 @@ def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False
         transport = StayingTransport(arguments, access) if stays else access.transport()
         client = Client(transport, attempts=ATTEMPTS)
         try:
-            return await story(client, namespace)
+            return await story(client, _namespace(arguments, access.namespace))
         finally:
             await client.close()
 
+    return _told(lambda: asyncio.run(run()), access.address)
+
+
+class _NotThere(Exception):
+    """Nobody answers at the socket: left behind by a server that was killed."""
+
+
+def _converse_locally(
+    arguments: argparse.Namespace, story: Story, path: Path, own_namespace: str
+) -> int:
+    client = Client(LocalTransport(str(path)), attempts=ATTEMPTS, sleep=pause)
+    _expect_somebody(path)
+    namespace = _namespace(arguments, own_namespace)
+    return _told(lambda: drive(story(client, namespace)), str(path))
+
+
+def _expect_somebody(path: Path) -> None:
+    import socket
+
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+        try:
+            connection.connect(str(path))
+        except OSError as error:
+            raise _NotThere from error
+
+
+def _namespace(arguments: argparse.Namespace, own: str) -> str:
+    namespace = getattr(arguments, "namespace", None) or own
+    if not is_name(namespace):
+        raise UsageError(f"{namespace!r} can't be the name of a namespace")
+    return namespace
+
+
+def _told(work: Callable[[], int], address: str) -> int:
     try:
-        return asyncio.run(run())
+        return work()
     except ApiError as error:
         reason = f" ({error.reason})" if error.reason else ""
         print(f"makeway: error from the server{reason}: {error}", file=sys.stderr)
@@ -164,8 +232,8 @@ def converse(arguments: argparse.Namespace, story: Story, *, stays: bool = False
         if isinstance(error.__cause__, ApiError):
             print(f"makeway: the server can't answer: {error}", file=sys.stderr)
             return EXIT_REFUSED
-        why = str(error).removeprefix(f"{access.address}: ")
-        text = f"no answer from {access.address}: {why}; is `makeway up` running?"
+        why = str(error).removeprefix(f"{address}: ")
+        text = f"no answer from {address}: {why}; is `makeway up` running?"
         raise UsageError(text) from None
 
 

@@ -35,28 +35,30 @@ from makeway.cli.command import UsageError
 from makeway.cli.terminal import Pen, pen_for
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
+from makeway.client.folder import kubeconfig_in
+from makeway.client.kubeconfig import read_kubeconfig
 from makeway.client.reflector import Reflector, Synced
 
 # It does what a user would do: starts `makeway up` on a folder of its own, applies the objects of
 # demo.yaml, submits jobs, asks why one of them waits. What it prints is read from the conditions
 # that Makeway writes.
 NAMESPACE = "lab"
-WIDTH = 88
+WIDTH = 80  # the narrowest terminal that people have
 MARGIN = 10  # for the time
 INDENT = " " * MARGIN
 PATIENCE_S = 50.0
 
 OPENING = """\
-Two teams, vision and speech, share a lab of 16 reserved GPUs and own half of them
-each; what one doesn't use, the other may borrow. A real Makeway runs in a folder of
-its own now, and the jobs below are real processes on two declared nodes.
+Two teams, vision and speech, share a lab of 16 reserved GPUs and own half of
+them each; what one doesn't use, the other may borrow. A real Makeway runs in a
+folder of its own now, and the jobs below are real processes on two declared
+nodes.
 """
 CLOSING = """\
 That was all real, and it is gone without a trace. What to try next:
   .venv/bin/makeway up --detach                         a Makeway of your own
   .venv/bin/makeway apply -f examples/01-queues.yaml    queues for two teams
-  less src/makeway/cli/demo.yaml                        the objects of this story
+  less src/makeway/cli/demo.yaml                        its objects
 """
 
 
@@ -167,7 +169,7 @@ async def play(client: Client, story: Story, jobs: Mapping[str, Document], folde
     story.scene("   Why does train-asr wait now?  (makeway explain train-asr)")
     show(folder, "explain", "train-asr", "--namespace", NAMESPACE)
 
-    story.scene("3. speech's next job would take cheap spot GPUs, which don't come: it falls back")
+    story.scene("3. speech's next job would take cheap spot GPUs; they don't come: it falls back")
     await submit("transcribe")
 
     story.scene("4. evaluate needs every CPU of both nodes, as a whole; sweep goes as a whole")
@@ -186,7 +188,7 @@ def show(folder: Path, *command: str) -> None:
     """Run a command of makeway as a user would, and print what it says."""
     done = subprocess.run(
         [sys.executable, "-m", "makeway.cli.main", *command],
-        env=environment(folder),
+        env=environment(folder) | {"COLUMNS": str(WIDTH - MARGIN)},
         capture_output=True,
         text=True,
     )

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.client.kubeconfig import default_folder
+from makeway.client.folder import default_folder
 from makeway.system.paths import Paths
 
 END_MAX_S = 30.0

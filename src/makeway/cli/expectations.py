@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from makeway.api.kinds import WORKLOADS, Resource
 from makeway.api.times import parse_time
+from makeway.cli.job_table import Row
 from makeway.cli.spans import span_text
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import JobState
 
 FORECASTS = Resource("makeway.dev/v1", "forecasts", "Forecast", has_status=False)
 COMING, EXPECTED, NEVER = "Coming", "Expected", "Never"
@@ -39,10 +39,8 @@ async def forecast_of(client: Client, namespace: str, workload: str) -> Document
         return None
 
 
-def forecast_for(state: JobState, forecasts: Forecasts) -> Document | None:
-    if state.workload is None:
-        return None
-    return forecasts.get((state.workload.metadata.namespace, state.workload.metadata.name))
+def forecast_for(row: Row, forecasts: Forecasts) -> Document | None:
+    return forecasts.get((row["namespace"], row["workload"] or ""))
 
 
 def brief(forecast: Document | None, which: str) -> str:

@@ -10,13 +10,11 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from makeway.api.batch import Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
-from makeway.cli.references import age_key
 from makeway.cli.views import fetch, fetch_all, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document
@@ -24,8 +22,11 @@ from makeway.client.transport import Unreachable
 from makeway.translate.job_state import (
     ENDED,
     JOB_NAME,
+    JobEnd,
     JobTarget,
-    condition,
+    age_key,
+    container_statuses,
+    end_of,
     is_of,
     is_true,
     job_text,
@@ -34,28 +35,8 @@ from makeway.translate.job_state import (
 )
 
 EXIT_GONE = 1  # the job was deleted before its end
-EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
-EXIT_TIMED_OUT = 124  # the exit code of `timeout`
 _AGAIN_S = 0.3
 _LAST_WORDS_S = 5.0  # how long the output of an ended job may still come
-
-
-class JobEnd(NamedTuple):
-    code: int
-    text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
-
-
-class ContainerFailure(NamedTuple):
-    """How a container failed; the earliest sorts first."""
-
-    finished_at: str
-    code: int
-    message: str  # why the container could not be started, say; most often empty
-
-    @property
-    def text(self) -> str:
-        message = " ".join(self.message.split())
-        return f"exit code {self.code}" + (f": {message}" if message else "")
 
 
 # --- the end of a job ---
@@ -82,38 +63,6 @@ async def versions_of(
             yield change.items[0] if change.items else None
         else:
             yield None if change.type == "DELETED" else change.object
-
-
-def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
-    """What became of a job that has ended."""
-    failed = condition(job, "Failed")
-    if failed is None or is_true(job, "Complete"):
-        return JobEnd(0, "succeeded")
-    why = failed.message or failed.reason
-    if failed.reason == "DeadlineExceeded":
-        return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
-    failure = first_failure(pods)
-    if failure is None:
-        return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
-    return JobEnd(failure.code, f"failed with {failure.text} ({why})")
-
-
-def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
-    """The failure of the container that failed first; None if none did."""
-    failures: list[ContainerFailure] = []
-    for status in (status for pod in pods for status in _container_statuses(pod)):
-        for state in (status.get("state"), status.get("lastState")):
-            ended = (state or {}).get("terminated") or {}
-            if ended.get("exitCode"):
-                when, message = ended.get("finishedAt") or "", ended.get("message") or ""
-                failures.append(ContainerFailure(when, ended["exitCode"], message))
-    return min(failures, default=None)
-
-
-def _container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
-    document: Any = pod.document or {}
-    for part in ("initContainerStatuses", "containerStatuses"):
-        yield from (document.get("status") or {}).get(part) or ()
 
 
 async def pods_of(client: Client, job: Job) -> list[Pod]:
@@ -251,7 +200,7 @@ class Follower:
 
 
 def _restarts(pod: Pod | None, container: str) -> int:
-    for status in () if pod is None else _container_statuses(pod):
+    for status in () if pod is None else container_statuses(pod):
         if status.get("name") == container:
             return int(status.get("restartCount") or 0)
     return 0

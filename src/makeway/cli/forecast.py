@@ -36,12 +36,13 @@ from makeway.cli.expectations import (
     lines,
     span,
 )
+from makeway.cli.job_table import Row, or_dash
 from makeway.cli.references import HELP, find_target
-from makeway.cli.status import add_filters, job_states
+from makeway.cli.status import add_filters, job_rows
 from makeway.cli.tables import add_output, print_document, print_safely, print_table
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import ENDED, NOT_BEGUN, JobState, id_of, state_of
+from makeway.translate.job_state import ENDED, NOT_BEGUN, state_of
 
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "START", "8 OF 10", "END", "8 OF 10")
 LOOK_EVERY_S = 0.3
@@ -103,12 +104,12 @@ async def _all(client: Client, namespace: str, arguments: argparse.Namespace) ->
     if arguments.output in ("json", "yaml"):
         print_document(arguments.output, {"kind": "ForecastList", "items": [*found.values()]})
         return 0
-    states = await job_states(client, namespace, arguments)
-    shown = [state for state in states if forecast_for(state, found) is not None]
+    rows = await job_rows(client, namespace, arguments, ended="false")
+    shown = [row for row in rows if forecast_for(row, found) is not None]
     if not shown:
         print("nobody waits or runs of whom a forecast tells", file=sys.stderr)
         return 0
-    print_table(HEAD, [_row(state, found) for state in shown])
+    print_table(HEAD, [_cells(row, found) for row in shown])
     for assumption in next(iter(found.values())).get("assumptions", ()):
         print(assumption)
     return 0
@@ -126,14 +127,14 @@ async def _current_list(client: Client, where: str, patience_s: float) -> Foreca
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _row(state: JobState, forecasts: Forecasts) -> list[str]:
-    forecast = forecast_for(state, forecasts)
-    has_started = state.status not in NOT_BEGUN
+def _cells(row: Row, forecasts: Forecasts) -> list[str]:
+    forecast = forecast_for(row, forecasts)
+    has_started = row["status"] not in NOT_BEGUN
     cells = (
-        str(id_of(state.metadata) or "-"),
-        state.target.name,
-        state.queue or "-",
-        state.status,
+        or_dash(row["id"]),
+        row["name"],
+        or_dash(row["queue"]),
+        row["status"],
         "" if has_started else brief(forecast, "start"),
         "" if has_started else span(forecast, "start"),
         brief(forecast, "end"),

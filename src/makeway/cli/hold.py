@@ -17,16 +17,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 
+from makeway.api.batch import Job
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.references import FORBIDDEN, HELP, find_target
+from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import JobTarget, is_true
+from makeway.translate.job_state import HELD_BY, JobTarget, is_true
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,
@@ -97,10 +100,18 @@ async def _set_active(client: Client, namespace: str, name: str, *, is_active: b
     workload = _workload_in(target)
     where, patch = target.namespace, {"spec": {"active": is_active}}
     await _patch_workload(client, workload.metadata.name, where, patch)
-    if is_active and target.job is not None and target.job.metadata.annotations.get(HOLD):
-        lifted = {"metadata": {"annotations": {HOLD: None}}}
-        await client.patch(JOBS, target.job.metadata.name, where, patch=lifted)
+    if target.job is not None:
+        noted = {HOLD: None, HELD_BY: None} if is_active else {HELD_BY: user_name()}
+        await _note(client, target.job, noted)
     return target.text
+
+
+async def _note(client: Client, job: Job, noted: Mapping[str, str | None]) -> None:
+    """Who held it, or nobody any more; what the Job says already is not written again."""
+    before = job.metadata.annotations
+    if any(before.get(name) != value for name, value in noted.items()):
+        patch = {"metadata": {"annotations": dict(noted)}}
+        await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
 
 
 async def _patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:

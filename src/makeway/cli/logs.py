@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
         return 0
 
-    return connect.converse(arguments, story, stays=arguments.follow)
+    return connect.converse(arguments, story, stays=arguments.follow, is_quick=True)
 
 
 def _has_begun(pod: Pod) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.suggesting import SuggestingParser, did_you_mean
 
 # Each command is a module. Its docstring is its help: a line for the list of commands, what it does
 # and examples; `add_arguments` says what it takes, `run` returns the exit code.
@@ -22,7 +23,7 @@ from makeway.cli.command import RequestRefused, UsageError
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("token", "grant", "share", "audit", "dashboard"),
-    *("submit", "status", "queues", "explain", "forecast", "logs", "wait", "cancel"),
+    *("submit", "status", "top", "queues", "gpu", "explain", "forecast", "logs", "wait", "cancel"),
     *("hold", "resume", "priority", "history", "why", "replay", "report", "bundle"),
     *("preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "completion", "version"),
@@ -60,7 +61,7 @@ _OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writ
 
 
 def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = SuggestingParser(
         prog="makeway",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -80,6 +81,7 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(subparser)
+        parser.commands[name] = subparser
         subparser.set_defaults(run=command.run)
     return parser
 
@@ -145,6 +147,9 @@ def _say(text: str) -> None:
 def _run(arguments: list[str]) -> int:
     if not arguments:
         return _run_bare()
+    if not arguments[0].startswith("-") and arguments[0] not in NAMES:
+        hint = did_you_mean(arguments[0], NAMES)
+        raise UsageError(f"there is no command {arguments[0]!r}{hint}; `makeway --help` lists them")
     names = (arguments[0],) if arguments[0] in NAMES else NAMES
     parsed = build_parser(names).parse_args(arguments)
     if parsed.command is None:

@@ -7,7 +7,6 @@ conflict and tries again. A number whose job was never created is lost, which do
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 from makeway.api.batch import Job
@@ -30,7 +29,7 @@ async def take_number(client: Client) -> int | None:
         try:
             return await _take(client)
         except Conflict:
-            await asyncio.sleep(_PAUSE_S * (attempt + 1) * random.random())
+            await client.sleep(_PAUSE_S * (attempt + 1) * random.random())
         except ApiError as error:
             if error.code == FORBIDDEN:
                 return None

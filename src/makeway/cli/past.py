@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.client.kubeconfig import default_folder
+from makeway.client.folder import default_folder
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import NAME, Journal, JournalError
 from makeway.journal.past import NothingKnown

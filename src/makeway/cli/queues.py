@@ -34,15 +34,22 @@ from makeway.api.queueing import (
     ResourceQuota,
 )
 from makeway.cli import connect
-from makeway.cli.tables import add_output, pen_of_output, print_document, print_safely, width_of
+from makeway.cli.tables import (
+    add_output,
+    pen_of_output,
+    print_document,
+    print_safely,
+    terminal_width,
+    width_of,
+)
 from makeway.cli.terminal import Pen
 from makeway.cli.views import readable
 from makeway.client import Client
 from makeway.client.client import Document
 from makeway.translate.job_state import condition
 
-BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on top
-BORROWED_MAX = 20
+BAR_WIDTH = 20  # characters for the quota of a queue; what is borrowed comes on top of it
+NARROW_BAR_WIDTH = 10  # in a terminal of less than a hundred columns
 HELD = {"None": "", "Hold": "  held", "HoldAndDrain": "  held and drained"}
 
 
@@ -121,7 +128,9 @@ def _print(
             readable(ClusterQueue, queues), [] if arguments.names else readable(Cohort, cohorts)
         )
         local = readable(LocalQueue, local_queues)
-        drawing = Drawing(local, pen_of_output(), is_wide=arguments.output == "wide")
+        width = NARROW_BAR_WIDTH if (terminal_width() or 100) < 100 else BAR_WIDTH
+        is_wide = arguments.output == "wide"
+        drawing = Drawing(local, pen_of_output(), is_wide=is_wide, bar_width=width)
         for line in drawing.lines(forest):
             print_safely(line)
     else:
@@ -235,8 +244,15 @@ def totals_of(branch: Branch) -> list[Row]:
 
 
 class Drawing:
-    def __init__(self, local_queues: Sequence[LocalQueue], pen: Pen, *, is_wide: bool) -> None:
-        self._pen, self._is_wide = pen, is_wide
+    def __init__(
+        self,
+        local_queues: Sequence[LocalQueue],
+        pen: Pen,
+        *,
+        is_wide: bool,
+        bar_width: int = BAR_WIDTH,
+    ) -> None:
+        self._pen, self._is_wide, self._bar_width = pen, is_wide, bar_width
         self._tree = LINES if pen.has_blocks else ASCII_LINES
         self._local: dict[str, list[LocalQueue]] = {}
         for queue in local_queues:
@@ -301,13 +317,14 @@ class Drawing:
 
     def _bar(self, row: Row) -> tuple[str, int]:
         """The bar and how many characters it takes; colours count for none."""
+        width = self._bar_width
         if row.nominal <= 0:
-            borrowed = min(BORROWED_MAX, BAR_WIDTH if row.used else 0)
+            borrowed = width if row.used else 0
             return self._pen.bar(0, borrowed, 0), borrowed
         own_used = max(0, row.used - row.borrowed)
-        own = min(BAR_WIDTH, -(-own_used * BAR_WIDTH // row.nominal))
-        borrowed = min(BORROWED_MAX, -(-row.borrowed * BAR_WIDTH // row.nominal))
-        return self._pen.bar(own, borrowed, BAR_WIDTH - own), BAR_WIDTH + borrowed
+        own = min(width, -(-own_used * width // row.nominal))
+        borrowed = min(width, -(-row.borrowed * width // row.nominal))
+        return self._pen.bar(own, borrowed, width - own), width + borrowed
 
 
 def _counts(status: ClusterQueueStatus | LocalQueueStatus) -> str:

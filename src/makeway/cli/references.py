@@ -5,15 +5,13 @@ Or what is in a queue without a Job: `pod/train`, the name of a pod or of a grou
 
 from __future__ import annotations
 
-import getpass
-from collections.abc import Iterable
-
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
-from makeway.api.labels import IS_GROUP, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.labels import JOB_UID, MANAGED, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
+from makeway.cli.user import user_name
 from makeway.cli.views import fetch, fetch_all
 from makeway.client import ApiError, Client, NotFound
 from makeway.translate.job_state import (
@@ -23,6 +21,7 @@ from makeway.translate.job_state import (
     group_of,
     id_of,
     is_of,
+    units_of,
     workloads_by_job,
 )
 
@@ -36,14 +35,6 @@ DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
-
-
-def user_name() -> str:
-    """The user of this terminal; empty where the system does not know."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 async def find_job(client: Client, namespace: str, word: str) -> Job:
@@ -75,32 +66,6 @@ async def workload_of(client: Client, job: Job) -> Workload | None:
 async def managed_pods(client: Client, namespace: str) -> list[Pod]:
     """Pods that are in queues for themselves."""
     return await fetch_all(client, Pod, namespace, label_selector=f"{MANAGED}=true")
-
-
-def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarget]:
-    """What is in queues without a Job: pods, groups of pods, and Workloads for themselves."""
-    members: dict[tuple[str, str], list[Pod]] = {}
-    for pod in sorted(pods, key=age_key):
-        metadata = pod.metadata
-        key = group_of(metadata) or metadata.uid
-        members.setdefault((metadata.namespace, key), []).append(pod)
-    found: list[JobTarget] = []
-    for workload in workloads:
-        metadata = workload.metadata
-        owner = metadata.controller
-        key = "" if owner is None else owner.uid
-        if metadata.annotations.get(IS_GROUP) == "true":
-            key = metadata.name
-        elif owner is not None and owner.kind != "Pod":
-            continue
-        own = members.pop((metadata.namespace, key), [])
-        found.append(JobTarget(None, workload, tuple(own)))
-    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
-
-
-def age_key(pod: Pod) -> tuple[float, str]:
-    """Sorts the oldest pod first."""
-    return pod.metadata.creation_timestamp or 0.0, pod.metadata.name
 
 
 async def _by_pod(client: Client, namespace: str, name: str, word: str) -> JobTarget:

@@ -28,15 +28,12 @@ from pathlib import Path
 from makeway.cli.command import UsageError
 from makeway.cli.down import holder_of
 from makeway.system.installing import check_ours, install_into
+from makeway.system.kubeconfig import profile_for
 from makeway.system.paths import Paths
 from makeway.system.preparing import NotPrepared, check_root, make_folders, server_account
 from makeway.system.settings import BadSettings, read_settings
 from makeway.system.units import SERVER, SOCKET, STARTER, units
 
-PROFILE = """\
-# Makeway for every account: kubectl and client libraries find it, unless they were told otherwise.
-[ -n "${KUBECONFIG:-}" ] || export KUBECONFIG=/etc/makeway/kubeconfig
-"""
 SYSTEMD = Path("/run/systemd/system")  # is there exactly where systemd runs
 
 
@@ -104,7 +101,7 @@ def _install(paths: Paths, prefix: Path) -> int:
     make_folders(paths, server)
     for name, text in units(paths, settings, python).items():
         _write(_unit_folder(paths) / name, text)
-    _write(_profile(paths), PROFILE)
+    _write(_profile(paths), profile_for(paths.kubeconfig))
     command = f'#!/bin/sh\nexec {python} -P -m makeway.cli.main "$@"\n'
     _write(prefix / "bin" / "makeway", command, mode=0o755)
     if not _command(paths).exists():

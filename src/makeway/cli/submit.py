@@ -7,8 +7,9 @@ that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, reada
 by everybody who may read Jobs there; --no-env takes none along. Directory, git
 revision and user are noted as annotations.
 
-What is not asked for is not counted against quota. A script may bring options
-along, in comments at its top; the command line goes before them:
+What is not asked for is not counted against quota; what could never run is refused. A
+script may bring options along, in comments at its top; the command line goes before
+them. Slurm's #SBATCH lines are read where they mean something here, the others named:
 
   #!/bin/bash
   #MAKEWAY --gpu 2 --memory 16Gi
@@ -31,6 +32,7 @@ exit codes:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -43,21 +45,22 @@ from typing import NoReturn
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME
-from makeway.api.quantity import NANOS_PER_UNIT, QuantityError, is_extended, parse_nanos
+from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME, SHELL_LIMITS
+from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
 from makeway.api.queueing import LocalQueue
-from makeway.cli import connect
+from makeway.cli import connect, sbatch
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.following import Follower, wait_for_end
 from makeway.cli.numbers import take_number
 from makeway.cli.preview import previewed, print_preview
 from makeway.cli.priority import look_up_class
-from makeway.cli.references import user_name
 from makeway.cli.spans import span_of
-from makeway.cli.surroundings import Surroundings, captured, git_revision
+from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
 from makeway.cli.tables import print_document
+from makeway.cli.units import check_amount
+from makeway.cli.user import user_name
 from makeway.cli.views import fetch_all, view_of
-from makeway.client import Client
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import (
     GIT_REVISION,
@@ -72,6 +75,7 @@ GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
+FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -107,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-env", action="store_true", default=None, help="take no variables along")
     add("--workdir", metavar="DIR", help="where to run (default: the current directory)")
     add("--image", help="container image, for servers that run containers")
+    add("--force", action="store_true", default=None, help="queue it though it can never run")
     add("--hold", action="store_true", default=None, help="queue it, but let it wait for `resume`")
     add("--follow", action="store_true", default=None, help="print its output, until it ends")
     add("--wait", action="store_true", default=None, help="wait until it ends")
@@ -139,6 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = await previewed(client, JOBS, job, namespace)
             print_preview(found, arguments.output)
             return 0
+        await _refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
         if arguments.dry_run:
             made = await client.create(JOBS, job, namespace=namespace, dry_run=True)
             print_document(arguments.output or "yaml", made)
@@ -155,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
         return await _stay(client, created, arguments)
 
     try:
-        return connect.converse(arguments, story, stays=_stays(arguments))
+        return connect.converse(arguments, story, stays=_stays(arguments), is_quick=True)
     except KeyboardInterrupt:
         if not submitted:
             raise
@@ -167,6 +173,22 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return EXIT_INTERRUPTED
+
+
+async def _refuse_hopeless(
+    client: Client, namespace: str, job: Document, *, is_forced: bool
+) -> None:
+    """What even an empty machine would never start; servers that don't know leave it at that."""
+    if is_forced:
+        return
+    try:
+        never = (await client.prospects(namespace, job))["never"]
+    except ApiError as error:
+        if error.code not in (FORBIDDEN, NOT_FOUND):
+            raise
+        return
+    if never:
+        raise RequestRefused(f"{never[0]} (--force queues it all the same)")
 
 
 def _stays(arguments: argparse.Namespace) -> bool:
@@ -234,11 +256,22 @@ def _complete(arguments: argparse.Namespace) -> list[str]:
     words: list[str] = arguments.words
     if words[:1] == ["--"]:
         command = words[1:]
+        _warn_of_unread_lines(command[:1])
     else:
         command = _script(words, arguments)
     if not command:
         raise UsageError("say what to run: makeway submit -q QUEUE -- COMMAND")
     return command
+
+
+def _warn_of_unread_lines(words: Sequence[str]) -> None:
+    """Behind `--` stands a command: lines of a script are not read then."""
+    for path in (word for word in words if "/" in word and os.path.isfile(word)):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(8192).splitlines()
+            if any(line.startswith((DIRECTIVE, sbatch.DIRECTIVE)) for line in head):
+                text = f"the options in {path} are not read behind --; leave -- out"
+                print(f"warning: {text}", file=sys.stderr)
 
 
 def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
@@ -251,11 +284,16 @@ def _script(words: Sequence[str], arguments: argparse.Namespace) -> list[str]:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror}") from None
+    slurm: list[tuple[str, str]] = []
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             break
-        if line.split(" ")[0].split("\t")[0] == DIRECTIVE:
-            _take_directive(f"{path}:{number}", line.removeprefix(DIRECTIVE), arguments)
+        word, where = line.split(" ")[0].split("\t")[0], f"{path}:{number}"
+        if word == DIRECTIVE:
+            _take_directive(where, line.removeprefix(DIRECTIVE), arguments)
+        elif word == sbatch.DIRECTIVE:
+            slurm.append((where, line.removeprefix(sbatch.DIRECTIVE)))
+    _take_slurms(slurm, arguments)
     if os.access(path, os.X_OK):
         return [str(path.absolute()), *words[1:]]
     first = lines[0] if lines else ""
@@ -289,6 +327,17 @@ def _take_directive(where: str, text: str, arguments: argparse.Namespace) -> Non
             setattr(arguments, name, [*value, *written])
 
 
+def _take_slurms(lines: Sequence[tuple[str, str]], arguments: argparse.Namespace) -> None:
+    """Slurm's lines, where they mean something; our own in the same script go before them."""
+    left: list[str] = []
+    for where, text in lines:
+        found = sbatch.read_line(where, text)
+        left += found.left
+        _take_directive(where, shlex.join(found.options), arguments)
+    if left:
+        print(f"warning: #SBATCH {', '.join(left)}: means nothing here", file=sys.stderr)
+
+
 def _surroundings(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
@@ -298,6 +347,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
         directory=str(here),
         user=user_name(),
         revision=git_revision(here),
+        limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
         environment={} if arguments.no_env else captured(os.environ),
     )
 
@@ -330,13 +380,20 @@ def job_of(
             **_counts(arguments),
             **_times(arguments),
             "template": {
+                **_template_metadata(surroundings),
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [_container(arguments, command, surroundings)],
-                }
+                },
             },
         },
     }
+
+
+def _template_metadata(surroundings: Surroundings) -> Document:
+    if not surroundings.limits:
+        return {}
+    return {"metadata": {"annotations": {SHELL_LIMITS: surroundings.limits}}}
 
 
 def _container(
@@ -386,12 +443,7 @@ def _requests(arguments: argparse.Namespace) -> dict[str, str]:
     for option, resource, text in asked:
         if text is None:
             continue
-        try:
-            is_positive = parse_nanos(text) >= 0
-        except QuantityError:
-            is_positive = False
-        if not is_positive:
-            raise UsageError(f'{option} {text}: write a quantity such as 2, "500m" or "4Gi"')
+        check_amount(option, resource, text, is_forced=bool(arguments.force))
         if is_extended(resource) and parse_nanos(text) % NANOS_PER_UNIT:
             raise UsageError(f"{option} {text}: {resource} comes in whole numbers")
         requests[resource] = text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,13 @@ _LEFT_BEHIND = re.compile(
     r"|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|SSH_.*|DBUS_.*|XDG_SESSION_.*|GPG_TTY|TTY"
     r"|CUDA_VISIBLE_DEVICES|JOB_COMPLETION_INDEX"
 )
+_LIMITS = {
+    "core": resource.RLIMIT_CORE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
+}
 _VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*", re.ASCII)
 
 
@@ -22,8 +31,18 @@ _VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*", re.ASCII)
 class Surroundings:
     directory: str
     user: str = ""  # empty: the system does not know
+    limits: str = ""  # umask and soft limits, as the annotation has them; empty: as the runner does
     revision: str = ""  # the commit of the git checkout; empty: there is none
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def shell_limits() -> str:
+    """The umask and the soft limits that we have; a job of ours gets them, too."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    soft = {name: resource.getrlimit(which)[0] for name, which in _LIMITS.items()}
+    words = (f"{name}={'unlimited' if n < 0 else n}" for name, n in soft.items())
+    return " ".join((f"umask={umask:03o}", *words))
 
 
 def captured(environment: Mapping[str, str]) -> dict[str, str]:

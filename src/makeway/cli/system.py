@@ -76,12 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
     check_root("up --system")
+    check_modes(paths)
     paths.etc.mkdir(parents=True, exist_ok=True, mode=0o755)
     settings = remember(paths.settings, read_settings(paths.settings), _said(arguments))
     for named, kept in ((arguments.nodes, paths.nodes), (arguments.config, paths.configuration)):
         if named is not None:
             _check_and_take_over(named, kept)
-    check_modes(paths)
     server, is_new = server_account(settings.server_account)
     if is_new:
         print(f"made the account {server.name}, as which the server runs", flush=True)
@@ -232,6 +232,8 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
             audit=paths.data / "audit.log",
             admin_groups=settings.admin_groups,
             show_names=settings.show_names,
+            requests_per_s=settings.requests_per_second,
+            unfinished_max=settings.unfinished_jobs,
             closed=paths.closed,
         ),
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from unicodedata import combining, east_asian_width
 
 from makeway.cli.terminal import Pen, pen_for
 
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
 GAP = "   "
+NARROW_GAP = "  "
 PLAIN = Pen()
 
 
@@ -64,7 +65,94 @@ def width_of(text: str) -> int:
     """How many columns of a terminal a text takes: East Asian characters two, accents none."""
     if text.isascii():
         return len(text)
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in ("W", "F") else 1 for c in text)
+    from wcwidth import wcswidth  # for other letters only
+
+    width = wcswidth(text)
+    return width if width >= 0 else len(text)  # what can't be printed has no width
+
+
+def cut_to(text: str, width: int) -> str:
+    """As much of a text as fits, with a mark where it was cut."""
+    if width_of(text) <= width:
+        return text
+    while text and width_of(text) > width - 1:
+        text = text[:-1]
+    return text + "…" if width > 0 else ""
+
+
+def terminal_width() -> int | None:
+    """How many columns the reader has; None: no terminal, so nothing needs to be cut."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return None
+    return shutil.get_terminal_size().columns
+
+
+# --- tables that fit ---
+
+
+class Column(NamedTuple):
+    """A column of a table; in a narrow terminal it may be cut, or go."""
+
+    title: str
+    least: int = 0  # so narrow it may become; 0: it is never cut
+    goes: int = 0  # who has the lowest goes first; 0: stays
+    is_dull: bool = False  # goes before all others where it says the same in every line
+
+
+Cells = Sequence[Sequence[Cell | str]]
+
+
+def fitted(columns: Sequence[Column], rows: Cells, width: int | None) -> list[list[Cell | str]]:
+    """Head and rows, made to fit: columns that tell nothing go, names are cut, then others go."""
+    head: list[Cell | str] = [column.title for column in columns]
+    table = [head, *(list(row) for row in rows)]
+    shown = list(range(len(columns)))
+
+    def natural(index: int) -> int:
+        return max(width_of(_text(row[index])) for row in table)
+
+    widths = {index: natural(index) for index in shown}
+
+    def excess() -> int:
+        taken = sum(widths[index] for index in shown) + len(NARROW_GAP) * (len(shown) - 1)
+        return 0 if width is None else max(0, taken - width)
+
+    for index in [i for i in shown if columns[i].is_dull and excess()]:
+        if excess() and len({_text(row[index]) for row in table[1:]}) == 1:
+            shown.remove(index)
+    _shrink(columns[:-1], shown, widths, excess)
+    for index in sorted((i for i in shown if columns[i].goes), key=lambda i: columns[i].goes):
+        if excess() and widths[shown[-1]] - excess() < columns[shown[-1]].least:
+            shown.remove(index)
+    _shrink(columns, shown, widths, excess)
+    return [[_cut(row[index], widths[index]) for index in shown] for row in table]
+
+
+def _shrink(
+    columns: Sequence[Column], shown: list[int], widths: dict[int, int], excess: Callable[[], int]
+) -> None:
+    """Take from the widest of those that may be cut, as long as there is too much."""
+    while excess():
+        able = [i for i in shown if i < len(columns) and 0 < columns[i].least < widths[i]]
+        if not able:
+            return
+        widths[max(able, key=lambda i: widths[i])] -= 1
+
+
+def _text(cell: Cell | str) -> str:
+    return cell if isinstance(cell, str) else cell.text
+
+
+def _cut(cell: Cell | str, width: int) -> Cell | str:
+    if isinstance(cell, str):
+        return cut_to(cell, width)
+    return cell._replace(text=cut_to(cell.text, width))
+
+
+def print_fitted(columns: Sequence[Column], rows: Cells) -> None:
+    table = fitted(columns, rows, terminal_width())
+    for line in aligned(table, gap=NARROW_GAP, pen=pen_of_output()):
+        print_safely(line)
 
 
 def print_document(output: str, document: Mapping[str, Any]) -> None:

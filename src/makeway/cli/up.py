@@ -40,7 +40,7 @@ from typing import Any
 from makeway.api.errors import in_words
 from makeway.cli.command import UsageError, add_log_options
 from makeway.cli.journal_options import DAYS, SIZE, add_limits, limits_of
-from makeway.client.kubeconfig import default_folder
+from makeway.client.folder import default_folder
 from makeway.local_socket import system_socket
 from makeway.notify import keep_notifying, notify
 from makeway.system.sharing import is_shared

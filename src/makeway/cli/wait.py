@@ -29,12 +29,12 @@ from typing import Any
 from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.command import UsageError
-from makeway.cli.following import EXIT_TIMED_OUT, versions_of, wait_for_end
+from makeway.cli.following import versions_of, wait_for_end
 from makeway.cli.references import find_job
 from makeway.cli.spans import span_of
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.translate.job_state import job_text
+from makeway.translate.job_state import EXIT_TIMED_OUT, job_text
 
 TIMEOUT_S = 30.0  # kubectl's default for conditions
 Test = Callable[[Document | None], bool]  # None: there is no such object

@@ -1,7 +1,11 @@
 """One client of the Kubernetes protocol, for the embedded server and for a real one."""
 
+from typing import TYPE_CHECKING, Any
+
 from makeway.client.client import ApiError, Client, Conflict, Gone, NotFound, Unavailable
-from makeway.client.reflector import Changed, Reflector, Synced
+
+if TYPE_CHECKING:
+    from makeway.client.reflector import Changed, Reflector, Synced
 
 __all__ = [
     "ApiError",
@@ -14,3 +18,12 @@ __all__ = [
     "Synced",
     "Unavailable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Reflectors need an event loop; who asks one question does without both."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from makeway.client import reflector
+
+    return getattr(reflector, name)

@@ -1,6 +1,5 @@
 """Verbs of the Kubernetes protocol on plain documents."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from makeway.api.kinds import Resource
+from makeway.api.resource import Resource
 from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
@@ -97,9 +96,11 @@ class Client:
         *,
         manager: str = "makeway",
         attempts: int = ATTEMPTS,
-        sleep: Sleep = asyncio.sleep,
+        sleep: Sleep | None = None,
     ) -> None:
-        self._transport, self._manager, self._sleep = transport, manager, sleep
+        """`sleep` is the event loop's, unless another is named."""
+        self._transport, self._manager = transport, manager
+        self.sleep = sleep or _sleep
         self._attempts = attempts
         self._resources: dict[str, list[Resource]] = {}  # by API version
         self.warnings: list[str] = []  # what the server said besides its answers
@@ -218,6 +219,23 @@ class Client:
     async def peek(self, resource: Resource) -> None:
         """See whether a kind can be listed: NotFound if there is no such, 403 if we may not."""
         await self._json(Call(method="GET", path=resource.path(), query={"limit": "1"}))
+
+    async def jobs(self, namespace: str, query: Mapping[str, str]) -> Document:
+        """Jobs at a glance, of a Makeway that runs jobs itself; NotFound of other servers."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        path = f"/apis/visibility.makeway.dev/v1{place}/jobs"
+        return await self._json(Call(method="GET", path=path, query=query))
+
+    async def prospects(self, namespace: str, job: Document) -> Document:
+        """Why a Job could never run (`never`), before it is made; NotFound as above."""
+        return await self._json(
+            Call(
+                method="POST",
+                path=f"/apis/visibility.makeway.dev/v1/namespaces/{namespace}/prospects",
+                headers={"Content-Type": "application/json"},
+                body=orjson.dumps(job),
+            )
+        )
 
     async def table(
         self, resource: Resource, name: str = "", namespace: str = "", *, label_selector: str = ""
@@ -358,7 +376,7 @@ class Client:
         for attempt in range(CONFLICT_ATTEMPTS):
             if attempt:
                 # The write that was quicker may not be on disk yet, and reads show only what is.
-                await self._sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
+                await self.sleep(backoff_s(attempt + 1, CONFLICT_DELAY_S, BACKOFF_S))
             current = await self.get(resource, name, namespace)
             wanted = edit(current)
             if wanted is None:
@@ -442,7 +460,7 @@ class Client:
             except Unreachable as error:
                 if call.method != "GET" or attempt == self._attempts - 1:
                     raise Unavailable(str(error)) from error
-                await self._sleep(delay_s)
+                await self.sleep(delay_s)
                 continue
             if answer.code < 300:
                 self._note_warnings(answer)
@@ -456,7 +474,7 @@ class Client:
                 raise refusal
             if attempt < self._attempts - 1:
                 asked_s = refusal.retry_after_s
-                await self._sleep(delay_s if asked_s is None else asked_s)
+                await self.sleep(delay_s if asked_s is None else asked_s)
         raise Unavailable(str(refusal)) from refusal
 
     def _note_warnings(self, answer: Answer) -> None:
@@ -466,6 +484,12 @@ class Client:
             self.warnings += [
                 part.rstrip(", ").removesuffix('"').replace('\\"', '"') for part in parts
             ]
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # whoever needs no loop does without
+
+    await asyncio.sleep(seconds)
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

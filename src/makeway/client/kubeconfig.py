@@ -3,7 +3,6 @@
 import base64
 import binascii
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,14 @@ from makeway.client.credentials import (
     Source,
     TokenFile,
 )
+from makeway.client.folder import default_folder as default_folder
+from makeway.client.folder import kubeconfig_in as kubeconfig_in
 from makeway.client.transport import Transport
 from makeway.logs import Fields
 
 log = logging.getLogger("makeway.kubeconfig")
 
 CLUSTER = "makeway"  # the name under which Makeway writes itself
-FOLDER_VARIABLE = "MAKEWAY_DATA_DIR"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_CLUSTER = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # what a cluster has to say to commands
@@ -63,18 +63,6 @@ class Access:
 def access_by_socket(path: Path, namespace: str) -> Access:
     """A server that knows from the kernel who calls."""
     return Access(address=f"unix:{path}", cluster=CLUSTER, namespace=namespace, ca="")
-
-
-def default_folder() -> Path:
-    """Where `makeway up` keeps its data if nobody says otherwise."""
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
-    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home) / "makeway"
-
-
-def kubeconfig_in(folder: Path) -> Path:
-    return folder / "kubeconfig"
 
 
 def access_in_cluster(

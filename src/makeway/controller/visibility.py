@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from makeway.api.batch import Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
+from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, PODS, WORKLOADS
 from makeway.api.meta import controller_of
 from makeway.api.times import in_whole_seconds
@@ -89,6 +90,16 @@ class Visibility:
                 if self._is_shared:
                     pods = list(dict.fromkeys(told_name(self._picture, pod) for pod in pods))
                 yield largest_node_line(resource, size, name, pods)
+        yield from self._unavailable(needs)
+
+    def _unavailable(self, needs: Iterable[str]) -> Iterator[Line]:
+        """Of who waits for GPUs: which are not handed out, and why."""
+        if not any(map(is_gpu, needs)):
+            return
+        for node in self._picture.all(NODES):
+            said = (node["metadata"].get("annotations") or {}).get(UNAVAILABLE, "")
+            for device, why in parse_unavailable(said).items():
+                yield Line(f"GPU {device} is {why} (node {node['metadata']['name']})")
 
     def _pods_on(self, node: str) -> list[Pod]:
         return _pods(

@@ -57,8 +57,8 @@ class Consequences:
 
     def carry_out(self, head: Head, taken: Iterable[WorkloadKey]) -> None:
         """`taken` are the victims of the whole cycle."""
-        if head.result is not HeadResult.ADMITTED and head.queue.spec.preemption.after_waiting_s:
-            self.state.note_attempt(head.entry, self.now)
+        if head.result is not HeadResult.ADMITTED:
+            self._note_attempt(head.entry, head.queue)
         match head.result:
             case HeadResult.ADMITTED:
                 self._admit(head)
@@ -81,8 +81,13 @@ class Consequences:
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
         """The head is without hope, as it was, or its equals were, when that was last told."""
         if not queue.pending.is_told(entry):
+            self._note_attempt(entry, queue)
             self._wait(entry, queue, queue.pending.reasons_for(entry))
         queue.pending.park_shape(entry)
+
+    def _note_attempt(self, entry: Entry, queue: QueueState) -> None:
+        if queue.spec.preemption.after_waiting_s:
+            self.state.note_attempt(entry, self.now)
 
     def turn_away(self, entry: Entry, queue: QueueState, reason: Reason) -> None:
         """The head can't be admitted whatever the quota."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from makeway.engine.beginning import beginning
 from makeway.engine.cycle import TreeCycle, first_order, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
-from makeway.engine.explain import Explanation, explain, waiting_line
+from makeway.engine.explain import Explanation, Glance, explain, glances, waiting_line
 from makeway.engine.handlers import handle
 from makeway.engine.model import Changes, Config, QueueName, WorkloadKey
 from makeway.engine.state import ClusterState
@@ -91,6 +93,12 @@ class Engine:
     def explain(self, key: WorkloadKey) -> Explanation:
         """Why a workload does not run, who holds what it needs, and what would help."""
         return explain(self.state, key)
+
+    def glances(
+        self, keys: Iterable[WorkloadKey], line_max: int = 1000
+    ) -> dict[WorkloadKey, Glance]:
+        """Why those among them that wait do so, in short, and where in their queues."""
+        return glances(self.state, keys, line_max)
 
     def waiting_in(self, name: QueueName, limit: int | None = None) -> tuple[WorkloadKey, ...]:
         """Who waits in a queue, first come first; no more than `limit`, if given."""

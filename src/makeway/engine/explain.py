@@ -24,6 +24,7 @@ from makeway.engine.decisions import (
     NamespaceNotAdmitted,
     NotCovered,
     PodsNotReady,
+    Preemptability,
     PreemptsLater,
     Reason,
     Shortfall,
@@ -72,6 +73,7 @@ from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
 from makeway.engine.tree import Refusal as OwnersRefusal
 from makeway.engine.victims import Need, may_preempt
+from makeway.engine.what_if import least_priority, most_that_fits
 
 # --- why it is not even looked at ---
 
@@ -149,6 +151,8 @@ class Refusal(Enum):
     QUEUE_STOPPED = "QueueStopped"
     LETTING_GO = "LettingGo"
     PROTECTED = "Protected"
+    BEYOND_QUOTA = "BeyondQuota"  # who asks for more than its queue owns may not take it back
+    NOT_ENOUGH = "NotEnough"  # it might be taken, but all who might would not free enough
 
 
 class Stake(NamedTuple):
@@ -158,6 +162,13 @@ class Stake(NamedTuple):
     lost_s: float  # of that, what would be in vain
     protection: Protection | None  # None: none, or it is over
     cost: float = 0.0  # by its milestones
+
+
+class Threat(NamedTuple):
+    """Who might preempt somebody who runs: workloads of a queue, by a rule."""
+
+    queue: QueueName
+    rule: VictimRule
 
 
 class Holder(NamedTuple):
@@ -205,6 +216,20 @@ class AllOf(NamedTuple):
     """These finishing would be enough; no single one is."""
 
     workloads: tuple[WorkloadKey, ...]
+
+
+class FitsNow(NamedTuple):
+    """A request for so much in all would start now."""
+
+    cell: FlavorResource
+    amount: int
+
+
+class HigherPriority(NamedTuple):
+    """With so much priority it would preempt these, and start."""
+
+    priority: int
+    victims: tuple[WorkloadKey, ...]
 
 
 class SmallerRequest(NamedTuple):
@@ -293,6 +318,8 @@ Help = (
     | OwnQuota
     | AnyOf
     | AllOf
+    | FitsNow
+    | HigherPriority
     | SmallerRequest
     | LowerMinimum
     | HigherBorrowingLimit
@@ -320,6 +347,7 @@ class Explanation:
     history: tuple[FlavorTrial, ...] = ()
     is_preemptor: bool = False
     stake: Stake | None = None  # of one that runs
+    threats: tuple[Threat, ...] = ()  # to one that runs
     boost: int = 0  # as how much more priority its waiting counts in line
     past: PastUsage | None = None  # of its local queue, where that counts
     deactivated_for: Cause | None = None  # None: it is active, or its user wants it so
@@ -327,6 +355,11 @@ class Explanation:
 
 FIRST: QueueOrder = (-(2**63), 0, 0.0, "", 0)  # before everybody
 _OF_AMOUNTS = (ExceedsCapacity, Shortfall)
+_OF_QUOTA = (MoreQuota, OwnQuota, HigherBorrowingLimit)  # an administrator's helps: told last
+_BARRED = {
+    Preemptability.FORBIDDEN: Refusal.BEYOND_QUOTA,
+    Preemptability.NO_VICTIMS: Refusal.NOT_ENOUGH,
+}
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
@@ -355,6 +388,7 @@ def explain(state: ClusterState, key: WorkloadKey, *, is_brief: bool = False) ->
         obstacles=obstacles,
         history=status.history,
         stake=stake_of(state, entry),
+        threats=tuple(_threats(state, entry)),
         deactivated_for=_why_inactive(entry),
     )
 
@@ -370,6 +404,20 @@ def stake_of(state: ClusterState, entry: Entry) -> Stake | None:
         protection if protection is not None and protection.until > now else None,
         disruption_cost(entry, state.local_queues, now),
     )
+
+
+def _threats(state: ClusterState, entry: Entry) -> Iterator[Threat]:
+    """Whose preemptors it may have to make way for: its own queue's, and owners of what is lent."""
+    queue = _queue_of(state, entry)
+    if queue is None or entry.phase is not Phase.ADMITTED:
+        return
+    is_borrowing = not is_within_quota(queue.node, tuple(entry.usage), queue.tree.usage)
+    for other in queue.tree.queues[:SHOWN]:
+        preemption = other.spec.preemption
+        if other is queue and preemption.within_queue is not Policy.NEVER:
+            yield Threat(other.spec.name, VictimRule.IN_QUEUE)
+        elif other is not queue and is_borrowing and preemption.reclaim is not Policy.NEVER:
+            yield Threat(other.spec.name, VictimRule.RECLAIM)
 
 
 def _why_inactive(entry: Entry) -> Cause | None:
@@ -400,21 +448,13 @@ def _explain_pending(state: ClusterState, entry: Entry, is_brief: bool) -> Expla
             helps=tuple(_ways_in(state, entry, obstacle)),
         )
     before = _before(state, queue, entry)
-    obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
-    found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
-    head = Head(entry, queue, found)
-    if found.nomination.mode is Mode.FIT and state.config.gates.hold_for_preemptor:
-        blocking = find_blocking(state, head, queue.tree.snapshot)
-        if blocking is not None:
-            obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
-    if found.nomination.mode is Mode.FIT and state.unready:
-        obstacles = (*obstacles, PodsNotReady(min(state.unready)))
-    if queue.spec.strategy is Strategy.STRICT_FIFO and before:
-        obstacles = (*obstacles, BehindHead(min(before)[1].workload.key))
-    is_owner = not obstacles and _is_owner(state, head)
-    obstacles = (*obstacles, *head.reasons)
+    head = _as_head(state, entry, queue)
+    first = min(before)[1].workload.key if before else None
+    outside = _outside_quota(state, head, first)
+    is_owner = not outside and _is_owner(state, head)
+    obstacles = (*outside, *head.reasons)
     left = () if is_brief else tuple(_left_by_owners(state, head))
-    helps = () if is_brief else (*_ways_round(state, queue, obstacles), *_helps(state, head, left))
+    helps = () if is_brief else _all_helps(state, head, outside, left)
     return Explanation(
         workload=key,
         phase=entry.phase,
@@ -432,6 +472,64 @@ def _explain_pending(state: ClusterState, entry: Entry, is_brief: bool) -> Expla
         boost=state.boost_of(entry),
         past=past_usage(state, entry.workload.local_queue, state.now),
     )
+
+
+def _as_head(state: ClusterState, entry: Entry, queue: QueueState) -> Head:
+    """What would be found if it were looked at now."""
+    found = Nominator(state, entry, queue, queue.tree.snapshot).nominate(is_resumed=False)
+    return Head(entry, queue, found)
+
+
+def _outside_quota(
+    state: ClusterState, head: Head, first: WorkloadKey | None
+) -> tuple[Obstacle, ...]:
+    """What keeps it waiting though there were quota; `first` is the head of the line before it."""
+    entry, queue, fits = head.entry, head.queue, head.nomination.mode is Mode.FIT
+    obstacles: tuple[Obstacle, ...] = tuple(_before_quota(state, entry, queue))
+    if fits and state.config.gates.hold_for_preemptor:
+        blocking = find_blocking(state, head, queue.tree.snapshot)
+        if blocking is not None:
+            obstacles = (*obstacles, HeldForPreemptor(blocking.preemptor))
+    if fits and state.unready:
+        obstacles = (*obstacles, PodsNotReady(min(state.unready)))
+    if queue.spec.strategy is Strategy.STRICT_FIFO and first is not None:
+        obstacles = (*obstacles, BehindHead(first))
+    return obstacles
+
+
+class Glance(NamedTuple):
+    """Why somebody waits, without who holds what is missing and what would help."""
+
+    obstacles: tuple[Obstacle, ...]  # empty: it is looked at next
+    position: int | None  # in its queue, from 0; None: in no queue, or far back
+
+
+def glances(
+    state: ClusterState, keys: Iterable[WorkloadKey], line_max: int
+) -> dict[WorkloadKey, Glance]:
+    """Of those among the keys that wait; positions are counted up to `line_max`.
+
+    It costs a nomination for each, and of each queue a look at who is in line.
+    """
+    lines: dict[QueueName, dict[WorkloadKey, int]] = {}
+    found: dict[WorkloadKey, Glance] = {}
+    for key in keys:
+        entry = state.entries.get(key)
+        if entry is None or entry.phase is not Phase.PENDING:
+            continue
+        queue = _queue_of(state, entry)
+        if queue is None:
+            found[key] = Glance((why_in_no_queue(state, entry),), None)
+            continue
+        name = queue.spec.name
+        if name not in lines:
+            waiting = waiting_line(state, queue, line_max)
+            lines[name] = {one.workload.key: place for place, one in enumerate(waiting)}
+        first = next(iter(lines[name]), None)
+        head = _as_head(state, entry, queue)
+        outside = _outside_quota(state, head, None if first == key else first)
+        found[key] = Glance((*outside, *head.reasons), lines[name].get(key))
+    return found
 
 
 def past_usage(state: ClusterState, key: LocalQueueKey, now: float) -> PastUsage | None:
@@ -608,6 +706,7 @@ def _holders(state: ClusterState, head: Head) -> list[Holder]:
     if not missing:
         return []
     need = Need(preemptor=head.entry, queue=head.queue, amounts=missing, contested=tuple(missing))
+    barred = _barred(head)
     found = []
     for queue in head.queue.tree.queues:
         for order in queue.holders:
@@ -618,9 +717,22 @@ def _holders(state: ClusterState, head: Head) -> list[Holder]:
                 verdict, stake = _verdict(need, queue, entry), stake_of(state, entry)
                 if isinstance(verdict, VictimRule) and stake is not None and stake.protection:
                     verdict = Refusal.PROTECTED
+                elif isinstance(verdict, VictimRule):
+                    verdict = barred.get(verdict is VictimRule.IN_QUEUE, verdict)
                 key, name = entry.workload.key, queue.spec.name
                 found.append(Holder(key, name, held, verdict, borrowed, stake))
     return sorted(found, key=lambda h: (-sum(amount for _, amount in h.amounts), h.workload))
+
+
+def _barred(head: Head) -> dict[bool, Refusal]:
+    """Why nobody is taken though some might be: of its own queue (True), and of others."""
+    if any(not isinstance(reason, Shortfall) for reason in head.reasons):
+        return {}  # something else keeps it from preempting, and may pass
+    ways = {reason.preemption for reason in head.reasons if isinstance(reason, Shortfall)}
+    if len(ways) != 1 or not ways <= _BARRED.keys():
+        return {}
+    why = _BARRED[ways.pop()]
+    return {True: Refusal.NOT_ENOUGH, False: why}
 
 
 def _borrowed(
@@ -684,6 +796,34 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
         first = {left[0].cell: left[0].asked}
         yield from _owners_whose_end_helps(state, head, first)
         yield from _finishes_that_help(state, head, first)
+
+
+def _all_helps(
+    state: ClusterState,
+    head: Head,
+    outside: tuple[Obstacle, ...],
+    left: tuple[LeftByOwners, ...],
+) -> tuple[Help, ...]:
+    """What its user could do at once, then what others could, then what an administrator could."""
+    obstacles = (*outside, *head.reasons)
+    return (
+        *_ways_round(state, head.queue, obstacles),
+        *_better_requests(state, head, outside),
+        *sorted(_helps(state, head, left), key=lambda help: isinstance(help, _OF_QUOTA)),
+    )
+
+
+def _better_requests(
+    state: ClusterState, head: Head, outside: tuple[Obstacle, ...]
+) -> Iterator[Help]:
+    """What its user could ask for instead, and have now."""
+    missing = _missing(head.nomination)
+    if outside or not missing or head.victims:
+        return
+    if fitting := most_that_fits(state, head, missing):
+        yield FitsNow(*fitting)
+    if found := least_priority(state, head):
+        yield HigherPriority(*found)
 
 
 def _is_held_back(node: Node, cell: FlavorResource) -> bool:

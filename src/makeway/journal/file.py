@@ -64,7 +64,7 @@ class JournalFile:
         self.path = path
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         try:
-            self._connection = _connect(f"{path.resolve().as_uri()}?mode=rw", path)
+            self._connection = _connect(path, "mode=rw", is_writer=True)
         except sqlite3.Error as error:
             raise _explained(path, error) from error
 
@@ -129,8 +129,10 @@ class Journal:
         self.path = path
         if not path.exists():
             raise JournalError(f"{path} is not there: nothing was written down yet")
+        # Beside a writer its log has to be read, too; what nobody may write is read as it is.
+        how = "mode=rw" if os.access(path, os.W_OK) else "mode=ro&immutable=1"
         try:
-            self._connection = _connect(f"{path.resolve().as_uri()}?mode=rw", path)
+            self._connection = _connect(path, how)
         except sqlite3.Error as error:
             raise _explained(path, error) from error
 
@@ -154,13 +156,15 @@ class Journal:
         self._connection.close()
 
 
-def _connect(address: str, path: Path) -> sqlite3.Connection:
+def _connect(path: Path, how: str, *, is_writer: bool = False) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?{how}"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     run = connection.execute
     run(f"PRAGMA busy_timeout = {BUSY_MS}")
     (application,) = run("PRAGMA application_id").fetchone()
     (found,) = run("PRAGMA user_version").fetchone()
-    if not application and not run("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    is_new = not application and not run("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if is_new and is_writer:
         connection.executescript(_TABLES)
     elif application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but no journal of Makeway")

@@ -33,6 +33,7 @@ RETRY_S = 30.0  # after a failure
 KEEP_EVERY_S = 3600.0
 WAITING_MAX = 200_000  # records; with more, the disk does not keep up
 TOGETHER_MAX = 2_000  # records in one chunk
+BEGINNING_SHARE = 4  # of a segment's bytes, one in so many at most says how it began
 
 Clock = Callable[[], float]
 
@@ -40,7 +41,8 @@ Clock = Callable[[], float]
 class Limits(NamedTuple):
     kept_days: float = 30.0
     max_bytes: int = 1_000_000_000
-    segment_bytes: int = 16_000_000  # with more, a new one begins
+    # With more, a new one begins: to look at a moment, its segment is decided again.
+    segment_bytes: int = 2_000_000
 
 
 class Begin(NamedTuple):
@@ -56,21 +58,21 @@ class Writer:
     def __init__(
         self,
         file: JournalFile,
-        clock: Clock,
         limits: Limits | None = None,
         shortage: Callable[[], str] = str,
     ) -> None:
         """`shortage` says why nothing more should be written; empty: there is room."""
-        self._file, self._clock, self._shortage = file, clock, shortage
+        self._file, self._shortage = file, shortage
         self._limits = limits or Limits()
         self._line: deque[Begin | Record] = deque()
         self._segment: int | None = None  # None: what comes is lost until another begins
         self._scribe = Scribe(0.0)
-        self._size = 0  # of the segment
+        self._size, self._size_max = 0, 0  # of the segment
         self._kept_at = 0.0
         self._is_full = False  # the segment is, or it is lost and another could begin
         self._asked, self._begun = 0, 0  # segments that were asked for, and of them those begun
         self._takes = False  # something: the last segment is not lost
+        self._has_dropped = False  # something, as the line was too long
         self._is_told = False  # that it can't be written
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -85,14 +87,18 @@ class Writer:
     def begin(self, at: float, events: tuple[Event, ...]) -> None:
         """A new segment, with what was known."""
         self._asked += 1
-        self._takes = True
+        self._takes, self._has_dropped = True, False
         self._line.append(Begin(at, events))
         self._wake.set()
 
     def put(self, record: Record) -> None:
-        if self._takes:
+        if not self._takes:
+            return
+        if len(self._line) < WAITING_MAX:
             self._line.append(record)
-            self._wake.set()
+        else:
+            self._has_dropped = True
+        self._wake.set()
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -128,7 +134,7 @@ class Writer:
             self._lose(error)
 
     def _write_some(self) -> None:
-        if len(self._line) > WAITING_MAX:
+        if self._has_dropped:
             raise OSError("the disk does not keep up")
         first = self._line.popleft()
         if isinstance(first, Begin):
@@ -153,6 +159,9 @@ class Writer:
         events = (Heard(begin.at, event) for event in begin.events)
         while some := list(islice(events, TOGETHER_MAX)):
             self._add(some)
+        # Most of a segment is to be news, however much was known when it began.
+        self._size_max = max(self._limits.segment_bytes, BEGINNING_SHARE * self._size)
+        self._is_full = False
         if self._is_told:
             log.warning(Fields(journal="is written again", segment=number))
             self._is_told = False
@@ -163,7 +172,7 @@ class Writer:
         body = self._scribe.chunk(records)
         self._file.add(self._segment, records[0].at, records[-1].at, body)
         self._size += len(body)
-        self._is_full = self._size >= self._limits.segment_bytes
+        self._is_full = self._size >= self._size_max
         if records[-1].at >= self._kept_at + KEEP_EVERY_S:
             self._keep(records[-1].at)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
@@ -85,9 +86,18 @@ class Patch(Announced):
     subresource: str = ""
 
 
-def status_patch(resource: Resource, document: Document, status: Document) -> Patch:
-    """Lists are replaced as a whole, so the patch holds only for the state that we looked at."""
-    patch = {"metadata": as_seen(document), "status": status}
+def status_patch(
+    resource: Resource,
+    document: Document,
+    status: Document,
+    annotations: Mapping[str, str] | None = None,
+) -> Patch:
+    """Lists are replaced as a whole, so the patch holds only for the state that we looked at.
+
+    Of built-in kinds, annotations may be written with the status.
+    """
+    metadata = as_seen(document) | ({"annotations": annotations} if annotations else {})
+    patch = {"metadata": metadata, "status": status}
     return Patch(resource=resource, key=key_of(document), patch=patch, subresource="status")
 
 

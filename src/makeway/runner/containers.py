@@ -15,7 +15,7 @@ import os
 import signal
 
 from makeway.backoff import backoff_s
-from makeway.runner.dropping import drop
+from makeway.runner.dropping import drop, limit
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -56,12 +56,14 @@ class Container:
         back_off_s: float,
         clock: Callable[[], float],
         owner: dict[str, Any] | None = None,
+        shell: dict[str, int] | None = None,
     ) -> None:
         """`clock` tells the time of day, whoever sets the machine's.
 
-        The owner is the account that runs it; None: ours.
+        The owner is the account that runs it; None: ours, with what its shell allowed itself.
         """
         self.program, self._clock, self._owner = program, clock, owner
+        self._shell = shell or {}
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
         self._groups: list[str] = program["cgroups"]
@@ -204,6 +206,10 @@ class Container:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if self._owner is not None:
             drop(self._owner, parent, kept)
+        else:
+            limit(self._shell)
+            if 0 <= self._shell.get("umask", -1) <= 0o777:
+                os.umask(self._shell["umask"])
 
     def execute(self, argv: list[str], kept: int = 2) -> None:
         """Become another program in the container's surroundings."""

@@ -40,8 +40,7 @@ def drop(owner: dict[str, Any], parent: int, kept: int = 2) -> None:
     uid, gid, groups = owner["uid"], owner["gid"], owner["groups"]
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("0")  # a supervisor may be spared, what it runs is not
-    for name, soft in owner["limits"].items():
-        _limit(LIMITS[name], soft)
+    limit(owner["limits"])
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -55,11 +54,13 @@ def drop(owner: dict[str, Any], parent: int, kept: int = 2) -> None:
     os.closerange(max(kept, 2) + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _limit(which: int, soft: int) -> None:
-    """Never above the hard limit, which stays as it is."""
-    _, hard = resource.getrlimit(which)
-    wanted = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
-    resource.setrlimit(which, (wanted, hard))
+def limit(limits: dict[str, int]) -> None:
+    """Set soft limits, never above the hard ones, which stay; what we don't know is left out."""
+    for name, soft in limits.items():
+        if name in LIMITS:
+            _, hard = resource.getrlimit(LIMITS[name])
+            is_high = soft < 0 or (hard != resource.RLIM_INFINITY and soft > hard)
+            resource.setrlimit(LIMITS[name], (hard if is_high else soft, hard))
 
 
 def _check(uid: int, gid: int, groups: list[int]) -> None:

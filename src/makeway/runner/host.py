@@ -68,7 +68,10 @@ class RunOrder:
     init: tuple[Program, ...] = ()
     containers: tuple[Program, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
-    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # resource -> indexes
+    # Resource -> indexes; of parts of GPUs the uuids.
+    devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    # Of the shell that submitted it: umask, and soft limits by name; -1: as high as may be.
+    shell_limits: Mapping[str, int] = field(default_factory=dict)
     locks: tuple[str, ...] = ()  # GPUs that no other Makeway of the machine may hand out meanwhile
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes
@@ -116,7 +119,7 @@ class PodState:
 
     uid: str
     node: str = ""
-    devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     began_at: float | None = None  # None: nothing of it was started yet
     is_over: bool = False  # nothing of it runs, or ever will
     reason: str = ""  # why it was ended by its host; empty if it wasn't

@@ -8,16 +8,17 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
+from makeway.api.devices import GPU
 from makeway.api.labels import GPU_UUIDS
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.client.client import Document
-from makeway.runner.gpus import NVIDIA
+from makeway.runner.gpu_reading import Device, capacity_of
 
 PODS_MAX = 500
 DRIVER = Path("/proc/driver/nvidia/gpus")
@@ -29,8 +30,11 @@ class NotANode(Exception):
     """A document that was declared as a node isn't one; the text is for the user."""
 
 
-def machine(now: float, *, has_gpus: bool = True) -> Document:
-    """This machine, with all it has, or all but its GPUs."""
+def machine(now: float, devices: Sequence[Device] = (), *, has_gpus: bool = True) -> Document:
+    """This machine, with all it has, or all but its GPUs.
+
+    `devices` are these, where NVML tells of them: parts of some may be handed out in their place.
+    """
     capacity = {
         "cpu": str(len(os.sched_getaffinity(0))),
         "memory": format_amount("memory", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
@@ -38,7 +42,7 @@ def machine(now: float, *, has_gpus: bool = True) -> Document:
     }
     uuids = gpu_uuids() if has_gpus else []
     if uuids:
-        capacity[NVIDIA] = str(len(uuids))
+        capacity |= capacity_of(devices) if devices else {GPU: str(len(uuids))}
     document: Document = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -52,6 +56,11 @@ def host_name() -> str:
     """Our name, as a name that an object may have."""
     name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().lower().partition(".")[0])
     return name[:63].strip("-") or "localhost"
+
+
+def has_driver() -> bool:
+    """Whether it is worth while to ask NVML."""
+    return DRIVER.is_dir() or shutil.which("nvidia-smi") is not None
 
 
 def gpu_uuids() -> list[str]:

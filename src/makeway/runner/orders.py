@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from makeway.api.devices import NVIDIA, DeviceId, gpus_of
+from makeway.api.labels import SHELL_LIMITS
 from makeway.api.programs import (
     ContainerProbe,
     ContainerProgram,
@@ -26,7 +28,7 @@ from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 def order_for(
     pod: PodOfPrograms,
     allocatable: Mapping[str, int],
-    devices: Mapping[str, tuple[int, ...]],
+    devices: Mapping[str, tuple[DeviceId, ...]],
     uuids: Sequence[str] = (),
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what isn't there.
@@ -34,7 +36,7 @@ def order_for(
     `uuids` are those of the node's GPUs, by index; none: they are only declared.
     """
     spec = pod.spec
-    dealt, of_node = gpus.deal(spec, devices), gpus.gpus_of(allocatable)
+    dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
     def program(container: ContainerProgram) -> Program:
         shown = gpus.visible(of_node, dealt.get(container.name, {}))
@@ -49,13 +51,20 @@ def order_for(
         containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
         devices=dict(devices),
-        locks=tuple(uuids[index] for index in devices.get(gpus.NVIDIA, ()) if uuids),
+        shell_limits=_shell_limits(pod),
+        locks=_locks(devices, uuids),
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
         grace_s=spec.termination_grace_period_seconds,
     )
     _check_mounts(order)
     return order
+
+
+def _locks(devices: Mapping[str, tuple[DeviceId, ...]], uuids: Sequence[str]) -> tuple[str, ...]:
+    """GPUs by their uuids, and parts of GPUs by their own; none of what is only declared."""
+    ids = [one for name, held in devices.items() if name.startswith(NVIDIA) for one in held]
+    return tuple(uuids[one] if isinstance(one, int) else one for one in ids) if uuids else ()
 
 
 def _program(
@@ -81,6 +90,21 @@ def _program(
         memory_bytes=limits.get("memory"),
         cpu_milli=limits.get("cpu"),
     )
+
+
+def _shell_limits(pod: PodOfPrograms) -> dict[str, int]:
+    """From `umask=027 nofile=1024 core=unlimited`; names that we don't know are for others."""
+    found: dict[str, int] = {}
+    for word in pod.metadata.annotations.get(SHELL_LIMITS, "").split():
+        name, _, value = word.partition("=")
+        base = 8 if name == "umask" else 10
+        try:
+            found[name] = -1 if value == "unlimited" else int(value, base)
+        except ValueError:
+            raise Refused(
+                f"annotation {SHELL_LIMITS}: {word!r} is no limit; write umask=027 or nofile=1024"
+            ) from None
+    return found
 
 
 def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:

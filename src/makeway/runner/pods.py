@@ -13,17 +13,18 @@ from itertools import islice
 
 from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.devices import GPUS, WAITING, DeviceId, format_devices, gpus_of
 from makeway.api.kinds import NODES, PODS, Resource
-from makeway.api.labels import GPU_UUIDS
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Picture
 from makeway.plane.writes import Delete, Key, Say, status_patch
-from makeway.runner import gpu_locks, gpus
+from makeway.runner import gpus
 from makeway.runner.environment import Refused
 from makeway.runner.host import Host, PodState, Unwelcome
+from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
 from makeway.runner.orders import order_for
 from makeway.runner.status import (
     has_begun,
@@ -43,18 +44,24 @@ START_AGAIN_S = 5.0  # after the machine refused (disk full, too many processes)
 class PodRunner(Reconciler):
     resources: tuple[Resource, ...] = (NODES, PODS)
 
-    def __init__(self, picture: Picture, host: Host, nodes: Iterable[Document] = ()) -> None:
+    def __init__(
+        self,
+        picture: Picture,
+        host: Host,
+        nodes: Iterable[Document] = (),
+        gpus: NodeGpus | None = None,
+    ) -> None:
         """Every node runs here: those given, and those that the server has besides."""
         super().__init__()
         self._picture, self._host = picture, host
+        self._gpus = gpus or NodeGpus(host)
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
-        self._uuids: dict[str, tuple[str, ...]] = {}  # of its GPUs by index; none: only declared
+        self._short_of_gpus: dict[Key, None] = {}
         for node in nodes:
             self._hear_node(node)
         self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
         self._stopped: dict[str, float] = {}  # by uid: the grace that was given
-        self._short_of_gpus: dict[Key, None] = {}
         self._to_start: dict[Key, None] = {}  # have to wait for their turn
         self._starts = 0  # in this turn
 
@@ -74,9 +81,11 @@ class PodRunner(Reconciler):
         if node is None:  # what runs there goes on as the node was
             log.error(Fields(kind="Node", name=name, problem="unreadable"))
         else:
-            self._nodes[name] = {**node.status.capacity, **node.status.allocatable}
-            uuids = node.metadata.annotations.get(GPU_UUIDS, "")
-            self._uuids[name] = tuple(filter(None, uuids.split(",")))
+            capacity, allocatable = node.status.capacity, node.status.allocatable
+            # Of GPUs that are not handed out for now, a pod that needs them waits.
+            self._nodes[name] = {**capacity, **allocatable, **gpus_of(capacity)}
+            self._gpus.hear(node)
+            self.try_waiting()
 
     def noticed(self, uid: str) -> None:
         """The host has news about a pod."""
@@ -85,9 +94,13 @@ class PodRunner(Reconciler):
         elif self._strays is not None:
             self._strays[uid] = None
         state = self._host.states().get(uid)
-        if state is not None and state.is_over and self._short_of_gpus:
-            self.mark(*self._short_of_gpus)
-            self._short_of_gpus.clear()
+        if state is not None and state.is_over:
+            self.try_waiting()
+
+    def try_waiting(self) -> None:
+        """GPUs may have become free."""
+        self.mark(*self._short_of_gpus)
+        self._short_of_gpus.clear()
 
     # Acting
 
@@ -186,23 +199,17 @@ class PodRunner(Reconciler):
 
     def _start(self, key: Key, document: Document, pod: PodOfPrograms, now: float) -> Plan:
         allocatable = self._nodes[pod.spec.node_name]
-        wanted = gpus.gpus_of(self._requests(key))
+        wanted = gpus_of(self._requests(key))
         for name, count in wanted.items():
             if count > allocatable.get(name, 0):
                 has = f"node {pod.spec.node_name} has {allocatable.get(name, 0)}"
                 return self._refuse(document, "OutOfDevices", f"{count} {name}: {has}")
-        # Every pod that runs is looked at, but only for a pod that wants GPUs.
-        held, foreign = self._held(pod.spec.node_name) if wanted else ({}, 0)
-        devices = gpus.take(wanted, allocatable, held)
+        devices = self._devices_for(wanted, pod.spec.node_name)
         if devices is None:
             self._short_of_gpus[key] = None
-            message = "The pod waits for GPUs that other pods on its node still hold"
-            if foreign:
-                message = f"The pod waits for GPUs; another Makeway of this machine has {foreign}"
-            saying = Say(about=document, reason="WaitingForGPUs", message=message)
-            return Plan([saying], now + START_AGAIN_S if foreign else None)
+            return self._wait_for_gpus(document, pod.spec.node_name, now)
         try:
-            order = order_for(pod, allocatable, devices, self._uuids[pod.spec.node_name])
+            order = order_for(pod, allocatable, devices, self._gpus.uuids_of(pod.spec.node_name))
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
             plan = self._report(document, pod, state, now)
@@ -215,14 +222,26 @@ class PodRunner(Reconciler):
         log.info(Fields(pod=key, uid=order.uid, started="true", devices=devices))
         return NOTHING
 
-    def _held(self, node: str) -> tuple[dict[str, set[int]], int]:
-        """The devices of a node that are not free, and how many of them are nobody's of ours."""
+    def _devices_for(
+        self, wanted: Mapping[str, int], node: str
+    ) -> dict[str, tuple[DeviceId, ...]] | None:
+        if not wanted:  # else every pod that runs is looked at
+            return {}
         held = gpus.held_on(node, self._host.states().values())
-        ours = held.setdefault(gpus.NVIDIA, set())
-        taken = gpu_locks.taken() if self._uuids[node] else set()
-        foreign = {n for n, uuid in enumerate(self._uuids[node]) if uuid in taken} - ours
-        ours |= foreign
-        return held, len(foreign)
+        return gpus.take(wanted, self._gpus.pools(node), held)
+
+    def _wait_for_gpus(self, document: Document, node: str, now: float) -> Plan:
+        pools = self._gpus.pools(node)
+        why = unavailable_text(pools) or "other pods on its node still hold them"
+        message = f"The pod waits for GPUs: {why}"
+        before = document.get("status") or {}
+        # Nobody tells when another Makeway has ended what it runs.
+        again_at = now + START_AGAIN_S if BY_ANOTHER in why else None
+        if before.get("message") == message:
+            return Plan(next_at=again_at)
+        status = {"phase": "Pending", "reason": WAITING, "message": message}
+        saying = Say(about=document, reason=WAITING, message=message)
+        return Plan([status_patch(PODS, document, status), saying], again_at)
 
     def _requests(self, key: Key) -> Mapping[str, int]:
         found = self._picture.find(PODS, key)
@@ -235,9 +254,13 @@ class PodRunner(Reconciler):
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
         status = status_of(pod, state, before, now)
-        if all(before.get(name) == value for name, value in status.items()):
+        if before.get("reason") == WAITING:
+            status = {"reason": None, "message": None} | status
+        annotations = {GPUS: format_devices(state.devices)} if state.devices else {}
+        is_told = annotations.items() <= pod.metadata.annotations.items()
+        if is_told and all(before.get(name) == value for name, value in status.items()):
             return NOTHING
-        return Plan([status_patch(PODS, document, status)])
+        return Plan([status_patch(PODS, document, status, annotations)])
 
     def _refuse(self, document: Document, reason: str, message: str) -> Plan:
         """The pod will never run: say why, where its owner looks."""

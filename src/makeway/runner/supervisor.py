@@ -50,10 +50,11 @@ STRAYS_PAUSE_S = 0.002
 class Supervisor:
     def __init__(self, folder: str, order: dict[str, Any]) -> None:
         self._folder, self._order = folder, order
-        back_off_s, logs, owner = order["back_off_s"], order["logs"], order.get("owner")
+        back_off_s, logs = order["back_off_s"], order["logs"]
+        who = order.get("owner"), order.get("shell_limits")
 
         def contained(programs: list[dict[str, Any]]) -> list[Container]:
-            return [Container(one, logs, back_off_s, self._clock, owner) for one in programs]
+            return [Container(one, logs, back_off_s, self._clock, *who) for one in programs]
 
         self._init, self._main = contained(order["init"]), contained(order["containers"])
         self._all = [*self._init, *self._main]

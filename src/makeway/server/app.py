@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+import os
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -20,11 +21,13 @@ from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
 from makeway.server.insight import (
+    OWN_VISIBILITY,
     VISIBILITY_GROUP,
     VISIBILITY_VERSIONS,
     Forecasts,
     Insight,
     Inviting,
+    at_a_glance,
     pending,
     would_be,
 )
@@ -165,7 +168,7 @@ class App:
         if head not in _OPEN_PATHS and not request.is_trusted:
             if self._reception is not None:
                 return await self._reception.attend(request, segments, self._serve)
-            if not self.is_authenticated(request.headers):
+            if not self.is_authenticated(request.headers, request.uid):
                 raise errors.unauthorized()
         return await self._serve(request, segments)
 
@@ -200,6 +203,8 @@ class App:
         """Whether a request with these headers (names in lower case) comes from somebody known."""
         if self._reception is not None:
             return self._reception.knows(headers, uid)
+        if uid is not None:  # at our own socket, where the kernel says who calls
+            return uid == os.geteuid()
         given = bearer_of(headers).encode("utf-8", "surrogateescape")
         return bool(given) and hmac.compare_digest(given, self._token)
 
@@ -211,6 +216,8 @@ class App:
                 rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
             ):
                 return pending(self.insight, request, rest)
+            case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
+                return at_a_glance(self.insight, request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
                 return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:
@@ -218,7 +225,7 @@ class App:
         if self._reception is not None and request.person is not None:
             match segments:
                 case ["tokens", *rest]:
-                    return await self._reception.answer_tokens(request, rest)
+                    return await self._reception.token_desk.answer(request, request.person, rest)
                 case ["grants", *rest]:
                     return await self._reception.grants.answer(request, request.person, rest)
                 case ["audit"] if request.method == "GET":

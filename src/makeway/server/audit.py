@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from makeway.api.times import format_time
-from makeway.logs import FILE_MAX_BYTES, FILES_KEPT, RotatedFile
+from makeway.logs import RotatedFile
 from makeway.server.access import Ask
 from makeway.server.people import Person
 
+FILE_MAX_BYTES, FILES_KEPT = 64 * 1024 * 1024, 4  # besides the one that is written to
 LINES_MAX = 10_000  # in one answer
+TOO_MANY = 429
 _LOOKS = ("get", "list", "watch")
 _PRIVATE = ("secrets", "pods/log", "pods/exec", "pods/attach", "pods/portforward", "jobs/log")
 _QUESTIONS = ("authentication.k8s.io", "authorization.k8s.io")  # which one asks about oneself
@@ -32,8 +34,8 @@ class Audit:
 
     def note(self, person: Person, ask: Ask, code: int, name: str = "") -> None:
         """`name` where the request itself names no object."""
-        if not is_noted(ask):
-            return
+        if not is_noted(ask) or code == TOO_MANY:
+            return  # who is refused for asking too much can't drown what others did
         line = {
             "time": format_time(int(self._clock())),
             "account": person.name,

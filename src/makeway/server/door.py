@@ -96,13 +96,13 @@ class Door:
         self._listen()
         return int(self._socket.getsockname()[1])
 
-    def open_unix(self, path: Path) -> None:
-        """Listen on a Unix socket that everybody may open; the kernel says who does."""
+    def open_unix(self, path: Path, mode: int) -> None:
+        """Listen on a Unix socket; the kernel says who opens it, and by its mode who may."""
         _check_folder(path.parent)
         path.unlink(missing_ok=True)  # left behind by one that was killed; we hold the lock
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
-        path.chmod(0o666)
+        path.chmod(mode)
         self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
         self._listen()

@@ -5,9 +5,11 @@ from typing import Any, Protocol
 
 from makeway.server import errors
 from makeway.server.messages import Request, Response, encode
+from makeway.server.options import read_body
 
 VISIBILITY_GROUP = "visibility.kueue.x-k8s.io"
 VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
+OWN_VISIBILITY = ("visibility.makeway.dev", "v1")
 LISTED_MAX = 1000  # unless more are asked for
 
 
@@ -20,6 +22,12 @@ class Insight(Protocol):
     def pending_in_local_queue(
         self, namespace: str, name: str, offset: int, limit: int
     ) -> Mapping[str, Any] | None: ...
+
+    def jobs(self, namespace: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+        """Jobs at a glance; an empty namespace means all."""
+
+    def prospects(self, namespace: str, job: Any) -> Mapping[str, Any]:
+        """Why a Job that is not there yet could never run."""
 
     def preview(self, document: Mapping[str, Any]) -> Mapping[str, Any] | str:
         """What would become of an object that is complete; or why nobody can say."""
@@ -71,3 +79,18 @@ def pending(insight: Insight | None, request: Request, rest: list[str]) -> Respo
     if found is None:
         raise errors.no_such_path()
     return Response(body=encode(found))
+
+
+def at_a_glance(insight: Insight | None, request: Request, rest: list[str]) -> Response:
+    """Jobs at a glance, a row for each: what `makeway status` shows; and prospects of one more."""
+    if insight is None or not insight.is_ready:
+        raise errors.no_such_path()
+    match request.method, rest:
+        case "GET", ["jobs"]:
+            return Response(body=encode(insight.jobs("", request.query)))
+        case "GET", ["namespaces", namespace, "jobs"]:
+            return Response(body=encode(insight.jobs(namespace, request.query)))
+        case "POST", ["namespaces", namespace, "prospects"]:
+            return Response(body=encode(insight.prospects(namespace, read_body(request))))
+        case _:
+            raise errors.no_such_path()

@@ -46,10 +46,11 @@ class Listener:
         tls: ssl.SSLContext | None,
         listening: socket.socket | None = None,
         local: Path | None = None,
+        is_for_all: bool = False,
     ) -> None:
         """On a socket that others made for us, or on one of our own.
 
-        `local` is a Unix socket that is served as well.
+        `local` is a Unix socket that is served as well, for all accounts or for ours alone.
         """
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise NotLoopback(f"{host} is not a loopback address")
@@ -57,15 +58,15 @@ class Listener:
         self._host, self._port, self._tls = host, port, tls
         self._listening = listening
         self._server: web.Server | None = None
-        self._local = local
-        self._door = Door(self._speak, tls, is_for_all=local is not None)
+        self._local, self._is_for_all = local, is_for_all
+        self._door = Door(self._speak, tls, is_for_all=is_for_all)
         self._local_door = Door(self._speak, None, is_for_all=True)
 
     async def start(self) -> int:
         """Listen, and return the port."""
         self._server = web.Server(self._serve, handler_cancellation=True)
         if self._local is not None:
-            self._local_door.open_unix(self._local)
+            self._local_door.open_unix(self._local, 0o666 if self._is_for_all else 0o600)
         return self._door.open(self._host, self._port, self._listening)
 
     async def stop(self) -> None:

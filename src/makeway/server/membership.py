@@ -42,11 +42,8 @@ class Membership:
         verbs.store.listen(QUEUES.full_name, self._heard)
 
     def _heard(self, event: Event) -> None:
-        if (
-            event.is_deletion
-            or event.previous is None
-            or _share_in(event.record) != _share_in(event.previous)
-        ):
+        before = None if event.previous is None else _share_in(event.previous)
+        if event.is_deletion or before != _share_in(event.record):
             self._stamp += 1
 
     async def keep(self, person: Person) -> None:

@@ -7,22 +7,22 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from makeway.api.kinds import CLUSTER_ROLES, WORKLOADS
 from makeway.server import errors, others
 from makeway.server.access import Access, Ask, ask_of
 from makeway.server.audit import Audit
-from makeway.server.errors import ApiError, bad_request
+from makeway.server.errors import ApiError
 from makeway.server.grants import Grants
 from makeway.server.membership import Membership
-from makeway.server.messages import Request, Response, bearer_of, decode, json_response, success
+from makeway.server.messages import Request, Response, bearer_of, decode
 from makeway.server.objects import Target
-from makeway.server.options import Options, read_body
+from makeway.server.options import Options
 from makeway.server.people import Acquaintances, Directory, People, Person
 from makeway.server.people_rules import PeopleRules
 from makeway.server.rates import Rates
 from makeway.server.roles import AUTO_UPDATE, built_in_roles
+from makeway.server.token_desk import TokenDesk
 from makeway.server.tokens import Tokens
 from makeway.server.verbs import Verbs
 from makeway.server.welcome import Welcome
@@ -47,7 +47,7 @@ class Reception:
         self.access = Access(verbs.store)
         self._welcome = Welcome(verbs)
         self._membership = Membership(verbs)
-        self.grants = Grants(verbs, directory)
+        self.grants, self.token_desk = Grants(verbs, directory), TokenDesk(self._tokens)
         self._rates = Rates(people.requests_per_s, clock)
         self._audit = Audit(people.audit, clock)
         verbs.people_rules = PeopleRules(verbs.store, self.access, people.unfinished_max)
@@ -84,8 +84,8 @@ class Reception:
                 may_create = ask.verb != "patch" or self._may_create(person, ask)
                 known = replace(request, person=person, may_create=may_create)
                 response = await serve(known, segments)
-            if ask.group == others.GROUP and not person.is_admin:
-                response = self._cut_down(person, request, response)
+            if ask.group == others.GROUP and ask.verb == "list" and not person.is_admin:
+                response = self._discreet(person, request, response)
             code, name = response.code, _name_of_new(response)
             return self._guarded(known, ask, response)
         except ApiError as error:
@@ -94,14 +94,13 @@ class Reception:
         finally:
             self._audit.note(person, ask, code, name)
 
-    def _cut_down(self, person: Person, request: Request, response: Response) -> Response:
-        """Rows of jobs as a person may see them: in full where he may list the Workloads."""
+    def _discreet(self, person: Person, request: Request, response: Response) -> Response:
 
         def sees(namespace: str) -> bool:
             kind = {"group": WORKLOADS.group, "resource": WORKLOADS.plural}
             return self.access.allows(person, Ask(verb="list", namespace=namespace, **kind))
 
-        return others.for_reader(
+        return others.discreet(
             response,
             cache(sees),
             shows_names=self.people.show_names,
@@ -139,56 +138,6 @@ class Reception:
         """What was done, for those who may know."""
         lines = self._audit.last(request.number("lines") or AUDIT_LINES)
         return Response(body=lines.encode(), content_type="text/plain")
-
-    # Tokens
-
-    async def answer_tokens(self, request: Request, rest: list[str]) -> Response:
-        assert request.person is not None
-        match request.method, rest:
-            case "GET", []:
-                return self._list_tokens(request, request.person)
-            case "POST", []:
-                return await self._make_token(request, request.person)
-            case "DELETE", []:
-                count = await self._tokens.revoke_all(request.person.uid)
-                return json_response(success({"revoked": count}))
-            case "DELETE", [name]:
-                return await self._revoke(request, request.person, name)
-        raise errors.method_not_allowed()
-
-    def _list_tokens(self, request: Request, person: Person) -> Response:
-        wants_all = request.flag("all")
-        if wants_all and not person.is_admin:
-            raise ApiError(403, "Forbidden", "tokens of others are shown to admins only")
-        rows = [token.as_row() for token in self._tokens.of(None if wants_all else person.uid)]
-        return json_response({"items": rows})
-
-    async def _make_token(self, request: Request, person: Person) -> Response:
-        if request.uid is None:
-            why = "tokens are made through the Unix socket only, not with another token"
-            raise ApiError(403, "Forbidden", why)
-        asked = read_body(request) if request.body else {}
-        if not isinstance(asked, dict):
-            raise bad_request("the body of the request is not an object")
-        name, ttl_s = asked.get("name") or "", asked.get("ttlSeconds")
-        if not name:
-            secret, token = self._tokens.lend(person)
-        elif isinstance(name, str) and isinstance(ttl_s, int | float):
-            secret, token = await self._tokens.create(person, name, float(ttl_s))
-        else:
-            raise bad_request("write name, a text, and ttlSeconds, a number")
-        made: dict[str, Any] = {**token.as_row(), "token": secret}
-        return json_response(made, 201)
-
-    async def _revoke(self, request: Request, person: Person, name: str) -> Response:
-        owner = request.query.get("account") or person.name
-        if owner != person.name and not person.is_admin:
-            raise ApiError(403, "Forbidden", "tokens of others are revoked by admins only")
-        uids = {token.uid for token in self._tokens.of(None) if token.account == owner}
-        gone = [await self._tokens.revoke(uid, name) for uid in uids]
-        if not any(gone):
-            raise ApiError(404, "NotFound", f'token "{name}" of {owner} not found')
-        return json_response(success())
 
 
 def _name_of_new(response: Response) -> str:

@@ -13,7 +13,7 @@ AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _BATCH, _EVENTS = "batch", "events.k8s.io"
-_VISIBILITY = "visibility.kueue.x-k8s.io"
+_VISIBILITY, _OWN_VISIBILITY = "visibility.kueue.x-k8s.io", "visibility.makeway.dev"
 
 
 def _rule(verbs: list[str], group: str, *resources: str) -> Document:
@@ -50,7 +50,8 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, QUEUEING_GROUP, "resourceflavors", "workloadpriorityclasses"),
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
         # Rows, of which only what is not private is left (`others`).
-        _rule(["list"], "visibility.makeway.dev", "jobs"),
+        _rule(["list"], _OWN_VISIBILITY, "jobs"),
+        _rule(["create"], _OWN_VISIBILITY, "prospects"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectaccessreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectrulesreviews"),

@@ -36,4 +36,4 @@ class AccountHomes:
             make_owned(path, 0, 0, PASSED_THROUGH)
         for path in own:
             make_owned(path, owner.account.uid, owner.account.gid, 0o700)
-        return Home(home, owner.environment(), owner.dropped())
+        return Home(home, owner.environment(), owner.dropped(order.shell_limits))

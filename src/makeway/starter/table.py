@@ -62,14 +62,15 @@ class Owner:
     groups: tuple[int, ...]
     rules: Rules
 
-    def dropped(self) -> dict[str, Any]:
-        """Whom to become, as `drop` reads it."""
+    def dropped(self, shell: Mapping[str, int]) -> dict[str, Any]:
+        """Whom to become, as `drop` reads it, with what the account's shell allowed itself."""
+        umask = shell.get("umask", self.rules.umask)
         return {
             "uid": self.account.uid,
             "gid": self.account.gid,
             "groups": list(self.groups),
-            "limits": dict(self.rules.limits or {}),
-            "umask": self.rules.umask,
+            "limits": {**(self.rules.limits or {}), **shell},
+            "umask": umask if 0 <= umask <= 0o777 else self.rules.umask,
             "no_new_privileges": self.rules.no_new_privileges,
         }
 

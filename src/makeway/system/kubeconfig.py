@@ -12,6 +12,25 @@ from typing import Any
 
 CLUSTER = "makeway"  # name of cluster, user and context
 EXEC_VERSION = "client.authentication.k8s.io/v1"
+_PROFILE = r"""# Makeway for every account: kubectl and client libraries find it by themselves.
+if [ -z "${KUBECONFIG:-}" ] && [ -r @FILE@ ]; then
+    KUBECONFIG=@FILE@
+    if [ -O "${XDG_RUNTIME_DIR:-/nowhere}" ]; then
+        makeway_namespace=$(id -un)
+        case $makeway_namespace in
+            *[!a-z0-9-]* | -* | *- | default | kube-* | makeway*) makeway_namespace=u-$(id -u) ;;
+            u-*[!0-9]*) ;;
+            u-[0-9]*) makeway_namespace=u-$(id -u) ;;
+        esac
+        if sed "s/\"cluster\": \"makeway\"/&, \"namespace\": \"$makeway_namespace\"/" @FILE@ \
+            > "$XDG_RUNTIME_DIR/makeway.kubeconfig" 2> /dev/null; then
+            KUBECONFIG=$XDG_RUNTIME_DIR/makeway.kubeconfig
+        fi
+        unset makeway_namespace
+    fi
+    export KUBECONFIG
+fi
+"""
 
 
 def kubeconfig_for_all(port: int, ca: Path, socket: Path) -> str:
@@ -34,6 +53,14 @@ def kubeconfig_for_all(port: int, ca: Path, socket: Path) -> str:
         "current-context": CLUSTER,
     }
     return json.dumps(config, indent=2) + "\n"
+
+
+def profile_for(kubeconfig: Path) -> str:
+    """What a login shell does with it: kubectl finds it, and begins in the account's namespace.
+
+    The copy with the namespace lies where the login has a folder of its own for such things.
+    """
+    return _PROFILE.replace("@FILE@", str(kubeconfig))
 
 
 def with_namespace(text: str, namespace: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import makeway
 from makeway.accounts import Account, account_named
+from makeway.system.kubeconfig import write_for_all
 from makeway.system.modes import weak_spot
 from makeway.system.paths import Paths
 
@@ -130,10 +131,4 @@ def _make_data(path: Path, server: Account) -> None:
 
 def take_over(named: Path, kept: Path) -> None:
     """Keep a copy of a file that a flag names, for every start from now on."""
-    content = named.read_bytes()
-    scratch = kept.with_suffix(".new")
-    scratch.unlink(missing_ok=True)
-    descriptor = os.open(scratch, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    scratch.replace(kept)
+    write_for_all(kept, named.read_text(encoding="utf-8"))

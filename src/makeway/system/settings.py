@@ -5,7 +5,6 @@ What a flag of `makeway up --system` says is written there, so that no restart f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +15,7 @@ from makeway.api.codec import decode_unconverted, encode
 from makeway.api.errors import in_words
 from makeway.api.manifests import read_manifests, write_yaml
 from makeway.api.schema import Int32, Quantity
+from makeway.system.kubeconfig import write_for_all
 
 HEAD = """\
 # Settings of Makeway for every account of this machine; `makeway up --system` reads them, and
@@ -49,6 +49,8 @@ class SystemSettings:
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
     admin_groups: tuple[str, ...] = ()  # Unix groups whose members may do what root may here
     show_names: bool = True  # of jobs, to others; false: they see accounts and numbers
+    requests_per_second: Int32 = 50  # of one account
+    unfinished_jobs: Int32 = 10_000  # of one account, and as many pods
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
     pids_per_container: Int32 = 8192
@@ -94,9 +96,4 @@ def remember(path: Path, before: SystemSettings, said: Mapping[str, Any]) -> Sys
 def _write(path: Path, settings: SystemSettings) -> None:
     usual = encode(SystemSettings())
     told = {name: value for name, value in encode(settings).items() if usual.get(name) != value}
-    scratch = path.with_suffix(".new")
-    scratch.unlink(missing_ok=True)
-    descriptor = os.open(scratch, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(HEAD + (write_yaml(told) if told else ""))
-    scratch.replace(path)
+    write_for_all(path, HEAD + (write_yaml(told) if told else ""))

@@ -40,6 +40,7 @@ def explanation_lines(
         yield Line(past_text(explanation.past))
     if explanation.stake is not None:
         yield from map(Line, _at_stake(explanation.stake, now, moment))
+    yield from map(_threat, explanation.threats)
     yield from map(_left, explanation.left_by_owners)
     if explanation.is_owner:
         yield Line(
@@ -112,6 +113,14 @@ def _at_stake(stake: exp.Stake, now: float, moment: Moment | None) -> Iterator[s
         yield f"By its milestones a disruption costs {stake.cost:g} now"
 
 
+def _threat(threat: exp.Threat) -> Line:
+    queue = Ref("ClusterQueue", threat.queue)
+    if threat.rule is VictimRule.IN_QUEUE:
+        return Line("It may have to make way for who has more priority in ClusterQueue ", queue)
+    what = ", which may take back what others borrow"
+    return Line("It may have to make way for ClusterQueue ", queue, what)
+
+
 def _protected(stake: exp.Stake, protection: Protection, now: float, moment: Moment | None) -> str:
     until, granted_s = protection.until, protection.until - protection.since
     left = format_span(max(0.0, until - now))
@@ -149,6 +158,10 @@ def _verdict(verdict: VictimRule | exp.Refusal) -> str:
             return "stays: its queue uses no more than its own quota"
         case exp.Refusal.QUEUE_STOPPED:
             return "stays: its queue is stopped"
+        case exp.Refusal.BEYOND_QUOTA:
+            return "stays: only a request within the queue's own quota could take it back"
+        case exp.Refusal.NOT_ENOUGH:
+            return "stays: all who could be preempted would not free enough"
         case exp.Refusal.PROTECTED:
             return ""  # what is at stake for it says the rest
         case _:
@@ -169,6 +182,13 @@ def _help(help: exp.Help) -> Line:
             return Line("the end of ", *named(help.workloads, "or"))
         case exp.AllOf():
             return Line("the end of ", *named(help.workloads), ", together")
+        case exp.FitsNow():
+            flavor, resource = help.cell
+            amount = format_amount(resource, help.amount)
+            return Line(f"ask for {amount} {resource}: so much is free in flavor {flavor} now")
+        case exp.HigherPriority():
+            taken = named(help.victims)
+            return Line(f"priority {help.priority} or more: it would preempt ", *taken)
         case exp.SmallerRequest():
             flavor, resource = help.cell
             capacity = format_amount(resource, help.capacity)

@@ -9,17 +9,18 @@ held ──┘  └──────────── evicting ◄────
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from makeway.api.batch import Job, Node, Pod, StatusCondition
+from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
+from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     GROUP_NAME,
     GROUP_TOTAL,
+    HOLD,
     IS_GROUP,
     JOB_UID,
-    PRIORITY_CLASS,
     QUEUE_NAME,
 )
 from makeway.api.meta import Condition, ObjectMeta
@@ -30,25 +31,19 @@ ID = "makeway.dev/id"  # label of a Job: the short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
+HELD_BY = "makeway.dev/held-by"  # annotation of a Job: who said `makeway hold`
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
 SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
 ENDED = frozenset((SUCCEEDED, FAILED))
+EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
+EXIT_TIMED_OUT = 124  # the exit code of `timeout`
 OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
+NO_NODE = "no node for its pods"  # begins such a reason
 JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
-STYLES: Mapping[str, str] = {
-    HELD: "dim",
-    PENDING: "yellow",
-    RESERVED: "blue",
-    ADMITTED: "blue",
-    RUNNING: "green",
-    EVICTING: "red",
-    SUCCEEDED: "dim",
-    FAILED: "red",
-}
 
 
 Lead = Job | Pod | Workload
@@ -110,6 +105,7 @@ class JobState:
     started_at: float | None = None  # None: the job has not begun
     wait_s: float | None = None  # until admission, or until now; None: not in a queue
     run_s: float | None = None  # None: the job has not begun
+    pods: tuple[Pod, ...] = ()  # as far as they were looked at
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -152,27 +148,72 @@ class JobState:
         stopped = 0 if stats is None else sum(entry.count for entry in stats.evictions)
         return stopped or (0 if requeues is None else requeues.count or 0)
 
-    def as_row(self) -> dict[str, Any]:
-        """For programs."""
-        metadata, ended = self.metadata, self.ended_at
-        return {
-            "id": id_of(metadata),
-            "name": self.target.name,
-            "kind": self.target.kind,
-            "namespace": metadata.namespace,
-            "queue": self.queue or None,
-            "status": self.status,
-            "reason": self.reason or None,
-            "priority": self.priority,
-            "priorityClass": metadata.labels.get(PRIORITY_CLASS) or None,
-            "submittedBy": self.submitted_by or None,
-            "createdAt": format_time(self.created_at),
-            "endedAt": None if ended is None else format_time(ended),
-            "waitSeconds": self.wait_s,
-            "runSeconds": self.run_s,
-            "evictions": self.evictions,
-            "workload": None if self.workload is None else self.workload.metadata.name,
-        }
+    @property
+    def requests(self) -> dict[str, int]:
+        """What all pods together ask for, as far as it is known."""
+        total: dict[str, int] = {}
+        for count, template in self._templates():
+            for resource, amount in pod_requests(template).items():
+                total[resource] = total.get(resource, 0) + count * amount
+        return total
+
+    def _templates(self) -> Iterator[tuple[int, PodSpec]]:
+        if self.workload is not None:
+            yield from ((part.count, part.template.spec) for part in self.workload.spec.pod_sets)
+        elif self.target.job is not None:
+            yield self.target.job.spec.parallelism, self.target.job.spec.template.spec
+        else:
+            yield from ((1, pod.spec) for pod in self.target.pods)
+
+    @property
+    def gpus(self) -> int:
+        return gpu_count(self.requests)
+
+    @property
+    def present_pods(self) -> tuple[Pod, ...]:
+        """Those that have not ended; of a job that has, all."""
+        if self.status in ENDED:
+            return self.pods
+        return tuple(pod for pod in self.pods if pod.status.phase not in ("Succeeded", "Failed"))
+
+    @property
+    def devices(self) -> dict[str, tuple[DeviceId, ...]]:
+        """The GPUs that its pods hold, or held; by node, where there are several of them."""
+        found: dict[str, tuple[DeviceId, ...]] = {}
+        for pod in self.present_pods:
+            held = parse_devices(pod.metadata.annotations.get(GPUS, ""))
+            for devices in held.values():
+                node = pod.spec.node_name
+                found[node] = (*found.get(node, ()), *devices)
+        return found
+
+    @property
+    def limit_s(self) -> float | None:
+        """For how long it may run from now on, counted from its start; None: without limit."""
+        job, workload = self.target.job, self.workload
+        limits: list[float] = []
+        if job is not None and job.spec.active_deadline_seconds is not None:
+            limits.append(job.spec.active_deadline_seconds)
+        if workload is not None and workload.spec.maximum_execution_time_seconds is not None:
+            past = workload.status.accumulated_past_execution_time_seconds or 0
+            limits.append(workload.spec.maximum_execution_time_seconds - past)
+        return min(limits, default=None)
+
+    @property
+    def until(self) -> float | None:
+        """When it is ended at the latest; None: it does not run, or may run for ever."""
+        if self.started_at is None or self.limit_s is None or self.status != RUNNING:
+            return None
+        return self.started_at + self.limit_s
+
+    @property
+    def held_by(self) -> str:
+        """Who said that it shall wait; empty: nobody did, or it is not known."""
+        if self.status != HELD:
+            return ""
+        named = self.metadata.annotations.get(HELD_BY, "")
+        is_own = self.metadata.annotations.get(HOLD) == "true"
+        return named or (self.submitted_by if is_own else "")
 
 
 def state_of(target: JobTarget, now: float) -> JobState:
@@ -342,17 +383,20 @@ def ended_at(job: Job) -> float | None:
 
 
 def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
-    """Why a job that may run does not: what its pods say of nodes and containers."""
+    """The state with its pods; why a job that may run does not: what they say of nodes."""
+    state = replace(state, pods=tuple(pods))
     if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
         return state
-    for pod in pods:
+    for pod in state.pods:
+        if pod.status.reason == WAITING:
+            return replace(state, reason=pod.status.message)
         scheduled = condition(pod, "PodScheduled")
         if (
             scheduled is not None
             and scheduled.status != "True"
             and scheduled.reason != "SchedulingGated"
         ):
-            return replace(state, reason=f"no node for its pods: {_text_of(scheduled)}")
+            return replace(state, reason=f"{NO_NODE}: {_text_of(scheduled)}")
     return state
 
 
@@ -362,6 +406,32 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
 def group_of(pod: ObjectMeta) -> str:
     """The group that a pod is admitted with; empty: none."""
     return pod.labels.get(GROUP_NAME) or pod.annotations.get(GROUP_NAME, "")
+
+
+def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarget]:
+    """What is in queues without a Job: pods, groups of pods, and Workloads for themselves."""
+    members: dict[tuple[str, str], list[Pod]] = {}
+    for pod in sorted(pods, key=age_key):
+        metadata = pod.metadata
+        key = group_of(metadata) or metadata.uid
+        members.setdefault((metadata.namespace, key), []).append(pod)
+    found: list[JobTarget] = []
+    for workload in workloads:
+        metadata = workload.metadata
+        owner = metadata.controller
+        key = "" if owner is None else owner.uid
+        if metadata.annotations.get(IS_GROUP) == "true":
+            key = metadata.name
+        elif owner is not None and owner.kind != "Pod":
+            continue
+        own = members.pop((metadata.namespace, key), [])
+        found.append(JobTarget(None, workload, tuple(own)))
+    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
+
+
+def age_key(pod: Pod) -> tuple[float, str]:
+    """Sorts the oldest pod first."""
+    return pod.metadata.creation_timestamp or 0.0, pod.metadata.name
 
 
 # --- a Job, its Workload and its pods ---
@@ -394,6 +464,59 @@ def pods_by_job(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
         for uid in owners_of(pod.metadata):
             found.setdefault(uid, []).append(pod)
     return found
+
+
+# --- the end of a job ---
+
+
+class JobEnd(NamedTuple):
+    code: int
+    text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
+
+
+class ContainerFailure(NamedTuple):
+    """How a container failed; the earliest sorts first."""
+
+    finished_at: str
+    code: int
+    message: str  # why the container could not be started, say; most often empty
+
+    @property
+    def text(self) -> str:
+        message = " ".join(self.message.split())
+        return f"exit code {self.code}" + (f": {message}" if message else "")
+
+
+def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
+    """What became of a job that has ended."""
+    failed = condition(job, "Failed")
+    if failed is None or is_true(job, "Complete"):
+        return JobEnd(0, "succeeded")
+    why = failed.message or failed.reason
+    if failed.reason == "DeadlineExceeded":
+        return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
+    failure = first_failure(pods)
+    if failure is None:
+        return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
+    return JobEnd(failure.code, f"failed with {failure.text} ({why})")
+
+
+def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
+    """The failure of the container that failed first; None if none did."""
+    failures: list[ContainerFailure] = []
+    for status in (status for pod in pods for status in container_statuses(pod)):
+        for state in (status.get("state"), status.get("lastState")):
+            ended = (state or {}).get("terminated") or {}
+            if ended.get("exitCode"):
+                when, message = ended.get("finishedAt") or "", ended.get("message") or ""
+                failures.append(ContainerFailure(when, ended["exitCode"], message))
+    return min(failures, default=None)
+
+
+def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
+    document: Any = pod.document or {}
+    for part in ("initContainerStatuses", "containerStatuses"):
+        yield from (document.get("status") or {}).get(part) or ()
 
 
 # --- what users call a job ---

@@ -1,0 +1,90 @@
+"""Whether a Job that is not there yet could ever run: with all of the quota, on an empty machine.
+
+What only others who run keep it from is no matter here: that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from makeway.api.batch import Job, Node, pod_requests
+from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.kinds import NODES
+from makeway.api.labels import MIN_PARALLELISM, QUEUE_NAME
+from makeway.api.quantity import format_amount
+from makeway.client.client import Document
+from makeway.engine.engine import Engine
+from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, ResourceName
+from makeway.plane.picture import Picture
+from makeway.translate.brief import NEVER, amount_in_brief
+
+
+def prospects(engine: Engine, picture: Picture, namespace: str, job: Any) -> Document:
+    """What would make it wait in vain (`never`), as sentences; none of what can't be read."""
+    decoded = decode_as(Job, job).object if isinstance(job, Mapping) else None
+    found = [] if decoded is None else list(_obstacles(engine, picture, namespace, decoded))
+    return {"apiVersion": "visibility.makeway.dev/v1", "kind": "Prospects", "never": found}
+
+
+def _obstacles(engine: Engine, picture: Picture, namespace: str, job: Job) -> Iterator[str]:
+    per_pod = pod_requests(job.spec.template.spec)
+    asked = {name: amount * _pods(job) for name, amount in per_pod.items()}
+    yield from _beyond_quota(engine, namespace, job.metadata.labels.get(QUEUE_NAME, ""), asked)
+    yield from _beyond_nodes(picture, per_pod)
+
+
+def _pods(job: Job) -> int:
+    """How many there are at once; of who would do with fewer, so many."""
+    spec = job.spec
+    least = job.metadata.annotations.get(MIN_PARALLELISM, "")
+    if least.isdecimal() and len(least) < 9:
+        return int(least)
+    return min(spec.parallelism, spec.completions or spec.parallelism)
+
+
+def _beyond_quota(
+    engine: Engine, namespace: str, queue: str, asked: Mapping[str, int]
+) -> Iterator[str]:
+    local = engine.view.local_queue(LocalQueueKey(f"{namespace}/{queue}"))
+    found = None if local is None else _capacities(engine, local.queue)
+    if local is None or found is None:
+        return
+    for resource, amount in asked.items():
+        if not amount:
+            continue
+        cells = [most for cell, most in found.items() if cell.resource == resource]
+        if not cells:
+            what = amount_in_brief(resource, amount)
+            yield f"{NEVER}{what} asked, and ClusterQueue {local.queue} has no {resource}"
+        elif amount > max(cells):
+            yield f"{_never(resource, amount, max(cells))} for ClusterQueue {local.queue}"
+
+
+def _capacities(engine: Engine, name: QueueName) -> Mapping[FlavorResource, int] | None:
+    """All that a queue could ever have, borrowed quota and all; None: there is no such queue."""
+    for queue in engine.view.queues():
+        if queue.spec.name == name:
+            return {
+                cell: queue.capacity[cell]
+                for group in queue.spec.groups
+                for quotas in group.flavors
+                for cell in (
+                    FlavorResource(quotas.flavor, ResourceName(r)) for r in group.resources
+                )
+            }
+    return None
+
+
+def _beyond_nodes(picture: Picture, per_pod: Mapping[str, int]) -> Iterator[str]:
+    nodes = [decode_unconverted(Node, document).object for document in picture.all(NODES)]
+    sizes = [{**n.status.allocatable, **n.status.capacity} for n in nodes if n is not None]
+    for resource, amount in per_pod.items():
+        most = max((size.get(resource, 0) for size in sizes), default=amount)
+        if amount > most:
+            yield f"{_never(resource, amount, most)} on the largest node"
+
+
+def _never(resource: str, asked: int, most: int) -> str:
+    what = amount_in_brief(resource, asked)
+    return f"{NEVER}{what} asked, {format_amount(resource, most)} exist"

@@ -1,0 +1,78 @@
+"""Why a job waits, in at most forty characters made of numbers, for the line of a table.
+
+`obstacles.py` says it of what the engine finds at this moment. Where only objects can be had, on a
+cluster, the same numbers are taken from a condition's text here: its phrases are Kueue's, which is
+why they hold still.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from makeway.api import quantity
+from makeway.api.devices import is_gpu
+from makeway.api.quantity import QuantityError, format_amount
+
+BRIEF_MAX = 40
+NEVER = "never: "  # begins the reason of who waits in vain
+_SHORT = re.compile(r"insufficient unused quota for (\S+) in flavor \S+, (\S+) more needed")
+_EXCEEDS = re.compile(r"insufficient quota for (\S+) in flavor .*> maximum capacity \((\S+)\)")
+_BEHIND = re.compile(r"Waits in ClusterQueue \S+( behind \S+)?")
+_NO_NODE = re.compile(r"Insufficient (\S+?)[.,]?(?: |$)")
+
+Requests = Mapping[str, int]
+
+
+def cut(text: str, width: int = BRIEF_MAX) -> str:
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def amount_in_brief(resource: str, amount: int) -> str:
+    """`4 GPUs`, `64Gi memory`, `500m cpu`."""
+    if is_gpu(resource):
+        return f"{amount} GPU{'' if amount == 1 else 's'}"
+    return f"{format_amount(resource, amount)} {resource.rpartition('/')[2]}"
+
+
+def short_of(resource: str, asked: int, missing: int) -> str:
+    free = format_amount(resource, max(0, asked - missing))
+    return f"needs {amount_in_brief(resource, asked)}, {free} free"
+
+
+def never(resource: str, asked: int, most: int) -> str:
+    what = str(asked) if is_gpu(resource) else amount_in_brief(resource, asked)
+    return f"{NEVER}{what} asked, {format_amount(resource, most)} exist"
+
+
+def behind(jobs: int) -> str:
+    return "first in line" if jobs == 0 else f"behind {jobs} job{'' if jobs == 1 else 's'}"
+
+
+def message_in_brief(message: str, requests: Requests) -> str:
+    """The same of a condition's text; what is not known is cut."""
+    shortages = [(m[1], _amount(m[1], m[2])) for m in _SHORT.finditer(message)]
+    if shortages:
+        resource, missing = min(shortages, key=lambda one: (not is_gpu(one[0]), one[1]))
+        return cut(short_of(resource, requests.get(resource, missing), missing))
+    if exceeds := _EXCEEDS.search(message):
+        resource, most = exceeds[1], _amount(exceeds[1], exceeds[2])
+        return cut(never(resource, requests.get(resource, 0), most))
+    if _BEHIND.match(message):
+        return "in line"
+    return cut(message)
+
+
+def no_node_in_brief(message: str, requests: Requests) -> str:
+    """Of what a scheduler says of a pod for which it has found no node."""
+    for match in _NO_NODE.finditer(message):
+        if match[1] in requests:
+            return cut(f"no node has {amount_in_brief(match[1], requests[match[1]])} free")
+    return "no node for its pods; see explain"
+
+
+def _amount(resource: str, text: str) -> int:
+    try:
+        return quantity.amount(resource, text)
+    except QuantityError:
+        return 0
