@@ -136,6 +136,18 @@ def test_a_server_without_queues_has_nothing_to_expect() -> None:
     assert found["items"] == {}
 
 
+def test_who_holds_what_its_queue_no_longer_has_runs_on() -> None:
+    """Its flavor was taken out of the queue while it ran."""
+    documents = [flavor("other"), queue("vision", 1, flavor="other"), *PRESENT[2:]]
+    found = live_state(documents, NOW, Configuration())
+
+    answer = forecast(found.situation(found.cluster()), Question(asked=[key("old-7")]))
+
+    end = answer.jobs[key("old-7")].end
+    assert end is not None
+    assert 1199 <= end.p50 <= 2401
+
+
 def test_what_if_i_apply_this_now() -> None:
     """With two CPUs the waiting one starts at once; the running one goes on where it is."""
     found = state()

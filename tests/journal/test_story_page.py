@@ -86,6 +86,8 @@ def test_nothing_is_known_of_other_times_and_other_jobs(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--data-dir", str(yesterday)]
+    assert main(["why", "train-asr", "--at", "2026-03-02 18:00", *where]) == 0
+    assert "default/train-asr was gone\n" in capsys.readouterr().out
     assert main(["why", "train-asr", "--at", "2020-01-01 14:05", *where]) == 1
     assert main(["why", "nobody", "--at", "2026-03-02 14:05", *where]) == 1
     assert main(["why", "train-asr", "--at", "tomorrow", *where]) == 2

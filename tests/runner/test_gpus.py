@@ -16,19 +16,23 @@ import pytest
 from makeway.api.batch import Node, NodeStatus
 from makeway.api.devices import (
     DRAINED,
+    UNAVAILABLE,
     DeviceId,
     format_devices,
     format_indexes,
     parse_devices,
     parse_unavailable,
 )
+from makeway.api.kinds import NODES
 from makeway.api.labels import GPU_UUIDS
 from makeway.api.meta import ObjectMeta
+from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, Nvml, capacity_of, devices_in
 from makeway.runner.gpus import Pool, held_on, take, visible
 from makeway.runner.host import PodState
-from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
+from makeway.runner.node_gpus import BY_ANOTHER, GpuOffers, NodeGpus, unavailable_text
 from makeway.runner.nvml import collect
 
 GPU = "nvidia.com/gpu"
@@ -251,6 +255,31 @@ def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> 
     assert gpus.free_of("n1") == {GPU: 2}
     gpu_locks.release(locks)
     assert gpus.barred("n1") == {}
+
+
+def test_what_a_node_offers_follows_what_it_may_hand_out() -> None:
+    """Two GPUs, one drained and one with another Makeway: nothing; later, both."""
+    uuids = [f"GPU-offer-{os.getpid()}-{index}" for index in range(2)]
+    picture = Picture()
+    offers = GpuOffers(picture, NodeGpus(Pods()))  # type: ignore[arg-type]
+
+    def patch_for(revision: int, drained: str) -> tuple[Any, float | None]:
+        metadata = {"name": "n1", "uid": "n1", "resourceVersion": str(revision)}
+        annotations = {GPU_UUIDS: ",".join(uuids), DRAINED: drained}
+        status = {"capacity": {GPU: "2"}, "allocatable": {GPU: "2"}}
+        picture.take(NODES, {"metadata": metadata | {"annotations": annotations}, "status": status})
+        plan = offers.reconcile(Key("", "n1"), now=100.0)
+        return [getattr(write, "patch", None) for write in plan.writes], plan.next_at
+
+    locks = gpu_locks.take(uuids[1:])
+    (patch,), again_at = patch_for(1, drained="0")
+    assert patch["status"] == {"allocatable": {GPU: "0"}}
+    told = {UNAVAILABLE: f"0: drained\n1: {BY_ANOTHER}"}
+    assert patch["metadata"]["annotations"] == told
+    assert again_at == 105.0  # nobody tells when the other has ended
+
+    gpu_locks.release(locks)
+    assert patch_for(2, drained="") == ([], None)
 
 
 def test_devices_are_written_as_they_are_read() -> None:

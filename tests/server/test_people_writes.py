@@ -88,6 +88,10 @@ FORBIDDEN: dict[str, tuple[Document, str]] = {
         job({"labels": {"kueue.x-k8s.io/priority-class": "urgent"}}),
         "metadata.labels[kueue.x-k8s.io/priority-class]",
     ),
+    "a class that is not there yet": (
+        job({"labels": {"kueue.x-k8s.io/priority-class": "soon"}}),
+        "metadata.labels[kueue.x-k8s.io/priority-class]",
+    ),
     "a high preemption priority": (
         job({"annotations": {"makeway.dev/preemption-priority-class": "high"}}),
         "metadata.annotations[makeway.dev/preemption-priority-class]",
@@ -277,6 +281,9 @@ def test_so_many_unfinished_jobs_and_no_more(tmp_path: Path) -> None:
         status["status"]["completionTime"] = "2023-11-14T22:13:20Z"
         await lab.json(GRACE, "PATCH", f"{JOBS}/a/status", status, MERGE)
         await lab.json(ADA, "POST", JOBS, job({"name": "c"}))
+        await lab.json(ADA, "POST", JOBS, job({"name": "d"}), code=403)
+        await lab.json(ADA, "DELETE", f"{JOBS}/b?propagationPolicy=Background")
+        await lab.json(ADA, "POST", JOBS, job({"name": "d"}))
 
     play(tmp_path, story, people={"unfinished_max": 2})
 

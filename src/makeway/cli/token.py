@@ -27,9 +27,9 @@ from urllib.parse import quote
 
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.local_socket import NoAnswer, Refused, ask_locally, system_socket
+from makeway.system.kubeconfig import EXEC_VERSION
 
 DEFAULT_TTL = "30d"
-EXEC_VERSION = "client.authentication.k8s.io/v1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,10 +25,11 @@ from makeway.cli import past
 from makeway.cli.moments import HELP, moment_of, moment_text
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.journal.file import Journal
-from makeway.journal.past import Happened, Moment, find_workload, life_of, moment
+from makeway.journal.past import Happened, Moment, find_workload, life_of, moment, name_in
 from makeway.translate.data import as_data, pieces_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.happenings import happened_text
+from makeway.translate.words import Line, workload
 
 BEFORE_SHOWN, AFTER_SHOWN = 8, 4
 LOOKED_BACK_S = 30 * 86_400.0
@@ -57,9 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _document(journal: Journal, then: Moment, arguments: argparse.Namespace) -> dict[str, Any]:
-    key = find_workload(then.engine, arguments.namespace, arguments.job)
-    explanation = then.engine.explain(key)
-    lines = list(explanation_lines(explanation, then.at, moment_text))
+    key = find_workload(journal, then, name_in(arguments.job, arguments.namespace))
+    is_there = then.engine.view.workload(key) is not None
+    explanation = then.engine.explain(key) if is_there else None
+    lines = [Line(workload(key), " was gone")]
+    if explanation is not None:
+        lines = list(explanation_lines(explanation, then.at, moment_text))
     life = list(life_of(journal, key, then.at - LOOKED_BACK_S, time.time()))
     before = [happened for happened in life if happened.at <= then.at][-BEFORE_SHOWN:]
     after = [happened for happened in life if happened.at > then.at][:AFTER_SHOWN]
@@ -77,7 +81,7 @@ def _document(journal: Journal, then: Moment, arguments: argparse.Namespace) -> 
         "kind": "Explanation",
         "metadata": {"name": name, "namespace": namespace},
         "at": format_time(then.at),
-        **as_data(explanation),
+        **({} if explanation is None else as_data(explanation)),
         "happened": [
             {"at": format_time(happened.at), "text": happened_text(happened.what, key)}
             for happened in (*before, *after)

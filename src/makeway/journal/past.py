@@ -10,11 +10,12 @@ from typing import NamedTuple
 from makeway.engine import events as ev
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
-from makeway.engine.model import WorkloadKey
+from makeway.engine.model import Workload, WorkloadKey
 from makeway.journal.file import Journal, Segment
 from makeway.journal.records import Decided, Heard, Record
 from makeway.journal.replay import step
 
+_KINDS = ("job", "pod", "workload", "wl")
 _MADE_FOR = pattern(r"(?:job|pod)-(.+)-[0-9a-f]{5}")  # the name of a Workload, around that of a job
 
 
@@ -60,24 +61,42 @@ def moment(journal: Journal, at: float) -> Moment:
     return Moment(at, engine, segment, last_at)
 
 
-def find_workload(engine: Engine, namespace: str, word: str) -> WorkloadKey:
-    """Whom a user means by the name of a job or of a Workload; of several, the latest."""
+class Name(NamedTuple):
+    """What a user calls a job."""
+
+    namespace: str
+    name: str  # of the job, or of its Workload
+
+    def means(self, workload: Workload) -> bool:
+        own = workload.key.partition("/")[2]
+        is_called = self.name in (own, job_name(workload.key))
+        return is_called and workload.namespace == self.namespace
+
+
+def name_in(word: str, namespace: str) -> Name:
+    """`train`, `vision/train`, `job/train`: in this namespace, if none is written."""
     named, slash, name = word.rpartition("/")
-    namespace = named if slash and named not in ("job", "pod", "workload", "wl") else namespace
-    found = [
-        known.workload
-        for known in engine.view.workloads()
-        if known.workload.namespace == namespace and _is_called(known.workload.key, name)
-    ]
+    return Name(named if slash and named not in _KINDS else namespace, name)
+
+
+def find_workload(journal: Journal, then: Moment, name: Name) -> WorkloadKey:
+    """Whom a user means by a name: who was there, else who had been; of several, the latest."""
+    there = (known.workload for known in then.engine.view.workloads())
+    found = [workload for workload in there if name.means(workload)]
+    found = found or list(_seen_before(journal, then.at, name))
     if not found:
-        hint = "; numbers of jobs are not written down, names are" if word.isdecimal() else ""
-        raise NothingKnown(f"there was no job {word!r} in namespace {namespace} then{hint}")
+        hint = "; numbers of jobs are not written down, names are" if name.name.isdecimal() else ""
+        where = f"in namespace {name.namespace}"
+        raise NothingKnown(f"there was no job {name.name!r} {where} until then{hint}")
     return max(found, key=lambda workload: (workload.created_at, workload.key)).key
 
 
-def _is_called(key: WorkloadKey, name: str) -> bool:
-    own = key.partition("/")[2]
-    return own == name or job_name(key) == name
+def _seen_before(journal: Journal, at: float, name: Name) -> Iterator[Workload]:
+    for segment in journal.segments():
+        for record in journal.records(segment, at):
+            event = record.event if isinstance(record, Heard) else None
+            if isinstance(event, ev.WorkloadSeen) and name.means(event.workload):
+                yield event.workload
 
 
 def job_name(key: WorkloadKey) -> str:

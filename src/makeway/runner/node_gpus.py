@@ -35,6 +35,7 @@ from makeway.runner.host import Host
 log = logging.getLogger("makeway.runner")
 
 BY_ANOTHER = "held by another Makeway of this machine"
+LOOK_AGAIN_S = 5.0
 
 
 class NodeGpus:
@@ -126,9 +127,11 @@ class GpuOffers(Reconciler):
         if document is None or node is None:
             return NOTHING
         self._gpus.hear(node)
-        status = document.get("status") or {}
+        status, barred = document.get("status") or {}, self._gpus.barred(key.name)
+        # Nobody tells when another Makeway has ended what it runs.
+        again_at = now + LOOK_AGAIN_S if BY_ANOTHER in barred.values() else None
         annotations = {
-            UNAVAILABLE: format_unavailable(self._gpus.barred(key.name)),
+            UNAVAILABLE: format_unavailable(barred),
             GPU_LIST: _list_of(self._gpus.devices_of(key.name)),
         }
         offered = {name: str(count) for name, count in self._gpus.free_of(key.name).items()}
@@ -136,9 +139,9 @@ class GpuOffers(Reconciler):
         new = {name: value for name, value in offered.items() if str(before.get(name)) != value}
         told = {n: v for n, v in annotations.items() if node.metadata.annotations.get(n, "") != v}
         if not new and not told:
-            return NOTHING
+            return Plan(next_at=again_at)
         log.info(Fields(node=key.name, offers=offered, unavailable=annotations[UNAVAILABLE]))
-        return Plan([status_patch(NODES, document, {"allocatable": new}, told)])
+        return Plan([status_patch(NODES, document, {"allocatable": new}, told)], again_at)
 
 
 def _list_of(devices: Sequence[Device]) -> str:

@@ -32,6 +32,7 @@ from makeway.server.messages import decode
 from makeway.server.numbers import Numbers
 from makeway.server.objects import Target
 from makeway.server.people import Person
+from makeway.server.unfinished import Unfinished
 from makeway.store import Key, Store
 
 Document = Mapping[str, Any]
@@ -53,6 +54,7 @@ class PeopleRules:
     def __init__(self, store: Store, access: Access, unfinished_max: int) -> None:
         self._store, self._access, self._unfinished_max = store, access, unfinished_max
         self._numbers = Numbers(store)
+        self._unfinished = {kind.full_name: Unfinished(store, kind.full_name) for kind in _RUNS}
 
     def check(self, person: Person, target: Target, old: Document | None, new: Document) -> None:
         """Refuse a write of a person; `old` is None where the object is new.
@@ -96,11 +98,8 @@ class PeopleRules:
 
     def _check_number_of(self, target: Target) -> None:
         """An account has so many jobs and pods that have not ended, and no more."""
-        kind, namespace = target.resource.full_name, target.namespace
-        if self._store.count(kind, namespace) < self._unfinished_max:
-            return
-        documents = (decode(record.body) for record in self._store.scan(kind, namespace))
-        if sum(not _has_ended(document) for document in documents) >= self._unfinished_max:
+        counted = self._unfinished.get(target.resource.full_name)
+        if counted is not None and counted.reaches(target.namespace, self._unfinished_max):
             why = f"{target.namespace} has {self._unfinished_max} of them that have not ended"
             raise errors.forbidden(target.resource, target.name, f"{why}, which is the limit")
 
@@ -126,8 +125,11 @@ class PeopleRules:
                 self._check_class(person, target, named)
 
     def _check_class(self, person: Person, target: Target, named: _Named) -> None:
-        for kind in named.kinds:
-            found = self._class(kind, named.name)
+        classes = [(kind, self._class(kind, named.name)) for kind in named.kinds]
+        if not any(found for _, found in classes):
+            why = f"{named.path}: there is no class {named.name}"
+            raise errors.forbidden(target.resource, target.name, why)
+        for kind, found in classes:
             if found is None or found.value <= self._default(kind) or found.is_for_everyone:
                 continue
             ask = Ask(verb="use", group=kind.group, resource=kind.plural, name=named.name)
@@ -187,16 +189,6 @@ def account_of(namespace: Document) -> tuple[str, int] | None:
     annotations = namespace["metadata"].get("annotations") or {}
     name, uid = annotations.get(ACCOUNT), annotations.get(ACCOUNT_UID, "")
     return (name, int(uid)) if name and uid.isdecimal() else None
-
-
-def _has_ended(document: Document) -> bool:
-    status = document.get("status") or {}
-    if status.get("phase") in ("Succeeded", "Failed"):
-        return True
-    return any(
-        condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
 
 
 def _check_namespace(target: Target, old: Document | None, new: Document) -> None:

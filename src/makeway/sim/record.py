@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -184,8 +184,12 @@ class SimulationRecord:
         self.waiting[name] = Steps()
         self.wanted[name] = Steps()
         self.running[name] = Steps()
+        self.add_cells(name, cells)
+
+    def add_cells(self, name: QueueName, cells: Iterable[FlavorResource]) -> None:
+        """What is counted in a queue; also what somebody holds that it has no quota of any more."""
         for cell in cells:
-            self.used[name, cell] = Steps()
+            self.used.setdefault((name, cell), Steps())
             self.busy.setdefault(cell, Steps())
             self.rented.setdefault(cell, Steps())
 

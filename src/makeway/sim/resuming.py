@@ -63,6 +63,7 @@ def _give_quota(world: World, open_job: OpenJob, run: JobRun) -> None:
     assignment = open_job.status.assignment
     assert assignment is not None
     run.usage, run.flavors = assignment.usage(), assignment.flavors()
+    world.record.add_cells(run.queue, run.usage)
     run.flavor_speed = world.demand.speed_on(run, run.usage)
     run.pods_admitted = sum(pod_set.count for pod_set in assignment.pod_sets)
     is_leaving = open_job.status.eviction is not None
