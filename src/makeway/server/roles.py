@@ -26,6 +26,7 @@ _SEEN = [
     _rule(["get"], "", "namespaces", "pods/log", "pods/status"),
     _rule(READ, _BATCH, "cronjobs", "jobs"),
     _rule(["get"], _BATCH, "cronjobs/status", "jobs/status"),
+    _rule(["get"], _BATCH, "jobs/attempts", "jobs/log"),
     _rule(READ, _EVENTS, "events"),
     _rule(READ, QUEUEING_GROUP, "localqueues", "workloads"),
     _rule(["get"], QUEUEING_GROUP, "localqueues/status", "workloads/status"),
@@ -38,6 +39,7 @@ RULES: dict[str, list[Document]] = {
     PERSON: [
         *_SEEN,
         _rule(WRITE, _BATCH, "cronjobs", "jobs"),
+        _rule(["delete"], _BATCH, "jobs/log"),
         _rule(["create", "delete", "deletecollection"], "", "pods"),
         _rule(["create", "get"], "", "pods/attach", "pods/exec", "pods/portforward"),
         _rule(WRITE, "", "configmaps", "secrets"),
