@@ -28,6 +28,8 @@ TABLE = """
 kind                                      own        other   all   let-look
 batch/v1/jobs                             glwcupdD   -       -     glw
 batch/v1/jobs/status                      g          -       -     g
+batch/v1/jobs/attempts                    g          -       -     g
+batch/v1/jobs/log                         gd         -       -     g
 batch/v1/cronjobs                         glwcupdD   -       -     glw
 v1/pods                                   glwcdD     -       -     glw
 v1/pods/log                               g          -       -     g
