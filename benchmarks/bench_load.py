@@ -202,9 +202,9 @@ class Load:
                 self._see(document)
 
     def _see(self, document: Document) -> None:
-        life = self.lives[document["metadata"]["name"]]
-        if life.finished_at is not None:
-            return
+        life = self.lives.get(document["metadata"]["name"])
+        if life is None or life.finished_at is not None:
+            return  # of somebody else, or over
         life.shown = document
         is_admitted = _is_admitted(document)
         now = time.monotonic()

@@ -64,6 +64,8 @@ def set_up(up: Up, folder: Path) -> None:
     up.makeway("apply", "-f", str(queues))
 
 
-def submit(up: Up, name: str, queue: str, gpus: int, script: str = "sleep 600") -> None:
-    asked = ("--gpu", str(gpus), "--cpu", "2", "--memory", "8Gi")
+def submit(
+    up: Up, name: str, queue: str, gpus: int, script: str = "sleep 600", *options: str
+) -> None:
+    asked = ("--gpu", str(gpus), "--cpu", "2", "--memory", "8Gi", *options)
     up.makeway("submit", "-q", queue, "--name", name, *asked, "--", "sh", "-c", script)

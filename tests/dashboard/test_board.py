@@ -76,7 +76,7 @@ def test_a_job_and_its_workload_are_one_row() -> None:
 
     assert row["key"] == "Job/default/train"
     assert (row["queue"], row["localQueue"]) == ("vision", "team")
-    assert (row["status"], row["reason"]) == ("pending", "4 more needed")
+    assert (row["status"], row["message"]) == ("pending", "4 more needed")
     assert row["asks"] == {"cpu": 6000}
     assert row["workload"] == "job-train"
 
@@ -126,12 +126,15 @@ def test_a_node_tells_who_holds_what_of_it_until_the_pod_has_ended() -> None:
     story = Story()
     capacity = {"nvidia.com/gpu": "8", "cpu": "16"}
     story.take(NODES, {**documents.node("dgx"), "status": {"capacity": capacity}})
-    pod = documents.pod("train-0", containers=[requesting("2")], nodeName="dgx")
+    held = {"annotations": {"makeway.dev/gpus": "nvidia.com/gpu=2,5"}}
+    pod = documents.pod("train-0", held, containers=[requesting("2")], nodeName="dgx")
     story.take(PODS, pod)
 
     (row,) = story.fresh("nodes").values()
     assert row["allocatable"]["nvidia.com/gpu"] == 8
-    assert row["pods"] == [{"pod": "default/train-0", "job": "", "asks": {"cpu": 2000}}]
+    (entry,) = row["pods"]
+    assert (entry["pod"], entry["asks"]) == ("default/train-0", {"cpu": 2000})
+    assert entry["devices"] == {"nvidia.com/gpu": [2, 5]}
 
     story.take(PODS, {**pod, "status": {"phase": "Succeeded"}})
     (row,) = story.fresh("nodes").values()
@@ -143,3 +146,13 @@ def test_what_cannot_be_read_is_left_out() -> None:
     story.take(JOBS, {**_kind(train()[0]), "metadata": {"name": "odd"}, "spec": {"suspend": "no"}})
 
     assert story.fresh("jobs") == {}
+
+
+def test_what_comes_and_goes_while_nobody_looks_leaves_nothing_behind() -> None:
+    story = Story()
+    for number in range(12_000):
+        story.take(WORKLOADS, documents.workload(f"w{number}"))
+        story.lose(WORKLOADS, f"w{number}")
+
+    assert story.board.backlog <= 10_000
+    assert story.board.refresh(20_000) == []

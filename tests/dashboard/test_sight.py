@@ -84,8 +84,8 @@ def test_of_others_one_sees_that_they_wait_and_not_why(tmp_path: Path) -> None:
         site = site_of(lab)
         seen = await jobs_seen(site, await signed_in(lab, site, ADA))
 
-        assert seen["ada"]["reason"] == "secret of ada"
-        assert seen["bob"]["reason"] == ""
+        assert seen["ada"]["message"] == "secret of ada"
+        assert (seen["bob"]["reason"], seen["bob"]["message"]) == ("", "")
         assert (seen["bob"]["name"], seen["bob"]["status"]) == ("of-bob", "pending")
         assert seen["bob"]["workload"] == ""
 
@@ -97,7 +97,10 @@ def test_an_admin_sees_everything(tmp_path: Path) -> None:
         site = site_of(lab)
         seen = await jobs_seen(site, await signed_in(lab, site, GRACE))
 
-        assert [seen[who]["reason"] for who in ("ada", "bob")] == ["secret of ada", "secret of bob"]
+        assert [seen[who]["message"] for who in ("ada", "bob")] == [
+            "secret of ada",
+            "secret of bob",
+        ]
 
     play(tmp_path, story)
 
@@ -128,6 +131,7 @@ def test_what_is_new_in_a_row_is_hidden_from_others_until_somebody_shows_it() ->
         "priority": 0,
         "created": 1.0,
         "admitted": None,
+        "until": None,
         "started": None,
         "ended": None,
         "asks": {"cpu": 1},

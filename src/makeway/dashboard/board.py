@@ -33,6 +33,7 @@ from makeway.translate.job_state import state_of, with_pods
 
 JOBS_TABLE, QUEUES_TABLE, COHORTS_TABLE, NODES_TABLE = "jobs", "queues", "cohorts", "nodes"
 ENDED_PHASES = ("Succeeded", "Failed")
+TIDY_ABOVE = 10_000  # marks
 
 
 class Mark(NamedTuple):
@@ -65,6 +66,7 @@ class Board:
         self._local_queues = picture.index(LOCAL_QUEUES, _by_queue)
         self._rows: dict[Mark, Fresh] = {}
         self._marks: dict[Mark, None] = {}  # in the order of the changes
+        self._tidy_above = TIDY_ABOVE
         self.on_change: Callable[[], None] = _nobody  # somebody looks, and wants to hear
 
     # As a part
@@ -72,7 +74,18 @@ class Board:
     def changed(self, change: Change) -> None:
         for mark in self._touched(change):
             self._marks[mark] = None
+        if len(self._marks) > self._tidy_above:
+            self._tidy()
         self.on_change()
+
+    def _tidy(self) -> None:
+        """Forget marks of what came and went while nobody looked."""
+        self._marks = {
+            mark: None
+            for mark in self._marks
+            if mark in self._rows or not isinstance(mark.key, Unit) or self._units.has(mark.key)
+        }
+        self._tidy_above = 2 * len(self._marks) + TIDY_ABOVE
 
     def act(self, now: float) -> Plan:
         return NOTHING

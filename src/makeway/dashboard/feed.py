@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 import orjson
 
 from makeway.dashboard.board import Board, Fresh
 from makeway.dashboard.sight import Sight
+from makeway.logs import Fields
+
+log = logging.getLogger("makeway.dashboard")
 
 COLLECT_S = 0.2  # what changes within that goes out together
 AT_ONCE = 50  # rows read before others get their turn
@@ -86,11 +90,18 @@ class Feed:
             self._publishing = None
 
     async def _publish(self) -> None:
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            await self._publish_backlog()
-            await asyncio.sleep(COLLECT_S)
+        try:
+            while True:
+                await self._has_news.wait()
+                self._has_news.clear()
+                await self._publish_backlog()
+                await asyncio.sleep(COLLECT_S)
+        except Exception:
+            # The outermost line: who looks begins anew, and publishing with him.
+            log.exception(Fields(publishing="failed"))
+            self._publishing = None
+            for reading in self._readers:
+                reading.queue.put_nowait(None)
 
     async def _publish_backlog(self) -> None:
         had_backlog = bool(self._board.backlog)

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.devices import GPUS, UNAVAILABLE, DeviceId, parse_devices, parse_unavailable
 from makeway.api.labels import PRIORITY_CLASS
 from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue, ResourceGroup, Workload
 from makeway.dashboard.units import Unit
+from makeway.translate.job_rows import brief_reason
 from makeway.translate.job_state import JobState, condition, id_of, is_true
 
 Row = dict[str, Any]
-REASON_MAX = 400  # characters; the page of a job has all of them
+MESSAGE_MAX = 400  # characters; the page of a job has all of them
 
 
 def job_row(unit: Unit, state: JobState, queue: str, nodes: Sequence[str]) -> Row:
@@ -32,13 +34,15 @@ def job_row(unit: Unit, state: JobState, queue: str, nodes: Sequence[str]) -> Ro
         "localQueue": state.queue,
         "queue": queue,
         "status": state.status,
-        "reason": state.reason[:REASON_MAX],
+        "reason": brief_reason(state),
+        "message": state.reason[:MESSAGE_MAX],
         "priority": state.priority,
         "priorityClass": metadata.labels.get(PRIORITY_CLASS, ""),
         "created": state.created_at,
         "admitted": state.admitted_at,
         "started": state.started_at,
         "ended": state.ended_at,
+        "until": state.until,
         "evictions": state.evictions,
         "preemptedBy": _preempted_by(workload),
         "asks": {} if workload is None else asked(workload),
@@ -155,6 +159,12 @@ def node_row(node: Node, pods: Sequence[Row]) -> Row:
         "allocatable": dict(node.status.allocatable or node.status.capacity),
         "ready": ready is None or ready.status == "True",
         "unschedulable": node.spec.unschedulable,
+        "unavailable": {
+            str(device): why
+            for device, why in parse_unavailable(
+                node.metadata.annotations.get(UNAVAILABLE, "")
+            ).items()
+        },
         "pods": [*pods],
     }
 
@@ -165,4 +175,10 @@ def pod_entry(pod: Pod, unit: Unit | None) -> Row:
         "pod": f"{pod.metadata.namespace}/{pod.metadata.name}",
         "job": "" if unit is None else str(unit),
         "asks": pod_requests(pod.spec),
+        "devices": {name: [*held] for name, held in _devices(pod).items()},
     }
+
+
+def _devices(pod: Pod) -> Mapping[str, tuple[DeviceId, ...]]:
+    """Which GPUs it was given, where somebody has noted that."""
+    return parse_devices(pod.metadata.annotations.get(GPUS, ""))

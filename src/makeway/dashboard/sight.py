@@ -26,7 +26,7 @@ _REVIEWS = Resource(
 _SHOWN = frozenset(
     (
         *("key", "kind", "namespace", "name", "id", "user", "queue", "status", "priority"),
-        *("created", "admitted", "started", "ended", "asks", "flavors"),
+        *("created", "admitted", "started", "ended", "until", "asks", "flavors"),
     )
 )
 

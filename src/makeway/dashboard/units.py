@@ -40,6 +40,11 @@ class Units:
         index: Index[Unit, None] = self._workloads if change.resource is WORKLOADS else self._pods
         return [*index.groups(change)]
 
+    def has(self, unit: Unit) -> bool:
+        """Whether any object of it is there."""
+        is_job = self._picture.has(JOBS, Key(unit.namespace, unit.name)) and unit.kind == JOB
+        return is_job or self._workloads.has(unit) or self._pods.has(unit)
+
     def target(self, unit: Unit) -> JobTarget | None:
         """Its objects as views; None if it is gone, or nothing of it can be read."""
         workload = self._workload(unit)

@@ -10,12 +10,29 @@ import * as queues from "./queues.js";
 import * as past from "./past.js";
 import * as whatIf from "./what-if.js";
 
-const PAGES = [["/", "Now"], ["/jobs", "Jobs"], ["/queues", "Queues"], ["/history", "History"], ["/what-if", "What if"]];
-const DRAW_MS = 100;  // changes within that are drawn together
-const LINKS = { connecting: "connecting …", live: "live", lost: "connection lost, trying again …", signedOut: "signed out" };
+const PAGES = [
+  ["/", "Now"],
+  ["/jobs", "Jobs"],
+  ["/queues", "Queues"],
+  ["/history", "History"],
+  ["/what-if", "What if"],
+];
+const DRAW_MS = 100; // changes within that are drawn together
+const LINKS = {
+  connecting: "connecting …",
+  live: "live",
+  lost: "connection lost, trying again …",
+  signedOut: "signed out",
+};
 
-const main = document.getElementById("main"), top = document.getElementById("top"), said = document.getElementById("said");
-let current = null, isSignedOut = false, problem = "", timer = 0, drawnAt = 0;
+const main = document.getElementById("main"),
+  top = document.getElementById("top"),
+  said = document.getElementById("said");
+let current = null,
+  isSignedOut = false,
+  problem = "",
+  timer = 0,
+  drawnAt = 0;
 
 // --- which page ---
 
@@ -29,10 +46,17 @@ function pageFor(route) {
   return { queues, history: past, "what-if": whatIf }[first] || now;
 }
 
-const app = { later, replace: (path) => { history.replaceState(null, "", path); navigate(false); } };
+const app = {
+  later,
+  replace: (path) => {
+    history.replaceState(null, "", path);
+    navigate(false);
+  },
+};
 
 function navigate(isNew) {
-  const route = routeOf(new URL(location.href)), page = pageFor(route);
+  const route = routeOf(new URL(location.href)),
+    page = pageFor(route);
   if (current && current.page !== page && current.page.leave) current.page.leave();
   current = { route, page };
   draw();
@@ -47,7 +71,16 @@ function navigate(isNew) {
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   const address = new URL(link.href);
   if (address.origin !== location.origin || link.hasAttribute("download") || link.classList.contains("skip")) return;
   if (address.pathname === location.pathname && address.search === location.search && address.hash) return;
@@ -56,11 +89,16 @@ document.addEventListener("click", (event) => {
   navigate(true);
 });
 addEventListener("popstate", () => navigate(false));
-addEventListener("hashchange", () => { if (codeIn(location.hash)) start(); });
+addEventListener("hashchange", () => {
+  if (codeIn(location.hash)) start();
+});
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const search = document.getElementById("search");
-  if (search) { event.preventDefault(); search.focus(); }
+  if (search) {
+    event.preventDefault();
+    search.focus();
+  }
 });
 
 // --- drawing ---
@@ -79,32 +117,80 @@ function draw() {
 }
 
 function frame() {
-  const here = `/${current.route.parts[0] || ""}`, link = isSignedOut ? "signedOut" : store.link;
-  return h("div", { class: "frame" }, h("a", { class: "name", href: "/" }, "makeway"),
-    h("nav", { "aria-label": "pages" }, PAGES.map(([path, name]) => h("a", { href: path, "aria-current": path === here ? "page" : null }, name))),
-    h("p", { class: `link ${link}` }, h("i", { "aria-hidden": "true" }), h("span", {}, LINKS[link]), store.reader && h("span", { class: "reader" }, ` · ${store.reader}`)));
+  const here = `/${current.route.parts[0] || ""}`,
+    link = isSignedOut ? "signedOut" : store.link;
+  return h(
+    "div",
+    { class: "frame" },
+    h("a", { class: "name", href: "/" }, "makeway"),
+    h(
+      "nav",
+      { "aria-label": "pages" },
+      PAGES.map(([path, name]) => h("a", { href: path, "aria-current": path === here ? "page" : null }, name)),
+    ),
+    h(
+      "p",
+      { class: `link ${link}` },
+      h("i", { "aria-hidden": "true" }),
+      h("span", {}, LINKS[link]),
+      store.reader && h("span", { class: "reader" }, ` · ${store.reader}`),
+    ),
+  );
 }
 
 function signInPage() {
   const enter = (event) => {
     event.preventDefault();
     const code = codeIn(document.getElementById("code").value.trim());
-    signIn(code).then(start).catch((error) => { problem = error.message; draw(); });
+    signIn(code)
+      .then(start)
+      .catch((error) => {
+        problem = error.message;
+        draw();
+      });
   };
-  return [h("section", { class: "sign-in" }, h("h1", {}, "Sign in"), h("p", {}, "Run ", h("code", {}, "makeway dashboard"), " on this machine: it opens this page with a code that works once, within a minute."),
-    h("form", { onsubmit: enter }, h("label", { for: "code" }, "Or paste what it prints"), h("input", { id: "code", autocomplete: "off", spellcheck: "false" }), h("button", { type: "submit" }, "Sign in")),
-    problem && h("p", { class: "problem", role: "alert" }, problem))];
+  return [
+    h(
+      "section",
+      { class: "sign-in" },
+      h("h1", {}, "Sign in"),
+      h(
+        "p",
+        {},
+        "Run ",
+        h("code", {}, "makeway dashboard"),
+        " on this machine: it opens this page with a code that works once, within a minute.",
+      ),
+      h(
+        "form",
+        { onsubmit: enter },
+        h("label", { for: "code" }, "Or paste what it prints"),
+        h("input", { id: "code", autocomplete: "off", spellcheck: "false" }),
+        h("button", { type: "submit" }, "Sign in"),
+      ),
+      problem && h("p", { class: "problem", role: "alert" }, problem),
+    ),
+  ];
 }
 
 onChange(later);
-let isScrolling = false;  // once for each frame, however many events there are
-addEventListener("scroll", () => {
-  if (isScrolling || current.page !== jobs) return;
-  isScrolling = true;
-  requestAnimationFrame(() => { isScrolling = false; draw(); });
-}, { passive: true });
+let isScrolling = false; // once for each frame, however many events there are
+addEventListener(
+  "scroll",
+  () => {
+    if (isScrolling || current.page !== jobs) return;
+    isScrolling = true;
+    requestAnimationFrame(() => {
+      isScrolling = false;
+      draw();
+    });
+  },
+  { passive: true },
+);
 addEventListener("resize", later);
-setInterval(() => { if (!document.hidden) later(); }, 1000);
+setInterval(() => {
+  if (!document.hidden) later();
+}, 1000);
 
 // --- beginning ---
 

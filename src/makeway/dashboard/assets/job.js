@@ -3,28 +3,66 @@
 import { h } from "./tree.js";
 import { ask, askJson, post } from "./session.js";
 import { store } from "./store.js";
-import { ENDED, RUNNING, WAITING, asksText, clock, empty, explained, jobPath, jobsIn, jobsPath, linked, queueLink, runOf, short, status, waitOf } from "./parts.js";
+import {
+  ENDED,
+  RUNNING,
+  WAITING,
+  asksText,
+  clock,
+  empty,
+  explained,
+  jobPath,
+  jobsIn,
+  jobsPath,
+  linked,
+  queueLink,
+  runOf,
+  short,
+  status,
+  waitOf,
+} from "./parts.js";
 
-const AGAIN_MS = 5000;  // what the scheduler says of a waiting job changes with others
-const OUTPUT_MAX = 200000;  // characters
+const AGAIN_MS = 5000; // what the scheduler says of a waiting job changes with others
+const OUTPUT_MAX = 200000; // characters
 
-let shown = null;  // the job of this page, with what was asked for it
+let shown = null; // the job of this page, with what was asked for it
 
 export const title = (route) => route.parts[3] || "Job";
 
 const keyOf = (route) => route.parts.slice(1).join("/");
 
 export function view(route, app) {
-  const key = keyOf(route), row = store.jobs.get(key);
+  const key = keyOf(route),
+    row = store.jobs.get(key);
   if (!shown || shown.key !== key) enter(key, app);
-  if (!row) return [h("h1", {}, route.parts[3]), empty(store.isSynced ? "There is no such job (any more)." : "Loading …")];
+  if (!row)
+    return [h("h1", {}, route.parts[3]), empty(store.isSynced ? "There is no such job (any more)." : "Loading …")];
   refresh(row, app);
   const d = shown.details;
   return [
-    h("p", { class: "crumbs" }, h("a", { href: "/jobs" }, "Jobs"), " / ", h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace)),
-    h("div", { class: "head" }, h("h1", {}, row.id !== null && h("span", { class: "id" }, `${row.id} `), row.name), status(row.status), actions(row, app)),
+    h(
+      "p",
+      { class: "crumbs" },
+      h("a", { href: "/jobs" }, "Jobs"),
+      " / ",
+      h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace),
+    ),
+    h(
+      "div",
+      { class: "head" },
+      h("h1", {}, row.id !== null && h("span", { class: "id" }, `${row.id} `), row.name),
+      status(row.status),
+      actions(row, app),
+    ),
     shown.error && h("p", { class: "problem", role: "alert" }, shown.error),
-    facts(row), placeTaken(row, d), why(row, d), life(row, d), pods(row, d, app), output(row, app), events(d)];
+    facts(row),
+    placeTaken(row, d),
+    why(row, d),
+    life(row, d),
+    pods(row, d, app),
+    output(row, app),
+    events(d),
+  ];
 }
 
 export function leave() {
@@ -46,8 +84,17 @@ function refresh(row, app) {
   mine.row = row;
   mine.at = performance.now();
   const query = new URLSearchParams({ key: row.key, workload: row.workload });
-  askJson(`/api/job?${query}`).then((details) => { mine.details = details; mine.error = ""; choosePod(mine, row, app); app.later(); })
-    .catch((error) => { mine.error = error.message; app.later(); });
+  askJson(`/api/job?${query}`)
+    .then((details) => {
+      mine.details = details;
+      mine.error = "";
+      choosePod(mine, row, app);
+      app.later();
+    })
+    .catch((error) => {
+      mine.error = error.message;
+      app.later();
+    });
 }
 
 // --- what can be done ---
@@ -57,19 +104,63 @@ function actions(row, app) {
   const mine = shown;
   const go = (action, value = "") => {
     mine.asked = "";
-    post("/api/action", { key: row.key, workload: row.workload, action, value }).catch((error) => { mine.error = error.message; app.later(); });
+    post("/api/action", { key: row.key, workload: row.workload, action, value }).catch((error) => {
+      mine.error = error.message;
+      app.later();
+    });
     app.later();
   };
   if (mine.asked === "cancel") {
-    return h("div", { class: "actions", key: "ask" }, h("span", {}, "End it for good?"), h("button", { class: "danger", id: "yes", onclick: () => go("cancel") }, "Yes, cancel it"),
-      h("button", { onclick: () => { mine.asked = ""; app.later(); } }, "No"));
+    return h(
+      "div",
+      { class: "actions", key: "ask" },
+      h("span", {}, "End it for good?"),
+      h("button", { class: "danger", id: "yes", onclick: () => go("cancel") }, "Yes, cancel it"),
+      h(
+        "button",
+        {
+          onclick: () => {
+            mine.asked = "";
+            app.later();
+          },
+        },
+        "No",
+      ),
+    );
   }
   const classes = mine.details ? mine.details.classes : [];
-  return h("div", { class: "actions", key: "actions" },
-    row.kind === "Job" && classes.length > 0 && h("label", {}, h("span", { class: "unseen" }, "priority class"), h("select", { onchange: (event) => go("priority", event.target.value) },
-      !row.priorityClass && h("option", { value: "", selected: true, disabled: true }, "priority …"), classes.map((name) => h("option", { value: name, selected: name === row.priorityClass }, name)))),
-    row.workload && (row.status === "held" ? h("button", { id: "resume", onclick: () => go("resume") }, "Resume") : h("button", { id: "hold", onclick: () => go("hold") }, "Hold")),
-    h("button", { id: "cancel", onclick: () => { mine.asked = "cancel"; app.later(); } }, "Cancel"));
+  return h(
+    "div",
+    { class: "actions", key: "actions" },
+    row.kind === "Job" &&
+      classes.length > 0 &&
+      h(
+        "label",
+        {},
+        h("span", { class: "unseen" }, "priority class"),
+        h(
+          "select",
+          { onchange: (event) => go("priority", event.target.value) },
+          !row.priorityClass && h("option", { value: "", selected: true, disabled: true }, "priority …"),
+          classes.map((name) => h("option", { value: name, selected: name === row.priorityClass }, name)),
+        ),
+      ),
+    row.workload &&
+      (row.status === "held"
+        ? h("button", { id: "resume", onclick: () => go("resume") }, "Resume")
+        : h("button", { id: "hold", onclick: () => go("hold") }, "Hold")),
+    h(
+      "button",
+      {
+        id: "cancel",
+        onclick: () => {
+          mine.asked = "cancel";
+          app.later();
+        },
+      },
+      "Cancel",
+    ),
+  );
 }
 
 // --- what it is ---
@@ -80,24 +171,54 @@ function fact(name, ...value) {
 
 function facts(row) {
   const d = shown.details;
-  return h("dl", { class: "facts" }, fact("Queue", queueLink(row.queue || row.localQueue)), fact("Asks for", asksText(row.asks) || "–"),
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("Queue", queueLink(row.queue || row.localQueue)),
+    fact("Asks for", asksText(row.asks) || "–"),
     fact("Priority", row.priority ?? "–", row.priorityClass && h("span", { class: "dim" }, ` ${row.priorityClass}`)),
-    fact("User", row.user ? h("a", { href: jobsPath({ user: row.user }) }, row.user) : h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace)),
-    fact("Submitted", clock(row.created)), fact("Waited", short(waitOf(row))), fact("Ran", short(runOf(row))),
-    expected("Expected to start", d, "start", row.started === null), expected("Expected to end", d, "end", row.ended === null),
+    fact(
+      "User",
+      row.user
+        ? h("a", { href: jobsPath({ user: row.user }) }, row.user)
+        : h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace),
+    ),
+    fact("Submitted", clock(row.created)),
+    fact("Waited", short(waitOf(row))),
+    fact("Ran", short(runOf(row))),
+    row.until && fact("Ends at the latest", hour(row.until)),
+    expected("Expected to start", d, "start", row.started === null),
+    expected("Expected to end", d, "end", row.ended === null),
     row.flavors.length > 0 && fact("Flavor", row.flavors.join(", ")),
-    row.nodes.length > 0 && fact("Node", row.nodes.map((n, i) => [i ? ", " : "", h("a", { href: jobsPath({ node: n }) }, n)])),
+    row.nodes.length > 0 &&
+      fact(
+        "Node",
+        row.nodes.map((n, i) => [i ? ", " : "", h("a", { href: jobsPath({ node: n }) }, n)]),
+      ),
     row.evictions > 0 && fact("Stopped before", `${row.evictions} time${row.evictions > 1 ? "s" : ""}`),
-    d && d.command.length > 0 && h("div", { class: "wide" }, h("dt", {}, "Command"), h("dd", {}, h("code", {}, d.command.join(" ").replaceAll("$$", "$")))));
+    d &&
+      d.command.length > 0 &&
+      h(
+        "div",
+        { class: "wide" },
+        h("dt", {}, "Command"),
+        h("dd", {}, h("code", {}, d.command.join(" ").replaceAll("$$", "$"))),
+      ),
+  );
 }
 
 // The middle of many runs ahead, and between which times eight of ten were.
 function expected(name, d, which, isToCome) {
   const f = d && d.forecast;
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
-  if (f.verdict !== "Expected") return f.verdict === "Coming" || which === "end" ? null : fact(name, f.verdict.toLowerCase());
+  if (f.verdict !== "Expected")
+    return f.verdict === "Coming" || which === "end" ? null : fact(name, f.verdict.toLowerCase());
   const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
-  return fact(name, middle === "later" ? "later than was looked ahead" : `~${middle}`, h("span", { class: "dim" }, ` ${early} to ${late}`));
+  return fact(
+    name,
+    middle === "later" ? "later than was looked ahead" : `~${middle}`,
+    h("span", { class: "dim" }, ` ${early} to ${late}`),
+  );
 }
 
 const hour = (at) => clock(at).replace(/:\d\d$/, "");
@@ -110,8 +231,16 @@ function placeTaken(row, d) {
   const told = d && (isTrue(d, "Preempted") || isTrue(d, "Evicted"));
   if (!told || ENDED.includes(row.status) || RUNNING.filter((w) => w !== "evicting").includes(row.status)) return null;
   const by = preemptorOf(row, told);
-  return h("section", { class: "notice", "aria-labelledby": "taken" }, h("h2", { id: "taken" }, by ? ["Its place was taken by ", h("a", { href: jobPath(by.key) }, by.name)] : "It was stopped"),
-    h("p", {}, `${clock(told.at)} · ${told.reason}: `, linked(told.message)));
+  return h(
+    "section",
+    { class: "notice", "aria-labelledby": "taken" },
+    h(
+      "h2",
+      { id: "taken" },
+      by ? ["Its place was taken by ", h("a", { href: jobPath(by.key) }, by.name)] : "It was stopped",
+    ),
+    h("p", {}, `${clock(told.at)} · ${told.reason}: `, linked(told.message)),
+  );
 }
 
 const preemptorOf = (row, told) => jobsIn(told.message).find((other) => other.key !== row.key);
@@ -120,40 +249,101 @@ function why(row, d) {
   if (!WAITING.includes(row.status)) return null;
   const lines = d ? d.explanation : [];
   const checks = d ? d.checks.filter((c) => c.state !== "Ready") : [];
-  return h("section", { "aria-labelledby": "why" }, h("h2", { id: "why" }, "Why it waits"),
-    lines.length ? h("div", { class: "why" }, lines.map(explained)) : h("p", {}, row.reason || "It was not looked at yet."),
+  return h(
+    "section",
+    { "aria-labelledby": "why" },
+    h("h2", { id: "why" }, "Why it waits"),
+    lines.length
+      ? h("div", { class: "why" }, lines.map(explained))
+      : h("p", {}, row.message || row.reason || "It was not looked at yet."),
     checks.map((c) => h("p", {}, `Admission check ${c.name} is ${c.state}${c.message ? `: ${c.message}` : ""}`)),
-    d && !d.active && h("p", {}, "It is held; Resume lets it try again."));
+    d && !d.active && h("p", {}, "It is held; Resume lets it try again."),
+  );
 }
 
 // --- its life, as a bar of time ---
 
 function stays(row, d) {
-  const end = row.ended ?? store.now(), found = [];
-  const told = d ? d.events.filter((e) => e.about === "Workload" && e.at).map((e) => [e.at, /^Admitted$/.test(e.reason) ? "ran" : /^(Evicted|Preempted$)/.test(e.reason) ? "waited" : "", e]) : [];
-  let kind = "waited", since = row.created, why = "";
-  const close = (at) => { if (at > since) found.push({ kind, from: since, to: at, why }); since = at; };
+  const end = row.ended ?? store.now(),
+    found = [];
+  const told = d
+    ? d.events
+        .filter((e) => e.about === "Workload" && e.at)
+        .map((e) => [
+          e.at,
+          /^Admitted$/.test(e.reason) ? "ran" : /^(Evicted|Preempted$)/.test(e.reason) ? "waited" : "",
+          e,
+        ])
+    : [];
+  let kind = "waited",
+    since = row.created,
+    why = "";
+  const close = (at) => {
+    if (at > since) found.push({ kind, from: since, to: at, why });
+    since = at;
+  };
   for (const [at, next, event] of told.filter(([, next]) => next)) {
     if (next === kind || at < since) continue;
     close(at);
     kind = next;
     why = next === "waited" ? event.message : "";
   }
-  if (kind === "waited" && row.admitted && row.admitted > since) { close(row.admitted); kind = "ran"; why = ""; }
+  if (kind === "waited" && row.admitted && row.admitted > since) {
+    close(row.admitted);
+    kind = "ran";
+    why = "";
+  }
   close(end);
   return found;
 }
 
 function life(row, d) {
-  const parts = stays(row, d), whole = Math.max(1e-6, parts.reduce((s, p) => s + p.to - p.from, 0));
+  const parts = stays(row, d),
+    whole = Math.max(
+      1e-6,
+      parts.reduce((s, p) => s + p.to - p.from, 0),
+    );
   const words = { waited: "waits", ran: "has its place" };
   const past = { waited: "waited", ran: "had its place" };
-  return h("section", { "aria-labelledby": "life" }, h("h2", { id: "life" }, "Its life"),
-    h("div", { class: "life", role: "img", "aria-label": parts.map((p) => `${past[p.kind]} ${short(p.to - p.from)}`).join(", ") },
-      parts.map((p) => h("span", { class: p.kind, style: { "flex-grow": String(Math.max(0.015, (p.to - p.from) / whole)) }, title: `${past[p.kind]} ${short(p.to - p.from)}` }))),
-    h("div", { class: "ends" }, h("span", {}, `submitted ${clock(row.created)}`), h("span", {}, row.ended ? `ended ${clock(row.ended)}` : "now")),
-    h("ol", { class: "stays" }, parts.map((p, i) => h("li", {}, h("b", {}, `${!row.ended && i === parts.length - 1 ? words[p.kind] : past[p.kind]} ${short(p.to - p.from)}`), h("span", { class: "dim" }, ` from ${clock(p.from)}`),
-      p.why && after(row, p.why)))));
+  return h(
+    "section",
+    { "aria-labelledby": "life" },
+    h("h2", { id: "life" }, "Its life"),
+    h(
+      "div",
+      {
+        class: "life",
+        role: "img",
+        "aria-label": parts.map((p) => `${past[p.kind]} ${short(p.to - p.from)}`).join(", "),
+      },
+      parts.map((p) =>
+        h("span", {
+          class: p.kind,
+          style: { "flex-grow": String(Math.max(0.015, (p.to - p.from) / whole)) },
+          title: `${past[p.kind]} ${short(p.to - p.from)}`,
+        }),
+      ),
+    ),
+    h(
+      "div",
+      { class: "ends" },
+      h("span", {}, `submitted ${clock(row.created)}`),
+      h("span", {}, row.ended ? `ended ${clock(row.ended)}` : "now"),
+    ),
+    h(
+      "ol",
+      { class: "stays" },
+      parts.map((p, i) =>
+        h(
+          "li",
+          {},
+          h("b", {}, `${!row.ended && i === parts.length - 1 ? words[p.kind] : past[p.kind]} ${short(p.to - p.from)}`),
+          h("span", { class: "dim" }, ` from ${clock(p.from)}`),
+          p.why && after(row, p.why),
+        ),
+      ),
+    ),
+  );
 }
 
 function after(row, message) {
@@ -165,9 +355,48 @@ function after(row, message) {
 
 function pods(row, d, app) {
   if (!d || !d.pods.length) return null;
-  return h("section", { "aria-labelledby": "pods" }, h("h2", { id: "pods" }, "Pods"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Pod", "Phase", "Node", "Started", "Ended", "Exit"].map((n) => h("th", { scope: "col" }, n)))),
-    h("tbody", {}, d.pods.map((pod) => h("tr", { key: pod.name }, h("th", { scope: "row" }, h("button", { class: "plain", onclick: () => read(shown, row, pod.name, app) }, pod.name)), h("td", {}, pod.phase),
-      h("td", {}, pod.node ? h("a", { href: jobsPath({ node: pod.node }) }, pod.node) : "–"), h("td", {}, clock(pod.started)), h("td", {}, clock(pod.ended)), h("td", {}, pod.exitCode ?? "–", pod.reason && pod.reason !== "Completed" && ` ${pod.reason}`)))))));
+  return h(
+    "section",
+    { "aria-labelledby": "pods" },
+    h("h2", { id: "pods" }, "Pods"),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["Pod", "Phase", "Node", "Started", "Ended", "Exit"].map((n) => h("th", { scope: "col" }, n)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          d.pods.map((pod) =>
+            h(
+              "tr",
+              { key: pod.name },
+              h(
+                "th",
+                { scope: "row" },
+                h("button", { class: "plain", onclick: () => read(shown, row, pod.name, app) }, pod.name),
+              ),
+              h("td", {}, pod.phase),
+              h("td", {}, pod.node ? h("a", { href: jobsPath({ node: pod.node }) }, pod.node) : "–"),
+              h("td", {}, clock(pod.started)),
+              h("td", {}, clock(pod.ended)),
+              h("td", {}, pod.exitCode ?? "–", pod.reason && pod.reason !== "Completed" && ` ${pod.reason}`),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function choosePod(mine, row, app) {
@@ -181,7 +410,12 @@ async function read(mine, row, pod, app) {
   const reading = new AbortController();
   Object.assign(mine, { pod, reading, text: "" });
   const found = mine.details.pods.find((p) => p.name === pod);
-  const query = new URLSearchParams({ namespace: row.namespace, pod, container: found.containers[0], ...(found.ended ? {} : { follow: "1" }) });
+  const query = new URLSearchParams({
+    namespace: row.namespace,
+    pod,
+    container: found.containers[0],
+    ...(found.ended ? {} : { follow: "1" }),
+  });
   try {
     const answer = await ask(`/api/output?${query}`, { signal: reading.signal });
     const pieces = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -190,14 +424,21 @@ async function read(mine, row, pod, app) {
       app.later();
     }
   } catch (error) {
-    if (!reading.signal.aborted) { mine.text += `\n(${error.message})`; app.later(); }
+    if (!reading.signal.aborted) {
+      mine.text += `\n(${error.message})`;
+      app.later();
+    }
   }
 }
 
 function output(row, app) {
   if (!shown.pod) return null;
-  return h("section", { "aria-labelledby": "output" }, h("h2", { id: "output" }, "Output ", h("small", {}, shown.pod)),
-    h("pre", { tabindex: "0", "aria-label": `output of ${shown.pod}` }, shown.text || "Nothing was printed so far."));
+  return h(
+    "section",
+    { "aria-labelledby": "output" },
+    h("h2", { id: "output" }, "Output ", h("small", {}, shown.pod)),
+    h("pre", { tabindex: "0", "aria-label": `output of ${shown.pod}` }, shown.text || "Nothing was printed so far."),
+  );
 }
 
 // The latest first; what several objects say in the same words is said once.
@@ -213,6 +454,22 @@ function told(events) {
 
 function events(d) {
   if (!d || !d.events.length) return null;
-  return h("section", { "aria-labelledby": "events" }, h("h2", { id: "events" }, "What happened"), h("ol", { class: "events" },
-    told(d.events).map((e) => h("li", { class: e.type === "Warning" ? "warning" : "" }, h("time", {}, clock(e.at)), h("b", {}, e.reasons.join(", ")), h("span", {}, linked(e.message), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`))))));
+  return h(
+    "section",
+    { "aria-labelledby": "events" },
+    h("h2", { id: "events" }, "What happened"),
+    h(
+      "ol",
+      { class: "events" },
+      told(d.events).map((e) =>
+        h(
+          "li",
+          { class: e.type === "Warning" ? "warning" : "" },
+          h("time", {}, clock(e.at)),
+          h("b", {}, e.reasons.join(", ")),
+          h("span", {}, linked(e.message), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`)),
+        ),
+      ),
+    ),
+  );
 }

@@ -2,8 +2,25 @@
 
 import { h } from "./tree.js";
 import { derived, store } from "./store.js";
-import { ENDED, RUNNING, WAITING, amount, asksText, bar, byRank, empty, isGpu, jobLink, jobPath, jobsPath, queuePath, resourceName, short,
-  status, waitOf } from "./parts.js";
+import {
+  ENDED,
+  RUNNING,
+  WAITING,
+  amount,
+  asksText,
+  bar,
+  byRank,
+  empty,
+  isGpu,
+  jobLink,
+  jobPath,
+  jobsPath,
+  queuePath,
+  resourceName,
+  short,
+  status,
+  waitOf,
+} from "./parts.js";
 import { lines, resources, totals } from "./quota.js";
 
 export const title = () => "Now";
@@ -32,13 +49,38 @@ function tiles() {
   const waiting = [...store.jobs.values()].filter((row) => row.status === "pending");
   const longest = waiting.reduce((most, row) => (most === null || row.created < most.created ? row : most), null);
   const [main] = onNodes();
-  return h("div", { class: "tiles" },
-    main && tile(`${resourceName(main.resource)} in use`, `${amount(main.resource, main.used)} of ${amount(main.resource, main.all)}`,
-      jobsPath({ status: "running" }), `${Math.round(100 * main.used / (main.all || 1))} % of the machine`),
-    tile("running", countOf(RUNNING), jobsPath({ status: "running" }), countOf(["evicting"]) ? `${countOf(["evicting"])} being stopped` : ""),
-    tile("waiting", countOf(WAITING), jobsPath({ status: "waiting" }), countOf(["held"]) ? `${countOf(["held"])} held` : ""),
-    longest ? tile("longest wait", short(waitOf(longest)), jobPath(longest.key), longest.name) : tile("longest wait", "–", jobsPath({ status: "waiting" })),
-    tile("ended", countOf(ENDED), jobsPath({ status: "ended" }), countOf(["failed"]) ? `${countOf(["failed"])} failed` : ""));
+  return h(
+    "div",
+    { class: "tiles" },
+    main &&
+      tile(
+        `${resourceName(main.resource)} in use`,
+        `${amount(main.resource, main.used)} of ${amount(main.resource, main.all)}`,
+        jobsPath({ status: "running" }),
+        `${Math.round((100 * main.used) / (main.all || 1))} % of the machine`,
+      ),
+    tile(
+      "running",
+      countOf(RUNNING),
+      jobsPath({ status: "running" }),
+      countOf(["evicting"]) ? `${countOf(["evicting"])} being stopped` : "",
+    ),
+    tile(
+      "waiting",
+      countOf(WAITING),
+      jobsPath({ status: "waiting" }),
+      countOf(["held"]) ? `${countOf(["held"])} held` : "",
+    ),
+    longest
+      ? tile("longest wait", short(waitOf(longest)), jobPath(longest.key), longest.name)
+      : tile("longest wait", "–", jobsPath({ status: "waiting" })),
+    tile(
+      "ended",
+      countOf(ENDED),
+      jobsPath({ status: "ended" }),
+      countOf(["failed"]) ? `${countOf(["failed"])} failed` : "",
+    ),
+  );
 }
 
 // --- nodes ---
@@ -62,39 +104,83 @@ const NODES_SHOWN = 12;
 
 function machine() {
   const nodes = [...store.nodes.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
-  return h("section", { "aria-labelledby": "machine" }, h("h2", { id: "machine" }, nodes.length > 1 ? `${nodes.length} nodes` : "Machine"),
-    nodes.length ? h("div", { class: "nodes" }, nodes.slice(0, NODES_SHOWN).map(nodeCard)) : empty(store.isSynced ? "There is no node." : "Loading …"),
-    nodes.length > NODES_SHOWN && h("p", { class: "dim" }, `and ${nodes.length - NODES_SHOWN} more nodes`));
+  return h(
+    "section",
+    { "aria-labelledby": "machine" },
+    h("h2", { id: "machine" }, nodes.length > 1 ? `${nodes.length} nodes` : "Machine"),
+    nodes.length
+      ? h("div", { class: "nodes" }, nodes.slice(0, NODES_SHOWN).map(nodeCard))
+      : empty(store.isSynced ? "There is no node." : "Loading …"),
+    nodes.length > NODES_SHOWN && h("p", { class: "dim" }, `and ${nodes.length - NODES_SHOWN} more nodes`),
+  );
 }
 
 function nodeCard(node) {
   const shown = onNodes().filter((total) => total.resource in node.allocatable);
   const state = !node.ready ? "not ready" : node.unschedulable ? "takes no pods" : "";
-  return h("article", { class: "card", key: node.key }, h("h3", {}, node.key, state && h("span", { class: "bad" }, ` ${state}`)),
-    shown.map(({ resource }) => (isGpu(resource) && node.allocatable[resource] <= 64 ? gpuMap(node, resource) : share(node, resource))));
+  return h(
+    "article",
+    { class: "card", key: node.key },
+    h("h3", {}, node.key, state && h("span", { class: "bad" }, ` ${state}`)),
+    shown.map(({ resource }) =>
+      isGpu(resource) && node.allocatable[resource] <= 64 ? gpuMap(node, resource) : share(node, resource),
+    ),
+  );
 }
 
-// A square for each GPU; which job has it leads to its page.
+// A square for each GPU, at its index where that is known; whose it is leads to the page of the job.
 function gpuMap(node, resource) {
-  const squares = [];
+  const places = holders(node, resource);
+  const used = places.filter((place) => place && place.pod).length;
+  return h(
+    "div",
+    { class: "measure" },
+    h("span", { class: "what" }, resourceName(resource)),
+    h("span", { class: "gpus" }, places.map(gpu)),
+    h("span", { class: "value" }, `${used} of ${node.allocatable[resource]}`),
+  );
+}
+
+function holders(node, resource) {
+  const out = Object.entries(node.unavailable).filter(([index]) => /^\d+$/.test(index));
+  const places = Array.from({ length: node.allocatable[resource] + out.length }, () => null);
+  for (const [index, why] of out) if (index < places.length) places[index] = { why };
+  const unknown = [];
   for (const pod of node.pods) {
+    const given = pod.devices[resource] || [];
     for (let i = 0; i < (pod.asks[resource] || 0); i += 1) {
-      const row = store.jobs.get(pod.job), name = row ? row.name : pod.pod;
-      squares.push(row ? h("a", { class: "gpu used", href: jobPath(row.key), title: name, "aria-label": `GPU of ${name}` }, row.id === null ? name.slice(0, 2) : row.id)
-        : h("span", { class: "gpu used", title: name, role: "img", "aria-label": `GPU of ${name}` }));
+      if (Number.isInteger(given[i]) && given[i] < places.length && !places[given[i]]) places[given[i]] = { pod };
+      else unknown.push({ pod });
     }
   }
-  const free = Math.max(0, node.allocatable[resource] - squares.length);
-  for (let i = 0; i < free; i += 1) squares.push(h("span", { class: "gpu", role: "img", "aria-label": "free GPU", title: "free" }));
-  return h("div", { class: "measure" }, h("span", { class: "what" }, resourceName(resource)), h("span", { class: "gpus" }, squares),
-    h("span", { class: "value" }, `${node.allocatable[resource] - free} of ${node.allocatable[resource]}`));
+  for (let i = 0; i < places.length && unknown.length; i += 1) if (!places[i]) places[i] = unknown.shift();
+  return places;
+}
+
+function gpu(place, index) {
+  if (!place) return h("span", { class: "gpu", role: "img", "aria-label": `GPU ${index}: free`, title: `GPU ${index}: free` });
+  if (place.why) {
+    const text = `GPU ${index} is not handed out: ${place.why}`;
+    return h("span", { class: "gpu out", role: "img", "aria-label": text, title: text }, "✕");
+  }
+  const row = store.jobs.get(place.pod.job);
+  const text = `GPU ${index}: ${row ? row.name : place.pod.pod}`;
+  if (!row) return h("span", { class: "gpu used", role: "img", "aria-label": text, title: text });
+  const name = row.id === null ? row.name.slice(0, 2) : row.id;
+  return h("a", { class: "gpu used", href: jobPath(row.key), title: text, "aria-label": text }, name);
 }
 
 function share(node, resource) {
-  const used = node.pods.reduce((s, pod) => s + (pod.asks[resource] || 0), 0), all = node.allocatable[resource];
+  const used = node.pods.reduce((s, pod) => s + (pod.asks[resource] || 0), 0),
+    all = node.allocatable[resource];
   const words = `${amount(resource, used)} of ${amount(resource, all)}`;
-  return h("div", { class: "measure" }, h("span", { class: "what" }, resourceName(resource)),
-    bar({ resource, nominal: all, used: Math.min(used, all), borrowed: 0 }, 0), h("span", { class: "value" }, words));
+  return h(
+    "div",
+    { class: "measure" },
+    h("span", { class: "what" }, resourceName(resource)),
+    bar({ resource, nominal: all, used: Math.min(used, all), borrowed: 0 }, 0),
+    h("span", { class: "value" }, words),
+  );
 }
 
 // --- queues ---
@@ -103,36 +189,115 @@ const OF = (route) => (resources().includes(route.query.get("of")) ? route.query
 
 export function resourceChoice(route, path) {
   const chosen = OF(route);
-  return resources().length > 1 && h("nav", { class: "choice", "aria-label": "resource" }, resources().map((r) =>
-    h("a", { href: `${path}?of=${encodeURIComponent(r)}`, "aria-current": r === chosen ? "true" : null }, resourceName(r))));
+  return (
+    resources().length > 1 &&
+    h(
+      "nav",
+      { class: "choice", "aria-label": "resource" },
+      resources().map((r) =>
+        h(
+          "a",
+          { href: `${path}?of=${encodeURIComponent(r)}`, "aria-current": r === chosen ? "true" : null },
+          resourceName(r),
+        ),
+      ),
+    )
+  );
 }
 
 export function tree(route, path = "/") {
   const resource = OF(route);
-  return h("section", { "aria-labelledby": "queues" }, h("div", { class: "head" }, h("h2", { id: "queues" }, "Queues"), resourceChoice(route, path)),
-    lines().length ? treeTable(resource) : empty(store.isSynced ? "There are no queues. " : "Loading …", store.isSynced && h("code", {}, "makeway apply -f FILE"), store.isSynced && " makes some."));
+  return h(
+    "section",
+    { "aria-labelledby": "queues" },
+    h("div", { class: "head" }, h("h2", { id: "queues" }, "Queues"), resourceChoice(route, path)),
+    lines().length
+      ? treeTable(resource)
+      : empty(
+          store.isSynced ? "There are no queues. " : "Loading …",
+          store.isSynced && h("code", {}, "makeway apply -f FILE"),
+          store.isSynced && " makes some.",
+        ),
+  );
 }
 
 function treeTable(resource) {
   const head = ["Queue", resourceName(resource), "Owns", "Used", "Borrowed", "Lent", "Waiting"];
-  return h("div", { class: "scroll" }, h("table", { class: "queues" }, h("caption", { class: "unseen" }, `Quota of ${resource} by queue`),
-    h("thead", {}, h("tr", {}, head.map((name, i) => h("th", { scope: "col", class: i > 1 ? "n" : i ? "wide" : "" }, name)))),
-    h("tbody", {}, lines().map((line) => treeRow(line, resource)))));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "queues" },
+      h("caption", { class: "unseen" }, `Quota of ${resource} by queue`),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((name, i) => h("th", { scope: "col", class: i > 1 ? "n" : i ? "wide" : "" }, name)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        lines().map((line) => treeRow(line, resource)),
+      ),
+    ),
+  );
 }
 
 function treeRow(line, resource) {
-  const t = totals(line, resource), of = line.isCohort ? { cohort: line.name } : { queue: line.name };
-  const link = (n, filters) => (n ? h("a", { href: jobsPath({ ...of, ...filters }) }, amount(resource, n)) : h("span", { class: "dim" }, "–"));
-  const name = line.isCohort ? h("span", {}, line.name, h("small", {}, " cohort")) : h("a", { href: queuePath(line.name) }, line.name);
+  const t = totals(line, resource),
+    of = line.isCohort ? { cohort: line.name } : { queue: line.name };
+  const link = (n, filters) =>
+    n ? h("a", { href: jobsPath({ ...of, ...filters }) }, amount(resource, n)) : h("span", { class: "dim" }, "–");
+  const name = line.isCohort
+    ? h("span", {}, line.name, h("small", {}, " cohort"))
+    : h("a", { href: queuePath(line.name) }, line.name);
   const wanted = t.wanted ? ` for ${amount(resource, t.wanted)}` : "";
   const state = line.queue && (line.queue.inactive ? "inactive" : line.queue.stop !== "None" ? "held" : "");
-  return h("tr", { key: `${line.isCohort ? "cohort" : "queue"} ${line.name}`, class: line.isCohort ? "cohort" : "" },
-    h("th", { scope: "row", style: { "padding-left": `${line.depth * 18}px` } }, name, state && h("span", { class: "bad" }, ` ${state}`)),
+  return h(
+    "tr",
+    { key: `${line.isCohort ? "cohort" : "queue"} ${line.name}`, class: line.isCohort ? "cohort" : "" },
+    h(
+      "th",
+      { scope: "row", style: { "padding-left": `${line.depth * 18}px` } },
+      name,
+      state && h("span", { class: "bad" }, ` ${state}`),
+    ),
     h("td", { class: "wide" }, bar({ ...t, borrowed: line.isCohort ? 0 : t.borrowed }, line.isCohort ? 0 : t.lent)),
-    h("td", { class: "n" }, line.isCohort ? amount(resource, t.nominal) : h("a", { href: queuePath(line.name) }, amount(resource, t.nominal))),
-    h("td", { class: "n" }, link(t.used, { status: "holding" })), h("td", { class: "n" }, link(t.borrowed, { status: "holding" })),
-    h("td", { class: "n" }, t.lent > 0 ? h("a", { href: line.isCohort ? jobsPath({ ...of, status: "holding" }) : `${queuePath(line.name)}#borrowers` }, amount(resource, t.lent)) : h("span", { class: "dim" }, "–")),
-    h("td", { class: "n" }, t.waiting ? h("a", { href: jobsPath({ ...of, status: "waiting" }) }, `${t.waiting} job${t.waiting > 1 ? "s" : ""}${wanted}`) : h("span", { class: "dim" }, "–")));
+    h(
+      "td",
+      { class: "n" },
+      line.isCohort ? amount(resource, t.nominal) : h("a", { href: queuePath(line.name) }, amount(resource, t.nominal)),
+    ),
+    h("td", { class: "n" }, link(t.used, { status: "holding" })),
+    h("td", { class: "n" }, link(t.borrowed, { status: "holding" })),
+    h(
+      "td",
+      { class: "n" },
+      t.lent > 0
+        ? h(
+            "a",
+            { href: line.isCohort ? jobsPath({ ...of, status: "holding" }) : `${queuePath(line.name)}#borrowers` },
+            amount(resource, t.lent),
+          )
+        : h("span", { class: "dim" }, "–"),
+    ),
+    h(
+      "td",
+      { class: "n" },
+      t.waiting
+        ? h(
+            "a",
+            { href: jobsPath({ ...of, status: "waiting" }) },
+            `${t.waiting} job${t.waiting > 1 ? "s" : ""}${wanted}`,
+          )
+        : h("span", { class: "dim" }, "–"),
+    ),
+  );
 }
 
 // --- what happened last ---
@@ -140,14 +305,76 @@ function treeRow(line, resource) {
 const lastMoment = (row) => Math.max(row.created, row.admitted || 0, row.started || 0, row.ended || 0);
 
 function happened() {
-  const rows = derived("happened", () => [...store.jobs.values()].filter((r) => r.status === "evicting" || r.status === "pending")
-    .sort((a, b) => (b.status === "evicting") - (a.status === "evicting") || a.created - b.created).slice(0, 8));
-  const latest = derived("latest", () => [...store.jobs.values()].sort((a, b) => lastMoment(b) - lastMoment(a)).slice(0, 8));
-  return h("div", { class: "two" },
-    h("section", { "aria-labelledby": "waits" }, h("h2", { id: "waits" }, "Who waits, and why"),
-      rows.length ? h("ul", { class: "list" }, rows.map((row) => h("li", { key: row.key }, h("div", {}, jobLink(row), " ", h("span", { class: "dim" }, `${asksText(row.asks)} · ${short(waitOf(row))}`)),
-        h("p", { class: "reason" }, row.status === "evicting" ? status("evicting") : "", " ", row.reason)))) : empty(store.isSynced ? "Nobody waits." : "Loading …")),
-    h("section", { "aria-labelledby": "last" }, h("h2", { id: "last" }, "Latest"),
-      latest.length ? h("ul", { class: "list" }, latest.map((row) => h("li", { key: row.key }, h("div", {}, status(row.status), " ", jobLink(row), " ",
-        h("span", { class: "dim" }, `${row.queue || row.localQueue} · ${short(store.now() - lastMoment(row))} ago`))))) : empty(store.isSynced ? "There are no jobs. " : "Loading …", store.isSynced && h("code", {}, "makeway submit -- COMMAND"), store.isSynced && " makes one.")));
+  const rows = derived("happened", () =>
+    [...store.jobs.values()]
+      .filter((r) => r.status === "evicting" || r.status === "pending")
+      .sort((a, b) => (b.status === "evicting") - (a.status === "evicting") || a.created - b.created)
+      .slice(0, 8),
+  );
+  const latest = derived("latest", () =>
+    [...store.jobs.values()].sort((a, b) => lastMoment(b) - lastMoment(a)).slice(0, 8),
+  );
+  return h(
+    "div",
+    { class: "two" },
+    h(
+      "section",
+      { "aria-labelledby": "waits" },
+      h("h2", { id: "waits" }, "Who waits, and why"),
+      rows.length
+        ? h(
+            "ul",
+            { class: "list" },
+            rows.map((row) =>
+              h(
+                "li",
+                { key: row.key },
+                h(
+                  "div",
+                  {},
+                  jobLink(row),
+                  " ",
+                  h("span", { class: "dim" }, `${asksText(row.asks)} · ${short(waitOf(row))}`),
+                ),
+                h("p", { class: "reason" }, row.status === "evicting" ? status("evicting") : "", " ", row.reason),
+              ),
+            ),
+          )
+        : empty(store.isSynced ? "Nobody waits." : "Loading …"),
+    ),
+    h(
+      "section",
+      { "aria-labelledby": "last" },
+      h("h2", { id: "last" }, "Latest"),
+      latest.length
+        ? h(
+            "ul",
+            { class: "list" },
+            latest.map((row) =>
+              h(
+                "li",
+                { key: row.key },
+                h(
+                  "div",
+                  {},
+                  status(row.status),
+                  " ",
+                  jobLink(row),
+                  " ",
+                  h(
+                    "span",
+                    { class: "dim" },
+                    `${row.queue || row.localQueue} · ${short(store.now() - lastMoment(row))} ago`,
+                  ),
+                ),
+              ),
+            ),
+          )
+        : empty(
+            store.isSynced ? "There are no jobs. " : "Loading …",
+            store.isSynced && h("code", {}, "makeway submit -- COMMAND"),
+            store.isSynced && " makes one.",
+          ),
+    ),
+  );
 }

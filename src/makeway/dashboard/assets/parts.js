@@ -8,8 +8,18 @@ export const HOLDING = ["reserved", "admitted", "running", "evicting"];
 export const RUNNING = ["admitted", "running", "evicting", "ending"];
 export const ENDED = ["succeeded", "failed"];
 export const GROUPS = { running: RUNNING, waiting: WAITING, holding: HOLDING, ended: ENDED };
-const MARKS = { running: "●", admitted: "◐", reserved: "◔", pending: "○", held: "‖", suspended: "‖", evicting: "◌", ending: "◌",
-  succeeded: "✓", failed: "✕" };
+const MARKS = {
+  running: "●",
+  admitted: "◐",
+  reserved: "◔",
+  pending: "○",
+  held: "‖",
+  suspended: "‖",
+  evicting: "◌",
+  ending: "◌",
+  succeeded: "✓",
+  failed: "✕",
+};
 
 // --- words ---
 
@@ -18,13 +28,15 @@ export function short(s) {
   const t = Math.max(0, Math.floor(s));
   if (t < 60) return `${t}s`;
   if (t < 3600) return `${Math.floor(t / 60)}m ${t % 60 ? `${t % 60}s` : ""}`.trim();
-  if (t < 86400) return `${Math.floor(t / 3600)}h ${Math.floor(t / 60) % 60 ? `${Math.floor(t / 60) % 60}m` : ""}`.trim();
+  if (t < 86400)
+    return `${Math.floor(t / 3600)}h ${Math.floor(t / 60) % 60 ? `${Math.floor(t / 60) % 60}m` : ""}`.trim();
   return `${Math.floor(t / 86400)}d ${Math.floor(t / 3600) % 24 ? `${Math.floor(t / 3600) % 24}h` : ""}`.trim();
 }
 
 export function clock(at) {
   if (!at) return "–";
-  const d = new Date(at * 1000), pad = (n) => String(n).padStart(2, "0");
+  const d = new Date(at * 1000),
+    pad = (n) => String(n).padStart(2, "0");
   const time = `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
   const isToday = d.toDateString() === new Date(store.now() * 1000).toDateString();
   return isToday ? time : `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${time}`;
@@ -40,7 +52,12 @@ export function resourceName(resource) {
 export function amount(resource, n) {
   if (resource === "cpu") return trimmed(n / 1000);
   if (resource === "memory" || resource === "ephemeral-storage") {
-    for (const [unit, size] of [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20]]) if (n >= size) return `${trimmed(n / size)}${unit}`;
+    for (const [unit, size] of [
+      ["Ti", 2 ** 40],
+      ["Gi", 2 ** 30],
+      ["Mi", 2 ** 20],
+    ])
+      if (n >= size) return `${trimmed(n / size)}${unit}`;
   }
   return trimmed(n);
 }
@@ -50,7 +67,10 @@ const rank = (resource) => (isGpu(resource) ? 0 : resource === "cpu" ? 1 : resou
 export const byRank = (a, b) => rank(a) - rank(b) || (a < b ? -1 : 1);
 
 export function asksText(asks) {
-  return Object.keys(asks).sort(byRank).map((r) => (r === "memory" ? amount(r, asks[r]) : `${amount(r, asks[r])} ${resourceName(r)}`)).join(", ");
+  return Object.keys(asks)
+    .sort(byRank)
+    .map((r) => (r === "memory" ? amount(r, asks[r]) : `${amount(r, asks[r])} ${resourceName(r)}`))
+    .join(", ");
 }
 
 export const waitOf = (row) => (row.localQueue ? (row.admitted ?? row.ended ?? store.now()) - row.created : null);
@@ -67,16 +87,21 @@ export function jobsPath(filters) {
 }
 
 export function jobLink(row) {
-  return h("a", { href: jobPath(row.key) }, row.id === null ? row.name : [h("span", { class: "id" }, `${row.id} `), row.name]);
+  return h(
+    "a",
+    { href: jobPath(row.key) },
+    row.id === null ? row.name : [h("span", { class: "id" }, `${row.id} `), row.name],
+  );
 }
 
-export const queueLink = (name) => (name ? h("a", { href: queuePath(name) }, name) : h("span", { class: "dim" }, "no queue"));
+export const queueLink = (name) =>
+  name ? h("a", { href: queuePath(name) }, name) : h("span", { class: "dim" }, "no queue");
 
 export function status(word) {
   return h("span", { class: `status ${word}` }, h("i", { "aria-hidden": "true" }, MARKS[word] || "·"), word);
 }
 
-const OBJECT = /[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*[a-z0-9]/g;  // namespace/name
+const OBJECT = /[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*[a-z0-9]/g; // namespace/name
 
 // The jobs whose Workloads a text names.
 export const jobsIn = (text) => [...text.matchAll(OBJECT)].map(([key]) => jobOfWorkload(key)).filter(Boolean);
@@ -109,7 +134,11 @@ export function explained(line) {
   const first = typeof line[0] === "string" ? line[0] : "";
   const depth = /^( *)- /.exec(first);
   if (!depth) return h("p", {}, pieces(line));
-  return h("p", { class: "item", style: { "margin-left": `${14 + 9 * depth[1].length}px` } }, pieces([first.slice(depth[0].length), ...line.slice(1)]));
+  return h(
+    "p",
+    { class: "item", style: { "margin-left": `${14 + 9 * depth[1].length}px` } },
+    pieces([first.slice(depth[0].length), ...line.slice(1)]),
+  );
 }
 
 // --- pictures ---
@@ -117,14 +146,22 @@ export function explained(line) {
 // What is owned as a bar: used, free, and what goes beyond it is borrowed.
 export function bar(cell, lent) {
   const { nominal, used, borrowed } = cell;
-  const own = Math.max(0, used - borrowed), whole = Math.max(nominal, own) + borrowed || 1;
-  const part = (n) => `${(100 * n / whole).toFixed(2)}%`;
-  const words = `${amount(cell.resource, used)} of ${amount(cell.resource, nominal)} used`
-    + (borrowed ? `, ${amount(cell.resource, borrowed)} of it borrowed` : "") + (lent > 0 ? `, ${amount(cell.resource, lent)} lent` : "");
+  const own = Math.max(0, used - borrowed),
+    whole = Math.max(nominal, own) + borrowed || 1;
+  const part = (n) => `${((100 * n) / whole).toFixed(2)}%`;
+  const words =
+    `${amount(cell.resource, used)} of ${amount(cell.resource, nominal)} used` +
+    (borrowed ? `, ${amount(cell.resource, borrowed)} of it borrowed` : "") +
+    (lent > 0 ? `, ${amount(cell.resource, lent)} lent` : "");
   const free = Math.max(0, nominal - own - lent);
-  return h("span", { class: "bar", role: "img", "aria-label": words, title: words },
-    h("span", { class: "used", style: { width: part(own) } }), h("span", { class: "lent", style: { width: part(lent) } }),
-    h("span", { class: "free", style: { width: part(free) } }), h("span", { class: "borrowed", style: { width: part(borrowed) } }));
+  return h(
+    "span",
+    { class: "bar", role: "img", "aria-label": words, title: words },
+    h("span", { class: "used", style: { width: part(own) } }),
+    h("span", { class: "lent", style: { width: part(lent) } }),
+    h("span", { class: "free", style: { width: part(free) } }),
+    h("span", { class: "borrowed", style: { width: part(borrowed) } }),
+  );
 }
 
 export function empty(text, ...more) {

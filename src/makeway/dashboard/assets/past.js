@@ -7,7 +7,12 @@ import { amount, byRank, empty, jobsPath, queueLink, resourceName, short } from 
 import { PALETTE, legend, matrix, niceMax, plot } from "./charts.js";
 import { element } from "./elements.js";
 
-const SPANS = [["3600", "hour"], ["86400", "day"], ["604800", "week"], ["2592000", "30 days"]];
+const SPANS = [
+  ["3600", "hour"],
+  ["86400", "day"],
+  ["604800", "week"],
+  ["2592000", "30 days"],
+];
 const HOUR = 3600;
 const AGAIN_MS = 30000;
 
@@ -19,10 +24,26 @@ export function view(route, app) {
   const span = SPANS.some(([s]) => s === route.query.get("span")) ? route.query.get("span") : "86400";
   ask(span, app);
   const told = shown.told;
-  return [h("div", { class: "head" }, h("h1", {}, "History"), h("nav", { class: "choice", "aria-label": "span of time" },
-    SPANS.map(([s, name]) => h("a", { href: `/history?span=${s}`, "aria-current": s === span ? "true" : null }, `last ${name}`)))),
-  shown.problem && empty(shown.problem), !told && !shown.problem && empty("Reading the journal …"),
-  told && (told.accounts.length ? [use(told, route, span), people(told), preemptions(told)] : empty("Nothing was written down in that time."))];
+  return [
+    h(
+      "div",
+      { class: "head" },
+      h("h1", {}, "History"),
+      h(
+        "nav",
+        { class: "choice", "aria-label": "span of time" },
+        SPANS.map(([s, name]) =>
+          h("a", { href: `/history?span=${s}`, "aria-current": s === span ? "true" : null }, `last ${name}`),
+        ),
+      ),
+    ),
+    shown.problem && empty(shown.problem),
+    !told && !shown.problem && empty("Reading the journal …"),
+    told &&
+      (told.accounts.length
+        ? [use(told, route, span), people(told), preemptions(told)]
+        : empty("Nothing was written down in that time.")),
+  ];
 }
 
 function ask(span, app) {
@@ -30,8 +51,16 @@ function ask(span, app) {
   const mine = shown.key === span ? shown : { key: span, told: null, problem: "" };
   mine.at = performance.now();
   shown = mine;
-  askJson(`/api/history?span=${span}`).then((told) => { mine.told = told; mine.problem = ""; app.later(); })
-    .catch((error) => { mine.problem = error.message; app.later(); });
+  askJson(`/api/history?span=${span}`)
+    .then((told) => {
+      mine.told = told;
+      mine.problem = "";
+      app.later();
+    })
+    .catch((error) => {
+      mine.problem = error.message;
+      app.later();
+    });
 }
 
 // --- use over time ---
@@ -40,26 +69,59 @@ function use(told, route, span) {
   const resources = [...told.resources].sort(byRank);
   const resource = resources.includes(route.query.get("of")) ? route.query.get("of") : resources[0];
   const queues = Object.keys(told.use[resource]).sort();
-  const groups = queues.map((name, i) => ({ name, colour: PALETTE[i % PALETTE.length], values: told.use[resource][name] })).filter((g) => g.values.some((v) => v > 0));
+  const groups = queues
+    .map((name, i) => ({ name, colour: PALETTE[i % PALETTE.length], values: told.use[resource][name] }))
+    .filter((g) => g.values.some((v) => v > 0));
   const width = Math.round(Math.max(280, Math.min(innerWidth, 1440) - (innerWidth < 760 ? 32 : 56)));
-  return h("section", { "aria-labelledby": "use" }, h("div", { class: "head" }, h("h2", { id: "use" }, `${resourceName(resource)} held, by queue`),
-    resources.length > 1 && h("nav", { class: "choice", "aria-label": "resource" }, resources.map((r) => h("a", { href: `/history?span=${span}&of=${encodeURIComponent(r)}`, "aria-current": r === resource ? "true" : null }, resourceName(r))))),
-  drawn(`${told.until} ${resource} ${width}`, () => chart(told, resource, groups, width)));
+  return h(
+    "section",
+    { "aria-labelledby": "use" },
+    h(
+      "div",
+      { class: "head" },
+      h("h2", { id: "use" }, `${resourceName(resource)} held, by queue`),
+      resources.length > 1 &&
+        h(
+          "nav",
+          { class: "choice", "aria-label": "resource" },
+          resources.map((r) =>
+            h(
+              "a",
+              {
+                href: `/history?span=${span}&of=${encodeURIComponent(r)}`,
+                "aria-current": r === resource ? "true" : null,
+              },
+              resourceName(r),
+            ),
+          ),
+        ),
+    ),
+    drawn(`${told.until} ${resource} ${width}`, () => chart(told, resource, groups, width)),
+  );
 }
 
 function chart(told, resource, groups, width) {
-  const n = groups.length ? groups[0].values.length : 1, length = told.until - told.since;
+  const n = groups.length ? groups[0].values.length : 1,
+    length = told.until - told.since;
   const most = Math.max(0, ...Array.from({ length: n }, (_, i) => groups.reduce((s, g) => s + g.values[i], 0)));
   const unit = resource === "cpu" ? 1000 : resource === "memory" ? 2 ** 30 : 1;
   const moment = (share) => label(told.since + share * length, length);
-  const node = plot(width).stacked(groups, niceMax(most / unit) * unit, (v) => amount(resource, Math.round(v * 10) / 10), moment,
-    (i) => moment((i + 0.5) / n), `${resourceName(resource)} held over time, by queue`);
+  const node = plot(width).stacked(
+    groups,
+    niceMax(most / unit) * unit,
+    (v) => amount(resource, Math.round(v * 10) / 10),
+    moment,
+    (i) => moment((i + 0.5) / n),
+    `${resourceName(resource)} held over time, by queue`,
+  );
   return element("div", {}, node, legend(groups));
 }
 
 function label(at, length) {
-  const d = new Date(at * 1000), pad = (v) => String(v).padStart(2, "0");
-  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`, time = `${pad(d.getHours())}:${pad(d.getMinutes())}`;
+  const d = new Date(at * 1000),
+    pad = (v) => String(v).padStart(2, "0");
+  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`,
+    time = `${pad(d.getHours())}:${pad(d.getMinutes())}`;
   return length > 3 * 86400 ? day : length > 86400 / 2 ? `${day.slice(5)} ${time}` : time;
 }
 
@@ -67,28 +129,106 @@ function label(at, length) {
 
 const hours = (resource, n) => (resource === "cpu" ? n / 1000 : resource === "memory" ? n / 2 ** 30 : n) / HOUR;
 const units = (resource) => (resource === "memory" ? "Gi" : resourceName(resource));
-const shortHours = (v) => (v >= 100 ? Math.round(v).toLocaleString("en") : v >= 0.1 || v === 0 ? v.toFixed(1) : "< 0.1");
+const shortHours = (v) =>
+  v >= 100 ? Math.round(v).toLocaleString("en") : v >= 0.1 || v === 0 ? v.toFixed(1) : "< 0.1";
 
 function people(told) {
   const resources = [...told.resources].sort(byRank);
-  const head = ["User", "Queue", "Jobs", "Starts", "Mean wait", ...resources.map((r) => `${units(r)}-hours`), "Preempted", "Work lost"];
+  const head = [
+    "User",
+    "Queue",
+    "Jobs",
+    "Starts",
+    "Mean wait",
+    ...resources.map((r) => `${units(r)}-hours`),
+    "Preempted",
+    "Work lost",
+  ];
   const rows = [...told.accounts].sort((a, b) => (b.used[resources[0]] || 0) - (a.used[resources[0]] || 0));
-  return h("section", { "aria-labelledby": "people" }, h("div", { class: "head" }, h("h2", { id: "people" }, "Who used how much"),
-    h("a", { href: csv(told, resources), download: `makeway-${told.until.toFixed(0)}.csv` }, "CSV")),
-  h("div", { class: "scroll", tabindex: "0" }, h("table", {}, h("caption", { class: "unseen" }, "Use by user and queue"), h("thead", {}, h("tr", {}, head.map((name, i) => h("th", { scope: "col", class: i > 1 ? "n" : "" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", { key: `${row.user} ${row.queue}` }, h("th", { scope: "row" }, h("a", { href: jobsPath({ namespace: row.user }) }, row.user)),
-      h("td", {}, store.queues.has(row.queue) ? queueLink(row.queue) : row.queue), h("td", { class: "n" }, row.arrived), h("td", { class: "n" }, row.admitted), h("td", { class: "n" }, row.admitted ? short(row.waited / row.admitted) : "–"),
-      resources.map((r) => h("td", { class: "n" }, shortHours(hours(r, row.used[r] || 0)))), h("td", { class: "n" }, row.preempted || "–"), h("td", { class: "n" }, row.lost ? short(row.lost) : "–")))))));
+  return h(
+    "section",
+    { "aria-labelledby": "people" },
+    h(
+      "div",
+      { class: "head" },
+      h("h2", { id: "people" }, "Who used how much"),
+      h("a", { href: csv(told, resources), download: `makeway-${told.until.toFixed(0)}.csv` }, "CSV"),
+    ),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0" },
+      h(
+        "table",
+        {},
+        h("caption", { class: "unseen" }, "Use by user and queue"),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            head.map((name, i) => h("th", { scope: "col", class: i > 1 ? "n" : "" }, name)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map((row) =>
+            h(
+              "tr",
+              { key: `${row.user} ${row.queue}` },
+              h("th", { scope: "row" }, h("a", { href: jobsPath({ namespace: row.user }) }, row.user)),
+              h("td", {}, store.queues.has(row.queue) ? queueLink(row.queue) : row.queue),
+              h("td", { class: "n" }, row.arrived),
+              h("td", { class: "n" }, row.admitted),
+              h("td", { class: "n" }, row.admitted ? short(row.waited / row.admitted) : "–"),
+              resources.map((r) => h("td", { class: "n" }, shortHours(hours(r, row.used[r] || 0)))),
+              h("td", { class: "n" }, row.preempted || "–"),
+              h("td", { class: "n" }, row.lost ? short(row.lost) : "–"),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function csv(told, resources) {
   const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
-  const head = ["user", "queue", "jobs", "starts", "finished", "preempted", "evicted", "waited s", "lost s", ...resources.map((r) => `${r} hours`)];
-  const rows = told.accounts.map((a) => [a.user, a.queue, a.arrived, a.admitted, a.finished, a.preempted, a.evicted, a.waited, a.lost, ...resources.map((r) => hours(r, a.used[r] || 0).toFixed(4))]);
+  const head = [
+    "user",
+    "queue",
+    "jobs",
+    "starts",
+    "finished",
+    "preempted",
+    "evicted",
+    "waited s",
+    "lost s",
+    ...resources.map((r) => `${r} hours`),
+  ];
+  const rows = told.accounts.map((a) => [
+    a.user,
+    a.queue,
+    a.arrived,
+    a.admitted,
+    a.finished,
+    a.preempted,
+    a.evicted,
+    a.waited,
+    a.lost,
+    ...resources.map((r) => hours(r, a.used[r] || 0).toFixed(4)),
+  ]);
   return `data:text/csv;charset=utf-8,${encodeURIComponent([head, ...rows].map((row) => row.map(quoted).join(",")).join("\n"))}`;
 }
 
 function preemptions(told) {
-  return h("section", { "aria-labelledby": "matrix" }, h("h2", { id: "matrix" }, "Who preempted whom"), told.preemptions.length
-    ? drawn(`${told.until} matrix`, () => element("div", { class: "matrix" }, matrix(told.preemptions))) : empty("Nobody made way for anybody."));
+  return h(
+    "section",
+    { "aria-labelledby": "matrix" },
+    h("h2", { id: "matrix" }, "Who preempted whom"),
+    told.preemptions.length
+      ? drawn(`${told.until} matrix`, () => element("div", { class: "matrix" }, matrix(told.preemptions)))
+      : empty("Nobody made way for anybody."),
+  );
 }

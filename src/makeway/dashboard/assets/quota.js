@@ -9,7 +9,8 @@ const cellKey = (cell) => `${cell.flavor}/${cell.resource}`;
 export function resources() {
   return derived("resources", () => {
     const found = new Set();
-    for (const row of [...store.queues.values(), ...store.cohorts.values()]) for (const cell of row.cells) found.add(cell.resource);
+    for (const row of [...store.queues.values(), ...store.cohorts.values()])
+      for (const cell of row.cells) found.add(cell.resource);
     return [...found].sort(byRank);
   });
 }
@@ -17,7 +18,8 @@ export function resources() {
 // Cohorts with what is below them: {name, depth, cohort, queue}, top first; queues of no cohort last.
 export function lines() {
   return derived("lines", () => {
-    const below = new Map(), cohorts = new Map();
+    const below = new Map(),
+      cohorts = new Map();
     const at = (name) => below.get(name) || below.set(name, { queues: [], cohorts: [] }).get(name);
     for (const row of store.cohorts.values()) cohorts.set(row.key, row.parent);
     for (const queue of store.queues.values()) {
@@ -26,7 +28,8 @@ export function lines() {
     }
     for (const parent of [...cohorts.values()]) if (parent && !cohorts.has(parent)) cohorts.set(parent, "");
     for (const [name, parent] of cohorts) at(parent).cohorts.push(name);
-    const found = [], seen = new Set();
+    const found = [],
+      seen = new Set();
     const walk = (name, depth) => {
       if (seen.has(name)) return;
       seen.add(name);
@@ -65,11 +68,14 @@ export function lent() {
       tree.idle += idle;
       tree.members.push([`${owner}\n${cellKey(cell)}`, idle]);
     };
-    for (const row of store.cohorts.values()) for (const cell of row.cells) note(rootOf(row.key), cell, `cohort ${row.key}`);
-    for (const row of store.queues.values()) if (row.cohort) for (const cell of row.cells) note(rootOf(row.cohort), cell, row.key);
+    for (const row of store.cohorts.values())
+      for (const cell of row.cells) note(rootOf(row.key), cell, `cohort ${row.key}`);
+    for (const row of store.queues.values())
+      if (row.cohort) for (const cell of row.cells) note(rootOf(row.cohort), cell, row.key);
     const found = new Map();
     for (const tree of trees.values()) {
-      for (const [key, idle] of tree.members) found.set(key, tree.idle ? Math.min(idle, tree.borrowed * idle / tree.idle) : 0);
+      for (const [key, idle] of tree.members)
+        found.set(key, tree.idle ? Math.min(idle, (tree.borrowed * idle) / tree.idle) : 0);
     }
     return found;
   });
@@ -91,7 +97,9 @@ export function totals(line, resource) {
     total.waiting += demand.jobs;
     total.wanted += demand.asks[resource] || 0;
   }
-  if (line.isCohort) for (const row of cohortsBelow(line.name)) for (const cell of row.cells) if (cell.resource === resource) total.nominal += cell.nominal;
+  if (line.isCohort)
+    for (const row of cohortsBelow(line.name))
+      for (const cell of row.cells) if (cell.resource === resource) total.nominal += cell.nominal;
   return total;
 }
 
@@ -101,7 +109,10 @@ export function queuesBelow(line) {
   return [...store.queues.values()].filter((queue) => names.has(queue.cohort));
 }
 
-const cohortsBelow = (name) => namesBelow(name).map((n) => store.cohorts.get(n)).filter(Boolean);
+const cohortsBelow = (name) =>
+  namesBelow(name)
+    .map((n) => store.cohorts.get(n))
+    .filter(Boolean);
 
 function namesBelow(name, seen = new Set()) {
   if (seen.has(name)) return [];

@@ -22,10 +22,15 @@ tabs.addEventListener("message", (event) => {
 
 function askOtherTabs() {
   return new Promise((resolve) => {
-    const answered = (event) => { if (event.data.session) resolve(event.data.session); };
+    const answered = (event) => {
+      if (event.data.session) resolve(event.data.session);
+    };
     tabs.addEventListener("message", answered);
     tabs.postMessage("ask");
-    setTimeout(() => { tabs.removeEventListener("message", answered); resolve(""); }, 150);
+    setTimeout(() => {
+      tabs.removeEventListener("message", answered);
+      resolve("");
+    }, 150);
   });
 }
 
@@ -57,7 +62,8 @@ export async function ask(path, options = {}) {
     forget();
     throw new SignedOut((await answer.json()).message);
   }
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).message || `the server answered ${answer.status}`);
+  if (!answer.ok)
+    throw new Error((await answer.json().catch(() => ({}))).message || `the server answered ${answer.status}`);
   return answer;
 }
 

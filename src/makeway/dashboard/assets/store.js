@@ -2,7 +2,7 @@
 
 import { ask, keep, SignedOut } from "./session.js";
 
-const SILENCE_MS = 25000;  // the server says something every ten seconds
+const SILENCE_MS = 25000; // the server says something every ten seconds
 const RETRY_MS = [300, 600, 1200, 2500, 5000];
 const TABLES = ["jobs", "queues", "cohorts", "nodes"];
 
@@ -10,8 +10,15 @@ const noTables = () => Object.fromEntries(TABLES.map((name) => [name, new Map()]
 
 export const store = {
   ...noTables(),
-  reader: "", isSynced: false, link: "connecting", aheadS: 0, version: 0, updates: 0,
-  now() { return Date.now() / 1000 + this.aheadS; },
+  reader: "",
+  isSynced: false,
+  link: "connecting",
+  aheadS: 0,
+  version: 0,
+  updates: 0,
+  now() {
+    return Date.now() / 1000 + this.aheadS;
+  },
 };
 const hearers = new Set();
 
@@ -81,7 +88,9 @@ export async function keepUp() {
     }
     failures = store.updates > before ? 0 : failures + 1;
     setLink("lost");
-    await new Promise((resolve) => { setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
+    });
   }
 }
 

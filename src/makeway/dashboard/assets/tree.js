@@ -2,7 +2,11 @@
 // the same is left alone, so focus, scrolling and selected text survive an update.
 
 export function h(tag, props, ...children) {
-  return { tag, props: props || {}, children: children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false) };
+  return {
+    tag,
+    props: props || {},
+    children: children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false),
+  };
 }
 
 // A drawing that is made anew only when its signature changes.
@@ -45,7 +49,9 @@ function create(child, parent) {
     return node;
   }
   const isDrawing = child.tag === "svg" || parent.namespaceURI === "http://www.w3.org/2000/svg";
-  const node = isDrawing ? document.createElementNS("http://www.w3.org/2000/svg", child.tag) : document.createElement(child.tag);
+  const node = isDrawing
+    ? document.createElementNS("http://www.w3.org/2000/svg", child.tag)
+    : document.createElement(child.tag);
   node.makewayProps = {};
   node.makewayKey = child.props.key;
   return node;
@@ -58,9 +64,11 @@ function update(node, child) {
     return;
   }
   if (child.make) return;
-  const before = node.makewayProps, now = child.props;
+  const before = node.makewayProps,
+    now = child.props;
   for (const name of Object.keys(before)) if (!(name in now)) put(node, name, null);
-  for (const [name, value] of Object.entries(now)) if (before[name] !== value || name === "value") put(node, name, value);
+  for (const [name, value] of Object.entries(now))
+    if (before[name] !== value || name === "value") put(node, name, value);
   node.makewayProps = now;
   patch(node, child.children);
 }

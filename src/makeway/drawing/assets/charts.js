@@ -2,10 +2,25 @@
 
 import { element, svg } from "./elements.js";
 
-export const PALETTE = ["#3b7dd8", "#e0803a", "#3fa66b", "#b457b0", "#c9a227", "#2aa5a5", "#d0566e",
-  "#7a6ad8", "#8a9a3b", "#5c6b80", "#a8653c"];
+export const PALETTE = [
+  "#3b7dd8",
+  "#e0803a",
+  "#3fa66b",
+  "#b457b0",
+  "#c9a227",
+  "#2aa5a5",
+  "#d0566e",
+  "#7a6ad8",
+  "#8a9a3b",
+  "#5c6b80",
+  "#a8653c",
+];
 export const OTHERS = "#9aa4b2";
-export const H = 220, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
+export const H = 220,
+  LEFT = 46,
+  BOTTOM = 20,
+  TOP = 8,
+  RIGHT = 8;
 
 export function niceMax(value) {
   if (value <= 0) return 1;
@@ -17,7 +32,7 @@ export function niceMax(value) {
 // How to draw on a width: text keeps its size, so a narrow chart has fewer marks, not smaller ones.
 export function plot(W) {
   const ticks = W < 420 ? 2 : W < 760 ? 3 : 6;
-  const xAt = (i, n) => LEFT + (W - LEFT - RIGHT) * i / n;
+  const xAt = (i, n) => LEFT + ((W - LEFT - RIGHT) * i) / n;
   const yAt = (v, top) => TOP + (H - TOP - BOTTOM) * (1 - Math.min(v, top * 1.02) / top);
 
   function frame(top, format, label, name = "chart over time") {
@@ -25,7 +40,7 @@ export function plot(W) {
     for (let i = 0; i <= 4; i += 1) {
       const y = TOP + (H - TOP - BOTTOM) * (1 - i / 4);
       node.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y, class: "grid" }));
-      node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format(top * i / 4)));
+      node.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, format((top * i) / 4)));
     }
     for (let i = 0; i <= ticks; i += 1) {
       const anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
@@ -37,10 +52,13 @@ export function plot(W) {
   // The outline of a stepped area between `base` and `base + values`.
   function stepPath(values, top, base) {
     const n = values.length;
-    let there = "", back = "";
+    let there = "",
+      back = "";
     for (let i = 0; i < n; i += 1) {
-      const high = yAt(base[i] + values[i], top).toFixed(1), low = yAt(base[i], top).toFixed(1);
-      const a = xAt(i, n).toFixed(1), b = xAt(i + 1, n).toFixed(1);
+      const high = yAt(base[i] + values[i], top).toFixed(1),
+        low = yAt(base[i], top).toFixed(1);
+      const a = xAt(i, n).toFixed(1),
+        b = xAt(i + 1, n).toFixed(1);
       there += `${i ? "L" : "M"}${a} ${high}L${b} ${high}`;
       back = `L${b} ${low}L${a} ${low}${back}`;
     }
@@ -61,7 +79,7 @@ export function plot(W) {
   function hover(node, n, describe) {
     node.addEventListener("pointermove", (event) => {
       const box = node.getBoundingClientRect();
-      const i = Math.floor(((event.clientX - box.left) / box.width * W - LEFT) / (W - LEFT - RIGHT) * n);
+      const i = Math.floor(((((event.clientX - box.left) / box.width) * W - LEFT) / (W - LEFT - RIGHT)) * n);
       if (i < 0 || i >= n) hideTip();
       else showTip(event, describe(i));
     });
@@ -76,10 +94,20 @@ export function plot(W) {
     const base = groups[0].values.map(() => 0);
     for (const g of groups) {
       node.append(svg("path", { d: stepPath(g.values, top, base), fill: g.colour, opacity: 0.85 }));
-      g.values.forEach((v, i) => { base[i] += v; });
+      g.values.forEach((v, i) => {
+        base[i] += v;
+      });
     }
-    return hover(node, base.length, (i) => `${moment(i)}\nall: ${format(base[i])}\n` + groups.filter((g) => g.values[i] > 0.005)
-      .map((g) => `${g.name}: ${format(g.values[i])}`).join("\n"));
+    return hover(
+      node,
+      base.length,
+      (i) =>
+        `${moment(i)}\nall: ${format(base[i])}\n` +
+        groups
+          .filter((g) => g.values[i] > 0.005)
+          .map((g) => `${g.name}: ${format(g.values[i])}`)
+          .join("\n"),
+    );
   }
 
   return { W, xAt, yAt, frame, stepPath, linePath, hover, stacked };
@@ -109,19 +137,32 @@ export function legend(items) {
 
 // Who preempted whom: a row for the queue that takes, a column for the one that gives.
 export function matrix(pairs) {
-  const takers = [...new Set(pairs.map((p) => p.preemptor))], givers = [...new Set(pairs.map((p) => p.victim))];
+  const takers = [...new Set(pairs.map((p) => p.preemptor))],
+    givers = [...new Set(pairs.map((p) => p.victim))];
   const jobs = new Map(pairs.map((p) => [`${p.preemptor}\n${p.victim}`, p.jobs]));
   const most = Math.max(1, ...pairs.map((p) => p.jobs));
   const cell = (taker, giver) => {
     const n = jobs.get(`${taker}\n${giver}`) || 0;
-    return element("td", { style: n ? `background:rgb(210 31 31 / ${(0.08 + 0.4 * n / most).toFixed(2)})` : "" }, n || "");
+    return element(
+      "td",
+      { style: n ? `background:rgb(210 31 31 / ${(0.08 + (0.4 * n) / most).toFixed(2)})` : "" },
+      n || "",
+    );
   };
-  return table(["preempts ↓ from →", ...givers], takers.map((taker) => [taker, ...givers.map((giver) => cell(taker, giver))]));
+  return table(
+    ["preempts ↓ from →", ...givers],
+    takers.map((taker) => [taker, ...givers.map((giver) => cell(taker, giver))]),
+  );
 }
 
 export function table(columns, rows) {
   const head = element("tr", {}, ...columns.map((c) => element("th", { scope: "col" }, c)));
-  const body = rows.map((row) => element("tr", {}, ...row.map((cell) =>
-    (cell instanceof Node ? cell : element("td", {}, String(cell))))));
-  return element("div", { class: "scroll", tabindex: "0" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));
+  const body = rows.map((row) =>
+    element("tr", {}, ...row.map((cell) => (cell instanceof Node ? cell : element("td", {}, String(cell))))),
+  );
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0" },
+    element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)),
+  );
 }
