@@ -87,11 +87,12 @@ def main(wanted: int) -> None:
     """Replay random stories until so many decisions were equal."""
     decisions = seed = 0
     while decisions < wanted:
+        print(f"\rseed {seed}, {decisions} decisions", end="", flush=True)
         with tempfile.TemporaryDirectory(prefix="makeway-replay-") as name:
             is_odd = bool(seed % 2)
             decisions += replayed_decisions(Path(name), seed, many_segments=is_odd, length=400)
         seed += 1
-    print(f"{decisions} decisions of {seed} stories were replayed equal")
+    print(f"\r{decisions} decisions of {seed} stories were replayed equal")
 
 
 if __name__ == "__main__":
