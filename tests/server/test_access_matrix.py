@@ -28,6 +28,8 @@ TABLE = """
 kind                                      own        other   all   let-look
 batch/v1/jobs                             glwcupdD   -       -     glw
 batch/v1/jobs/status                      g          -       -     g
+batch/v1/jobs/attempts                    g          -       -     g
+batch/v1/jobs/log                         gd         -       -     g
 batch/v1/cronjobs                         glwcupdD   -       -     glw
 v1/pods                                   glwcdD     -       -     glw
 v1/pods/log                               g          -       -     g
@@ -52,6 +54,7 @@ kueue.x-k8s.io/v1beta2/workloads/forecast g          -       -     g
 kueue.x-k8s.io/v1beta1/workloads          glw        -       -     glw
 visibility.kueue.x-k8s.io/v1beta2/localqueues/pendingworkloads g - -  g
 visibility.makeway.dev/v1/jobs            l          l       l     l
+visibility.makeway.dev/v1/prospects       c          -       -     -
 makeway.dev/v1/forecasts                  l          -       -     l
 makeway.dev/v1/gangs                      -          -       -     -
 scheduling.k8s.io/v1alpha3/podgroups      -          -       -     -

@@ -191,7 +191,12 @@ def test_revoking_a_token_ends_what_was_opened_with_it(
 
 async def listening(app: App, path: Path) -> Listener:
     listener = Listener(
-        app.handle, app.is_authenticated, host="127.0.0.1", port=0, tls=None, local=path
+        *(app.handle, app.is_authenticated),
+        host="127.0.0.1",
+        port=0,
+        tls=None,
+        local=path,
+        is_for_all=True,
     )
     await listener.start()
     return listener

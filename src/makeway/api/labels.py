@@ -60,6 +60,7 @@ GONE_AT = "makeway.dev/deleted-at"  # annotations of a Job that was deleted (our
 EXIT_CODE = "makeway.dev/exit-code"  # and how its last attempt ended
 LET_GO = "makeway.dev/let-go"  # annotation of a pod that was stopped, and has not failed (ours)
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
+HELD_BY = "makeway.dev/held-by"  # annotation of a Job (ours): who said `makeway hold`
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
@@ -84,7 +85,16 @@ WRITTEN_BY_PEOPLE = frozenset(
         *(QUEUE_NAME, PRIORITY_CLASS, MAX_EXEC_TIME, MIN_PARALLELISM, SYNC_COMPLETIONS),
         *(GROUP_NAME, GROUP_TOTAL, GROUP_FAST, RETRIABLE),
         *(PREEMPTION_PRIORITY_CLASS, PREEMPTION_MODE, ON_PREEMPTION, DISRUPTION_COSTS),
-        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION, NAME, RETRY_OF, CANCELLED_BY),
+        *(
+            LAST_CHECKPOINT,
+            HOLD,
+            HELD_BY,
+            SUBMITTED_FROM,
+            GIT_REVISION,
+            NAME,
+            RETRY_OF,
+            CANCELLED_BY,
+        ),
         *(ARRAY, ARRAY_INDEX, ARRAY_LIMIT, AFTER, AFTER_ANY, AFTER_FAILED),
         *(NOTIFY, SIGNAL, SIGNAL_AFTER),
         SHELL_LIMITS,

@@ -21,15 +21,16 @@ from collections.abc import Mapping
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
-from makeway.api.labels import HOLD
+from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import FORBIDDEN, HELP, find_targets
+from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
+from makeway.cli.views import FORBIDDEN
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import HELD_BY, JobTarget, ended_at, is_true
+from makeway.translate.job_state import JobTarget, ended_at, is_true
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,

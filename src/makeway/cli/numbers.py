@@ -12,8 +12,7 @@ import random
 from makeway.api.batch import Job
 from makeway.api.kinds import NAMESPACES
 from makeway.api.labels import ID
-from makeway.cli.references import FORBIDDEN
-from makeway.cli.views import fetch_all
+from makeway.cli.views import FORBIDDEN, fetch_all
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.client import Document
 from makeway.translate.job_state import id_of

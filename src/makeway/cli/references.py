@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
+from makeway.api.kinds import JOBS
 from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.user import user_name
-from makeway.cli.views import fetch, fetch_all
-from makeway.client import ApiError, Client, NotFound
+from makeway.cli.views import fetch, fetch_all, list_seen, readable
+from makeway.client import Client, NotFound
 from makeway.translate.job_state import (
     NUMBER,
     SUBMITTED_BY,
@@ -33,7 +34,6 @@ HELP = (
     "Workload or of a group of pods, or @ for your latest"
 )
 LATEST = ("@", "last")
-FORBIDDEN = 403
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
@@ -210,13 +210,7 @@ def _missing(word: str, namespace: str) -> RequestRefused:
 
 
 async def jobs_numbered(client: Client, namespace: str, selector: str = ID) -> list[Job]:
-    """Of all namespaces; of one's own where the server shows no others."""
-    try:
-        return await fetch_all(client, Job, label_selector=selector)
-    except ApiError as error:
-        if error.code != FORBIDDEN:
-            raise
-    return await fetch_all(client, Job, namespace, label_selector=selector)
+    return readable(Job, await list_seen(client, JOBS, namespace, selector))
 
 
 async def _latest(client: Client, namespace: str) -> Job:

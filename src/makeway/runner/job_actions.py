@@ -21,7 +21,7 @@ from makeway.api.times import parse_time
 from makeway.backoff import backoff_s
 from makeway.plane.writes import EventText
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
-from makeway.runner.job_rules import judge_failure, success_rule_met
+from makeway.runner.job_rules import is_rebooted, judge_failure, success_rule_met
 from makeway.runner.job_status import (
     Conditions,
     start_time_of,
@@ -386,7 +386,13 @@ def _pending_indexes(job: Job, counted: Tally) -> Iterator[int]:
 
 def _create_at(facts: JobFacts) -> float:
     """When pods may be created again: the more failures since the last success, the later."""
-    ended = [pod for pod in facts.pods if pod.has_succeeded or has_failed(facts.job, pod)]
+    started_at = facts.job.status.start_time or 0.0
+    ended = [
+        pod
+        for pod in facts.pods
+        if (pod.has_succeeded or has_failed(facts.job, pod))
+        and not (is_rebooted(pod) and pod.ended_at <= started_at)  # it was queued again since
+    ]
     success_at = max((pod.ended_at for pod in ended if pod.has_succeeded), default=float("-inf"))
     failures = [
         pod.ended_at

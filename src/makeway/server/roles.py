@@ -44,6 +44,7 @@ RULES: dict[str, list[Document]] = {
         _rule(["create", "get"], "", "pods/attach", "pods/exec", "pods/portforward"),
         _rule(WRITE, "", "configmaps", "secrets"),
         _rule(["patch"], QUEUEING_GROUP, "workloads/active"),
+        _rule(["create"], _OWN_VISIBILITY, "prospects"),
     ],
     # Of the machine, and of oneself.
     EVERYONE: [
@@ -53,7 +54,6 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
         # Rows, of which only what is not private is left (`others`).
         _rule(["list"], _OWN_VISIBILITY, "jobs"),
-        _rule(["create"], _OWN_VISIBILITY, "prospects"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectaccessreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectrulesreviews"),

@@ -29,6 +29,7 @@ from makeway.api.labels import (
     GONE_AT,
     GROUP_NAME,
     GROUP_TOTAL,
+    HELD_BY,
     HOLD,
     ID,
     IS_GROUP,
@@ -43,7 +44,6 @@ SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
 NUMBER = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,7})?", re.ASCII)  # of a job, or one of an array
-HELD_BY = "makeway.dev/held-by"  # annotation of a Job: who said `makeway hold`
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
