@@ -55,7 +55,7 @@ ODD = [
     ["--gpu-resource", "", "--gpu", "1", "--", "true"],
 ]
 # These start what does not end, or are known by their own tests.
-LEFT_OUT = ("up", "demo", "simulate", "controller", "install", "uninstall")
+LEFT_OUT = ("up", "demo", "simulate", "controller", "install", "uninstall", "run")
 
 
 def answer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int | str | None:

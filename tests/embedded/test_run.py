@@ -151,7 +151,7 @@ def test_out_of_time_is_124(up: Up) -> None:
 
 
 def test_ctrl_c_while_it_waits_cancels_it(up: Up) -> None:
-    process = started(up, "--name", "greedy", "--cpu", "99", "--", "true")
+    process = started(up, "--name", "greedy", "--cpu", "99", "--force", "--", "true")
     wait_until(lambda: status_of(up, "greedy") == "pending")
 
     os.kill(process.pid, signal.SIGINT)

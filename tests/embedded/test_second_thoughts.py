@@ -106,7 +106,7 @@ def printed(up: Up, *words: str) -> str:
 
 
 def test_what_waits_is_changed_and_what_runs_is_not(up: Up) -> None:
-    number = submitted(up, "--cpu", "99", "--", "sleep", "99")
+    number = submitted(up, "--cpu", "99", "--force", "--", "sleep", "99")
     wait_until(lambda: jobs(up)[number]["workload"])
 
     up.makeway("edit", number, "--cpu", "1", "--time-limit", "1h")

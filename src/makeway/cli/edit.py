@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gpu", metavar="N", help="GPUs per pod")
     add("--gpu-resource", metavar="NAME", help=f"what a GPU is called (default: {GPU})")
     add("--request", metavar="RES=QTY", action="append", help="any resource; may be repeated")
+    add("--force", action="store_true", help="take an amount that looks mistaken")
     add("--time-limit", metavar="SPAN", help="end it after running so long")
     add("--array-limit", type=int, metavar="N", help="so many of its array at once")
     connect.add_arguments(parser)

@@ -79,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         async def story(client: Client, namespace: str) -> int:
             await submit.look_up(client, namespace, arguments, job)
+            forced = bool(arguments.force)
+            await submit.refuse_hopeless(client, namespace, job, is_forced=forced)
             (made,) = await Creation(client, namespace, job, None).run(is_own=True)
             return await _attend(client, view_of(Job, made), listener)
 

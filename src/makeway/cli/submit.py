@@ -181,7 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = await previewed(client, JOBS, job, namespace)
             print_preview(found, arguments.output)
             return 0
-        await _refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
+        await refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
         creation = Creation(client, namespace, job, array)
         if arguments.dry_run:
             _print(await creation.try_out(is_own=is_own), arguments.output or "yaml")
@@ -209,7 +209,7 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_INTERRUPTED
 
 
-async def _refuse_hopeless(
+async def refuse_hopeless(
     client: Client, namespace: str, job: Document, *, is_forced: bool
 ) -> None:
     """What even an empty machine would never start; servers that don't know leave it at that."""
