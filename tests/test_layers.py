@@ -40,7 +40,7 @@ ROOMS = {
     "store": room(),
     "journal": room("engine", "logs"),
     "server": room(
-        *("accounts", "selectors", "api", "disk", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "history.archive", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
@@ -67,6 +67,7 @@ ROOMS = {
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
     "forecast": room("api", "engine", "sim", "translate"),
     "local_socket": room(),
+    "history": room("api", "client", "clocks", "logs", "plane", libraries=("orjson",)),
     "notify": room(),
     "logs": room(),
     "watchdog": room("backoff", "logs"),
@@ -74,7 +75,7 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "forecaster", "journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
     ),
     "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),

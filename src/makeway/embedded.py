@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import json
 import logging
 import os
 import shutil
@@ -15,21 +16,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from makeway.api.batch import Node
+from makeway.api.codec import decode_as
 from makeway.api.configuration import Configuration
-from makeway.api.kinds import FLAVORS, NODES, PODS, QUEUES
-from makeway.client import Client, NotFound
+from makeway.api.kinds import FLAVORS, NAMESPACES, NODES, PODS, QUEUES
+from makeway.client import Client, Conflict, NotFound
 from makeway.client.client import Document
 from makeway.client.folder import SOCKET_PATH_MAX, kubeconfig_in, socket_in
 from makeway.client.transport import Call, InProcessTransport
 from makeway.clocks import Clock, Noted, SteadyClock
+from makeway.controller import automatic
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
 from makeway.controller.class_values import ClassValues
+from makeway.controller.dependencies import LastOutcome, Outcome, nobody_knows, outcome_of
 from makeway.controller.gangs import GangStatuses
 from makeway.controller.in_use import InUse
 from makeway.controller.job_list import JobList, asked_in
 from makeway.controller.jobs import Jobs
 from makeway.controller.metrics import Metrics
+from makeway.controller.notifications import Notifications
 from makeway.controller.placing import GANG_KINDS, Placing
 from makeway.controller.pods import Pods
 from makeway.controller.previews import NotPreviewed, Previews
@@ -45,6 +51,8 @@ from makeway.dashboard.serving import key_in, serving
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.history.archive import Archive
+from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -52,6 +60,7 @@ from makeway.logs import Fields
 from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
@@ -161,6 +170,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
         gc.collect()
         noted = Noted(folder / "clock", boot_id())
         clock = noted.clock()  # one for all: what one stamps, another compares
+        archive = Archive(folder)
         logs = FileLogs(settings.system.logs if settings.system else folder / "logs", clock)
         disk = Disk(folder)
         app = App(
@@ -170,6 +180,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             logs=logs,
             disk=disk,
             configuration=settings.configuration,
+            archive=archive,
             people=settings.people,
         )
         listener = Listener(
@@ -194,7 +205,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
                 async with (
                     _reserved(app, disk, [lambda: mark.write(store), lambda: noted.write(clock)]),
                     _shown(app, folder, settings, clock, bound) as site,
-                    _controlled(app, folder, settings, clock, mark, site),
+                    _controlled(app, folder, settings, clock, mark, archive, site),
                 ):
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
@@ -203,6 +214,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
             await app.stop()
             mark.write(store)
             store.close()
+            archive.close()
             noted.remove()
 
 
@@ -244,6 +256,7 @@ async def _controlled(
     settings: Settings,
     clock: SteadyClock,
     mark: Mark,
+    archive: Archive,
     site: Site | None,
 ) -> AsyncIterator[None]:
     """Admit, place and run while the context lasts; what runs then goes on by itself."""
@@ -256,13 +269,14 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    host, work = _host_and_work(folder, settings, clock)
+    await provide_queue(client)
+    host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
     configuration = settings.configuration
-    control = Control(app, client, host, configuration, nodes, clock, writer, site, watch)
+    control = Control(app, client, host, configuration, nodes, clock, archive, writer, site, watch)
     if watch is not None:
         watch.on_change = control.gpus_changed
         if isinstance(host, LocalHost):
@@ -297,17 +311,25 @@ async def _gpu_watch() -> GpuWatch | None:
 
 
 def _host_and_work(
-    folder: Path, settings: Settings, clock: SteadyClock
-) -> tuple[LocalHost | RemoteHost, list[Tidying | GpuWatch]]:
+    folder: Path, settings: Settings, clock: SteadyClock, archive: Archive
+) -> tuple[LocalHost | RemoteHost, list[Tidying | Forgetting | GpuWatch]]:
     """Who runs pods, and what has to be done besides as long as they run."""
     if settings.system is not None:
-        return RemoteHost(settings.system.starter, clock), []
+        forgetting = Forgetting(archive, settings.system.logs, settings.kept_days * DAY_S, clock)
+        return RemoteHost(settings.system.starter, clock), [forgetting]
     limits = settings.limits_on(Disk(folder))
     cgroups = Cgroups.detect()
     if not settings.has_limits:
         cgroups = cgroups.without_limits()
-    host = LocalHost(folder, cgroups, limits=limits, clock=clock, is_reaper=settings.is_reaper)
-    return host, [Tidying(host, Leavings(folder, limits, clock))]
+    host = LocalHost(
+        folder,
+        cgroups,
+        limits=limits,
+        clock=clock,
+        is_reaper=settings.is_reaper,
+        keeps_output=archive.has_run,
+    )
+    return host, [Tidying(host, Leavings(folder, limits, clock), archive, limits, clock)]
 
 
 def journal_in(folder: Path, limits: JournalLimits | None) -> Writer | None:
@@ -338,17 +360,43 @@ async def _kept_up(work: Callable[[], Awaitable[None]], pulse: Pulse) -> AsyncIt
 class Tidying:
     """Removes what pods left behind, as a task that never ends."""
 
-    def __init__(self, host: LocalHost, leavings: Leavings) -> None:
-        self._host, self._leavings = host, leavings
+    def __init__(
+        self,
+        host: LocalHost,
+        leavings: Leavings,
+        archive: Archive,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
+        self._host, self._leavings, self._archive = host, leavings, archive
+        self._limits, self._clock = limits, clock
         self.pulse = Pulse("tidying up", TIDY_PATIENCE_S)
 
     async def run(self) -> None:
         while True:
             self.pulse.turn()
-            ended = self._host.ended()
-            await asyncio.to_thread(
-                self._leavings.tidy, ended, self._host.states().keys() - ended.keys()
-            )
+            gone, ended = self._archive.ends_of_gone(), self._host.ended()
+            running = self._host.states().keys() - ended.keys()
+            await asyncio.to_thread(self._leavings.tidy, {**gone, **ended}, running)
+            self._archive.forget_runs(await asyncio.to_thread(self._leavings.sweep, gone))
+            self._archive.forget_before(self._clock() - self._limits.max_age_s)
+            self.pulse.rest(TIDY_EVERY_S)
+            await asyncio.sleep(TIDY_EVERY_S)
+
+
+class Forgetting:
+    """Keeps the history as short as what a starter keeps of pods, as a task that never ends."""
+
+    def __init__(self, archive: Archive, logs: Path, kept_s: float, clock: Clock) -> None:
+        self._archive, self._logs, self._kept_s, self._clock = archive, logs, kept_s, clock
+        self.pulse = Pulse("keeping the history short", TIDY_PATIENCE_S)
+
+    async def run(self) -> None:
+        while True:
+            self.pulse.turn()
+            gone = self._archive.ends_of_gone()
+            self._archive.forget_runs([uid for uid in gone if not (self._logs / uid).exists()])
+            self._archive.forget_before(self._clock() - self._kept_s)
             self.pulse.rest(TIDY_EVERY_S)
             await asyncio.sleep(TIDY_EVERY_S)
 
@@ -471,12 +519,14 @@ class Control:
         configuration: Configuration,
         nodes: Sequence[Document],
         clock: Clock,
+        archive: Archive,
         writer: Writer | None = None,
         site: Site | None = None,
         watch: GpuWatch | None = None,
     ) -> None:
         self._app, self._client, self._host, self._site = app, client, host, site
         self._configuration, self._nodes, self._clock = configuration, nodes, clock
+        self._archive = archive
         self._writer, self._watch = writer, watch
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
@@ -492,8 +542,10 @@ class Control:
         picture = Picture()
         plane = Plane(
             *(picture, self._configuration, self._host, self._nodes, self._watch),
+            last_outcome=self._last_outcome,
             is_shared=self._app.is_shared,
         )
+        plane.parts.append(Chronicler(picture, self._archive, self._clock))
         if self._site is not None:
             board = Board(picture, self._clock)
             plane.parts.append(board)
@@ -509,6 +561,14 @@ class Control:
         self._term = plane, loop
         self._terms += 1
         self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
+
+    def _last_outcome(self, key: Key) -> Outcome:
+        """Of a Job that was deleted; if it had not ended, it has failed for who waits for it."""
+        gone = self._archive.gone_job(key.namespace, key.name)
+        if gone is None:
+            return Outcome.UNKNOWN
+        found = outcome_of(json.loads(gone.body))
+        return Outcome.FAILED if found is Outcome.OPEN else found
 
     async def run(self) -> None:
         """One term, until it fails."""
@@ -548,6 +608,7 @@ class Plane:
         nodes: Sequence[Document],
         watch: GpuWatch | None = None,
         *,
+        last_outcome: LastOutcome = nobody_knows,
         is_shared: bool = False,
     ) -> None:
         """`watch` sees the GPUs of this machine; None: they are only declared."""
@@ -562,7 +623,7 @@ class Plane:
         self.gpu_offers = GpuOffers(picture, gpus)
         self.parts: list[Part] = [
             self.admission,
-            Jobs(picture, configuration),
+            Jobs(picture, configuration, last_outcome),
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
@@ -575,6 +636,8 @@ class Plane:
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
+            automatic.AutomaticQueue(picture),
+            Notifications(picture),
         ]
         if configuration.retention is not None:
             self.parts.append(Retention(picture, configuration.retention))
@@ -641,6 +704,20 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
             gone = (before.get(name, {}).get(part) or {}).keys() - status[part].keys()
             status[part] = {**status[part], **dict.fromkeys(gone)}
         await client.patch(NODES, name, patch={"status": status}, subresource="status")
+
+
+async def provide_queue(client: Client) -> None:
+    """Who submits as soon as we are ready finds the automatic queue; from then on it looks after
+    itself.
+    """
+    if (await client.list(QUEUES)).items:
+        return
+    nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
+    quota = automatic.quota_of(node for node in nodes if node is not None)
+    namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
+    for resource, document in automatic.documents(quota, namespaces):
+        with contextlib.suppress(Conflict):  # it is there already
+            await client.create(resource, document)
 
 
 @contextlib.contextmanager

@@ -251,15 +251,16 @@ def test_out_of_time_is_124(train: CliServer) -> None:
 
 
 def test_a_job_that_is_deleted_has_an_end(train: CliServer) -> None:
-    steps = train.later(lambda: _cancel(train.folder))
+    steps = train.later(lambda: _delete(train.folder))
 
     assert "job 1 (train) was deleted" in train.run("wait", "1", code=1)
     steps.join()
 
 
-def _cancel(folder: Path) -> None:
+def _delete(folder: Path) -> None:
     """In a process of its own: the command's output is read in this one."""
-    command = [sys.executable, "-m", "makeway.cli.main", "cancel", "1", "--data-dir", str(folder)]
+    words = ["delete", "job", "train", "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "makeway.cli.main", *words]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
@@ -273,7 +274,18 @@ def test_cancelling(train: CliServer) -> None:
 
     assert "job 1 (train) cancelled" in printed
     assert "there is no job '9'" in printed
-    assert list(rows_of(train.run("status"))) == ["eval"]
+    assert rows_of(train.run("status"))["train"]["STATUS"] == "ending"
+    noted = train.job("train")["metadata"]["annotations"]
+    assert noted["makeway.dev/cancelled-by"] == "ada"
+
+
+def test_a_cancelled_job_is_kept_with_who_cancelled_it(train: CliServer) -> None:
+    ended = said("Failed", reason="Cancelled", message="Cancelled by bob")
+    train.job_status("train", ended)
+
+    row = rows_of(train.run("history"))["train"]
+    assert (row["STATUS"], row["EXIT"]) == ("cancelled", "143")
+    assert "was cancelled by bob" in train.run("wait", "1", code=143)
 
 
 def test_cancelling_all_wants_a_yes(train: CliServer) -> None:
@@ -282,7 +294,7 @@ def test_cancelling_all_wants_a_yes(train: CliServer) -> None:
 
     assert "write -y to mean it" in train.run("cancel", "--all", code=2)
     assert train.run("cancel", "--all", "-y") == "job 1 (train) cancelled\n"
-    assert list(rows_of(train.run("status", "--all"))) == ["done"]
+    assert rows_of(train.run("status"))["train"]["STATUS"] == "ending"
     assert "has ended already" in train.run("cancel", "done")
 
 
@@ -300,7 +312,8 @@ def test_on_a_terminal_it_asks(
 
 
 def test_holding_and_resuming_a_job(train: CliServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "has no Workload" in train.run("hold", "1", code=1)
+    assert train.run("hold", "1") == "job 1 (train) held\n"  # before it has a Workload
+    assert train.job("train")["metadata"]["annotations"]["makeway.dev/hold"] == "true"
     train.enqueue("train")
 
     train.run("hold", "1")

@@ -249,11 +249,13 @@ def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
     makeway("submit", "-q", "team", "--cpu", "1", "--name", "brief", "--wait", "--", "true")
     makeway("delete", "job", "brief")
 
-    told = makeway("why", "brief")
+    deadline = time.monotonic() + 20
+    while "was deleted" not in (told := makeway("why", "brief")):
+        assert time.monotonic() < deadline
     assert "admitted: Admitted by ClusterQueue vision" in told
     assert "finished" in told
     assert "all the same" in makeway("replay")
     assert "brief" not in makeway("history")
     (row,) = [line for line in makeway("history", "--gone").splitlines() if "brief" in line]
     assert row.split()[:4] == ["default", "brief", "team", "ended"]
-    assert makeway("report", "--by", "queue").splitlines()[1].split()[0] == "vision"
+    assert "\nvision " in makeway("report", "--by", "queue")

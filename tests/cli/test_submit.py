@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -49,11 +50,13 @@ def test_a_command_becomes_a_job_in_the_only_queue(cli: CliServer, monkeypatch: 
     assert {"name": "EPOCHS", "value": "3"} in container["env"]
 
 
-def test_numbers_count_up_whatever_becomes_of_the_jobs(cli: CliServer) -> None:
+def test_numbers_count_up_and_none_is_lost_to_a_job_that_is_refused(cli: CliServer) -> None:
     cli.run("submit", "--name", "a", "--", "true")
-    assert "AlreadyExists" in cli.run("submit", "--name", "a", "--", "true", code=1)
-    cli.run("cancel", "a")
-    assert cli.run("submit", "--name", "b", "--", "true") == "Submitted job 3 (b)\n"
+    assert "Invalid" in cli.run("submit", "--name", "B", "--", "true", code=1)
+
+    again = cli.run("submit", "--name", "a", "--", "true")
+
+    assert re.fullmatch(r"Submitted job 2 \(a-[a-z0-9]{5}\)\n", again)
 
 
 def test_submitting_at_once_gives_no_number_twice(cli: CliServer) -> None:
@@ -80,11 +83,20 @@ def test_without_a_queue_the_choice_is_told(bare: CliServer) -> None:
     assert "Submitted job 1" in bare.run("submit", "-q", "team-b", "--", "true")
 
 
-def test_an_array_is_an_indexed_job() -> None:
-    spec = built("--array", "0-9%2", "--", "true")["spec"]
+def test_an_array_is_a_job_for_each_index() -> None:
+    jobs = built("--name", "part", "--array", "0-6:3%2", "--", "true")["items"]
 
-    assert spec["completionMode"] == "Indexed"
-    assert (spec["completions"], spec["parallelism"]) == (10, 2)
+    assert [job["metadata"]["name"] for job in jobs] == ["part-0", "part-3", "part-6"]
+    assert {job["metadata"]["annotations"]["makeway.dev/array-limit"] for job in jobs} == {"2"}
+
+
+def test_the_variable_chooses_among_queues(cli: CliServer, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MAKEWAY_QUEUE", "nope")
+
+    refused = cli.run("submit", "--", "true", code=1)
+
+    assert "no LocalQueue nope in namespace default (from MAKEWAY_QUEUE)" in refused
+    assert "Submitted" in cli.run("submit", "-q", "team", "--", "true")
 
 
 def test_times_retries_and_counts() -> None:
@@ -150,7 +162,7 @@ def test_the_session_stays_behind() -> None:
     [
         ([], "say what to run"),
         (["--cpu", "many", "--", "true"], "--cpu many: write a quantity"),
-        (["--array", "5-9", "--", "true"], "--array 5-9: write 0-9"),
+        (["--array", "9-5", "--", "true"], "--array 9-5: 9-5 has no indexes"),
         (["--env", "A", "--", "true"], "--env A: write NAME=VALUE"),
         (["--retries", "-1", "--", "true"], "--retries -1: write 0 or more"),
         (["--gpu", "0.5", "--", "true"], "--gpu 0.5: nvidia.com/gpu comes in whole numbers"),

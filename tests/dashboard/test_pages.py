@@ -200,12 +200,12 @@ def test_who_used_how_much_last_week_is_two_clicks_away(page: Page) -> None:
     page.click("last week", within="main")
 
     page.wait("location.search === '?span=604800'")
-    page.wait("document.querySelector('#people')")
+    page.wait("!!document.querySelector('#people')")
     rows = page.run("[...document.querySelectorAll('tbody tr')].map((r) => r.innerText)")
     accounts = sorted(row.split()[:2] for row in rows if row.startswith("default"))
     assert accounts == [["default", "speech"], ["default", "vision"]]
     page.has("Who preempted whom")
-    page.wait("document.querySelector('svg path')")
+    page.wait("!!document.querySelector('svg path')")
     csv = page.run("document.querySelector('a[download]').href")
     assert "user%22%2C%22queue%22%2C%22jobs" in csv
 
@@ -213,7 +213,7 @@ def test_who_used_how_much_last_week_is_two_clicks_away(page: Page) -> None:
 def test_what_would_become_of_a_job_is_asked_on_a_page(page: Page, up: Up) -> None:
     before = up.makeway("status", "--all")
     go(page, "/what-if?queue=default/vision&gpu=1")
-    page.wait("document.querySelector('#answer')")
+    page.wait("!!document.querySelector('#answer')")
     page.wait("document.querySelector('.why b').innerText")
     one_gpu = page.run("document.querySelector('.why').innerText")
 
@@ -223,7 +223,7 @@ def test_what_would_become_of_a_job_is_asked_on_a_page(page: Page, up: Up) -> No
     page.press("document.getElementById('yaml')")
     page.type("kind: [")
     page.press("document.getElementById('ask-queues')")
-    page.wait("document.querySelector('.problem')")
+    page.wait("!!document.querySelector('.problem')")
     assert up.makeway("status", "--all").count("\n") == before.count("\n")  # nothing was created
     page.complaints.clear()  # the browser notes the refusal
 
@@ -339,7 +339,7 @@ def test_every_page_is_accessible_and_fits_its_screen(look: str, page: Page, fol
     page.wait(f"{SYNCED} && !!window.axe")
     for name, path in PAGES.items():
         go(page, path)
-        page.wait("document.querySelector('h1')")
+        page.wait("!!document.querySelector('h1')")
         page.has({"job": "What happened", "history": "Who used how much"}.get(name, ""))
         found = page.run(
             """axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>

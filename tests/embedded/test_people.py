@@ -245,9 +245,22 @@ def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -
         assert secret not in hers, secret
     for secret in ("moonshot", "adas-key", '"600"'):
         assert secret not in his, secret
+    why = ada.run("makeway", "explain", "@")
+    assert bob.name in why
+    assert "sunspot" not in why
+    for words in (("queues",), ("history",), ("status",), ("gpu",), ("forecast", "@")):
+        said = bob.run("makeway", *words)
+        assert "moonshot" not in said, words
+        assert "adas-key" not in said, words
     assert "held" in bob.run("makeway", "hold", "@")
     assert "resumed" in bob.run("makeway", "resume", "@")
     assert "moonshot" in ada.run("makeway", "status")
+    rows = json.loads(bob.run("makeway", "status", "-A", "-o", "json"))["items"]
+    [row] = [row for row in rows if row["namespace"] == ada.name]
+    assert (row["name"], row["submittedBy"]) == ("moonshot", ada.name)
+    assert not row["command"]
+    assert not row["message"]
+    assert "adas-key" not in str(rows)
     for shell in (ada, bob):
         shell.run("makeway", "cancel", "@", "-y")
 

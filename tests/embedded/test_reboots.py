@@ -34,8 +34,9 @@ def test_what_ran_is_queued_again_and_keeps_its_place(tmp_path: Path) -> None:
 
         wait_until(lambda: runs.read_text() == "first\nfirst\n")
         workload = next(w for w in up.listed(WORKLOADS) if "first" in w["metadata"]["name"])
-        evictions = workload["status"]["schedulingStats"]["evictions"]
-        assert [one["reason"] for one in evictions] == ["NodeRebooted"]
+        evicted = next(c for c in workload["status"]["conditions"] if c["type"] == "Evicted")
+        assert evicted["status"] == "False"  # it has its place again
+        assert "The machine was started anew while its pods ran" in evicted["message"]
         ended = [pod for pod in up.listed(PODS) if pod["status"]["phase"] == "Failed"]
         assert [pod["status"]["reason"] for pod in ended] == ["NodeRebooted"]
         go.touch()

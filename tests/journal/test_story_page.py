@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 import shlex
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +24,10 @@ SHOWN = re.compile(r"```\n\$ makeway (.*?)\n(.*?)```", re.DOTALL)
 ONE = parse_time("2026-03-02T13:00:00Z")
 
 
-@pytest.fixture
-def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def tell(folder: Path) -> None:
     """speech trains on borrowed GPUs from 13:00; vision wants its own back at 14:01:30."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
     lab = RecordedScenario(
-        tmp_path,
+        folder,
         queue("vision", gpu=8, reclaim=ANY),
         queue("speech", gpu=8),
         cohort="lab",
@@ -49,22 +50,34 @@ def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     lab.remove("train-asr")
     lab.cycles()
     lab.recorded.writer.close()
+
+
+def printed(command: str) -> str:
+    """What a command of the page prints."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert main(shlex.split(command)) == 0, command
+    return said.getvalue()
+
+
+@pytest.fixture
+def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("MAKEWAY_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
+    time.tzset()
+    tell(tmp_path)
     yield tmp_path
     monkeypatch.undo()
     time.tzset()
 
 
-def test_the_page_shows_what_is_printed(
-    yesterday: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAKEWAY_DATA_DIR", str(yesterday))
-    monkeypatch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
-    monkeypatch.chdir(yesterday)
+@pytest.mark.usefixtures("yesterday")
+def test_the_page_shows_what_is_printed() -> None:
     shown = SHOWN.findall(PAGE.read_text())
     assert [command.split()[0] for command, _ in shown] == ["why", "report", "replay"]
     for command, expected in shown:
-        assert main(shlex.split(command)) == 0
-        assert capsys.readouterr().out == expected, command
+        assert printed(command) == expected, "python -m tests.journal.test_story_page writes it"
 
 
 def test_a_bundle_of_it_has_no_names_and_is_replayed(
@@ -93,3 +106,19 @@ def test_nothing_is_known_of_other_times_and_other_jobs(
     assert main(["why", "train-asr", "--at", "tomorrow", *where]) == 2
     assert main(["why", "train-asr", "--data-dir", str(yesterday / "none")]) == 2
     assert main(["report", "--by", "colour", *where]) == 2
+
+
+def write_page(folder: Path) -> None:
+    """Put what is printed now into the page."""
+    tell(folder)
+    page = SHOWN.sub(lambda m: f"```\n$ makeway {m[1]}\n{printed(m[1])}```", PAGE.read_text())
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MAKEWAY_DATA_DIR", name)
+        patch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
+        write_page(Path(name))

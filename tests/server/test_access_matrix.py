@@ -52,6 +52,7 @@ kueue.x-k8s.io/v1beta2/workloads/forecast g          -       -     g
 kueue.x-k8s.io/v1beta1/workloads          glw        -       -     glw
 visibility.kueue.x-k8s.io/v1beta2/localqueues/pendingworkloads g - -  g
 visibility.makeway.dev/v1/jobs            l          l       l     l
+visibility.makeway.dev/v1/prospects       c          -       -     -
 makeway.dev/v1/forecasts                  l          -       -     l
 makeway.dev/v1/gangs                      -          -       -     -
 scheduling.k8s.io/v1alpha3/podgroups      -          -       -     -

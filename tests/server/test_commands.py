@@ -79,8 +79,9 @@ def test_objects_from_a_file_to_the_end_of_their_life(server: Up, makeway: Run) 
 
     lines = run("get", "cq").splitlines()
     assert lines[0].split() == ["NAME", "COHORT", "PENDING", "WORKLOADS"]
-    assert lines[1].split() == ["vision", "lab"]
-    assert run("get", "lq", "-A").splitlines()[1].split()[:3] == ["default", "team", "vision"]
+    assert lines[1].split()[0] == "default"  # the automatic one, which is held now
+    assert lines[2].split() == ["vision", "lab"]
+    assert run("get", "lq", "-A").splitlines()[2].split()[:3] == ["default", "team", "vision"]
     assert json.loads(run("get", "cq/vision", "-o", "json"))["spec"]["cohortName"] == "lab"
     assert "cohortName: lab" in run("get", "cq", "vision", "-o", "yaml")
     assert "no jobs in namespace default" in run("get", "jobs")

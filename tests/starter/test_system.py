@@ -76,7 +76,8 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
     assert found["folder"] == str(up.home("look") / "scratch")
     mine = {"HOME": ann.pw_dir, "USER": ann.pw_name, "LOGNAME": ann.pw_name, "SHELL": "/bin/sh"}
     assert found["environ"].items() >= mine.items()
-    assert found["environ"].keys() <= {*mine, "PATH", "MAKEWAY_POD_UID", "LC_CTYPE"}
+    told = {"MAKEWAY_POD_UID", "MAKEWAY_JOB_ID", "MAKEWAY_ATTEMPT", "MAKEWAY_LAST_END"}
+    assert found["environ"].keys() <= {*mine, *told, "PATH", "PYTHONUNBUFFERED", "LC_CTYPE"}
 
 
 def test_a_home_is_entered_by_its_owner_alone(lab: Lab) -> None:

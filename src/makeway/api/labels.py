@@ -32,8 +32,35 @@ ON_PREEMPTION = "makeway.dev/on-preemption"  # annotation of a Job (ours): Reque
 DISRUPTION_COSTS = "makeway.dev/disruption-cost-milestones"
 # Annotation of a Job or Workload (ours), written by the job: the time of its last checkpoint.
 LAST_CHECKPOINT = "makeway.dev/last-checkpoint"
+AUTOMATIC = "makeway.dev/automatic"  # label (ours): "true" on the queue of who has made none
+ID = "makeway.dev/id"  # label of a Job (ours): the short number that people call it by
+NAME = "makeway.dev/name"  # label of a Job (ours): what its user calls it; several may have it
+RETRY_OF = "makeway.dev/retry-of"  # annotation of a Job (ours): the one that it does again
+ARRAY = "makeway.dev/array"  # label of a Job (ours): the array of which it is one; its number
+ARRAY_INDEX = "makeway.dev/array-index"  # label of a Job (ours): which one of the array it is
+ARRAY_LIMIT = "makeway.dev/array-limit"  # annotation (ours): so many of its array run at once
+# Annotations of a Job (ours): Jobs of its namespace that it waits for, with commas between.
+AFTER = "makeway.dev/after"  # until they have succeeded
+AFTER_ANY = "makeway.dev/after-any"  # until they are over
+AFTER_FAILED = "makeway.dev/after-failed"  # until they have failed
+# Annotations of a Job (ours): who is to be told of its end, a line each; and that they were.
+NOTIFY = "makeway.dev/notify"
+NOTIFIED = "makeway.dev/notified"
+CANCELLED_BY = "makeway.dev/cancelled-by"  # annotation of a Job (ours): who wants it to end
+STARTS = "makeway.dev/starts"  # annotation of a Job (ours): how often its queue has let it begin
+LAST_END = (
+    "makeway.dev/last-end"  # annotation of a Job and its pods (ours): why the run before ended
+)
+ATTEMPT = "makeway.dev/attempt"  # annotation of a Job's pod (ours): the how manieth run it is
+# Annotations of a pod (ours): a signal and how many seconds before SIGTERM it comes, `USR1@120`;
+# and so many seconds after its start it comes in any case, as the job's time is about to be over.
+SIGNAL = "makeway.dev/signal"
+SIGNAL_AFTER = "makeway.dev/signal-after-seconds"
+GONE_AT = "makeway.dev/deleted-at"  # annotations of a Job that was deleted (ours): when,
+EXIT_CODE = "makeway.dev/exit-code"  # and how its last attempt ended
+LET_GO = "makeway.dev/let-go"  # annotation of a pod that was stopped, and has not failed (ours)
 HOLD = "makeway.dev/hold"  # annotation of a Job (ours): "true" lets its Workload begin inactive
-ID = "makeway.dev/id"  # label of a Job (ours): its short number
+HELD_BY = "makeway.dev/held-by"  # annotation of a Job (ours): who said `makeway hold`
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job (ours): by whom, from where, what
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
@@ -58,7 +85,19 @@ WRITTEN_BY_PEOPLE = frozenset(
         *(QUEUE_NAME, PRIORITY_CLASS, MAX_EXEC_TIME, MIN_PARALLELISM, SYNC_COMPLETIONS),
         *(GROUP_NAME, GROUP_TOTAL, GROUP_FAST, RETRIABLE),
         *(PREEMPTION_PRIORITY_CLASS, PREEMPTION_MODE, ON_PREEMPTION, DISRUPTION_COSTS),
-        *(LAST_CHECKPOINT, HOLD, SUBMITTED_FROM, GIT_REVISION, SHELL_LIMITS),
+        *(
+            LAST_CHECKPOINT,
+            HOLD,
+            HELD_BY,
+            SUBMITTED_FROM,
+            GIT_REVISION,
+            NAME,
+            RETRY_OF,
+            CANCELLED_BY,
+        ),
+        *(ARRAY, ARRAY_INDEX, ARRAY_LIMIT, AFTER, AFTER_ANY, AFTER_FAILED),
+        *(NOTIFY, SIGNAL, SIGNAL_AFTER),
+        SHELL_LIMITS,
     }
 )
 

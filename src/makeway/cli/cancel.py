@@ -1,13 +1,16 @@
 """end jobs, whether they run or wait
 
-Delete jobs that run or wait, with their pods; the processes get SIGTERM and some time
-to end. On a terminal it asks first. A job that has ended is left alone, so that
-`makeway history` still has it; `makeway delete job` removes that, too. A group of
-pods is cancelled as a whole.
+End jobs that run or wait; the processes get SIGTERM and some time to end (`submit
+--grace`). On a terminal it asks first. A job that is cancelled stays: `makeway
+history` has it with who cancelled it, `makeway logs` what it has printed; `makeway
+clean` removes it. A job that has ended is left alone. Jobs in no queue, groups of
+pods, and all on servers other than Makeway's own, are deleted instead.
 
 examples:
   makeway cancel 12 13
+  makeway cancel 14_3                # one of an array; 14 is all of it
   makeway cancel @ -y
+  makeway cancel --me
   makeway cancel --all -n vision
 
 exit codes:
@@ -17,43 +20,60 @@ exit codes:
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 
 from makeway.api.batch import Job
+from makeway.api.kinds import JOBS
+from makeway.api.labels import CANCELLED_BY, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import HELP, find_target, managed_pods
+from makeway.cli.references import HELP, find_targets, managed_pods
 from makeway.cli.tables import counted
+from makeway.cli.user import user_name
 from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound
-from makeway.translate.job_state import JobTarget, Lead, is_true, units_of
+from makeway.translate.job_state import SUBMITTED_BY, JobTarget, Lead, is_true, units_of
+
+AT_ONCE = 50  # of many jobs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("jobs", metavar="JOB", nargs="*", help=HELP)
+    parser.add_argument("--me", action="store_true", help="all of yours that run or wait")
     parser.add_argument("--all", action="store_true", help="all of the namespace that run or wait")
     parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
     connect.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if bool(arguments.jobs) == arguments.all:
-        raise UsageError("name jobs, or write --all")
-    if arguments.all and not arguments.yes and not sys.stdin.isatty():
-        raise UsageError("--all asks first, and nobody is there to answer; write -y to mean it")
+    are_many = arguments.all or arguments.me
+    if bool(arguments.jobs) == are_many or (arguments.all and arguments.me):
+        raise UsageError("name jobs, or write --me or --all")
+    if are_many and not arguments.yes and not sys.stdin.isatty():
+        which = "--all" if arguments.all else "--me"
+        raise UsageError(f"{which} asks first, and nobody is there to answer; write -y to mean it")
+
+    keeps = connect.is_own(arguments)
 
     async def story(client: Client, namespace: str) -> int:
         targets, code = await _targets(client, namespace, arguments)
         if not targets:
-            if arguments.all:
-                print(f"no job runs or waits in namespace {namespace}", file=sys.stderr)
+            if are_many:
+                whose = " of yours" if arguments.me else ""
+                print(f"no job{whose} runs or waits in namespace {namespace}", file=sys.stderr)
             return code
-        if not arguments.yes and sys.stdin.isatty() and not _agrees(targets):
+        others = [target for target in targets if not _is_mine(target)]
+        if others and not arguments.all and not arguments.yes and not sys.stdin.isatty():
+            owner = others[0].metadata.annotations.get(SUBMITTED_BY)
+            raise UsageError(f"{others[0].text} is {owner}'s; write -y to mean it")
+        if not arguments.yes and sys.stdin.isatty() and not agrees("Cancel", targets):
             print("nothing was cancelled", file=sys.stderr)
             return connect.EXIT_REFUSED
-        for target in targets:
-            await _cancel(client, target)
+        for start in range(0, len(targets), AT_ONCE):
+            part = targets[start : start + AT_ONCE]
+            await asyncio.gather(*(_cancel(client, target, keeps=keeps) for target in part))
         return code
 
     return connect.converse(arguments, story)
@@ -62,16 +82,18 @@ def run(arguments: argparse.Namespace) -> int:
 async def _targets(
     client: Client, namespace: str, arguments: argparse.Namespace
 ) -> tuple[list[JobTarget], int]:
-    if arguments.all:
+    if arguments.all or arguments.me:
         jobs = [JobTarget(job, None) for job in await fetch_all(client, Job, namespace)]
         workloads = await fetch_all(client, Workload, namespace)
         units = units_of(await managed_pods(client, namespace), workloads)
         pods = [unit for unit in units if unit.pods or unit.group]
-        return [target for target in (*jobs, *pods) if not _has_ended(target)], 0
+        found = [target for target in (*jobs, *pods) if not _has_ended(target)]
+        return [target for target in found if arguments.all or _is_mine(target, True)], 0
     targets, code = [], 0
     for word in arguments.jobs:
         try:
-            target = await find_target(client, namespace, word)
+            found = await find_targets(client, namespace, word)
+            target = found[0]
             if target.part:
                 raise RequestRefused(
                     f"pod {target.part} belongs to {target.text}; cancel that, or write "
@@ -81,11 +103,19 @@ async def _targets(
             print(f"makeway: {error}", file=sys.stderr)
             code = connect.EXIT_REFUSED
             continue
-        if _has_ended(target):
-            print(f"{target.text} has ended already")
-        elif target not in targets:
-            targets.append(target)
-    return targets, code
+        for target in found:
+            if not _has_ended(target):
+                targets.append(target)
+            elif len(found) == 1:
+                print(f"{target.text} has ended already")
+    once = {target.metadata.uid: target for target in targets}
+    return list(once.values()), code
+
+
+def _is_mine(target: JobTarget, is_sure: bool = False) -> bool:
+    """Whether this user has submitted it; where nobody knows, only if one needn't be sure."""
+    owner = target.metadata.annotations.get(SUBMITTED_BY, "")
+    return owner == user_name() if owner else not is_sure
 
 
 def _has_ended(target: JobTarget) -> bool:
@@ -94,14 +124,24 @@ def _has_ended(target: JobTarget) -> bool:
     return is_true(target.job, "Complete") or is_true(target.job, "Failed")
 
 
-def _agrees(targets: list[JobTarget]) -> bool:
+def agrees(verb: str, targets: list[JobTarget]) -> bool:
+    """Ask who sits there."""
     names = ", ".join(target.text for target in targets[:5])
     more = ", …" if len(targets) > 5 else ""
-    print(f"Cancel {counted(len(targets), 'job')}: {names}{more}? [y/N] ", end="", flush=True)
+    owners = {target.metadata.annotations.get(SUBMITTED_BY, "") for target in targets}
+    others = sorted(owners - {user_name(), ""})
+    whose = f" (of {', '.join(others)})" if others else ""
+    asked = f"{verb} {counted(len(targets), 'job')}: {names}{more}{whose}? [y/N] "
+    print(asked, end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _cancel(client: Client, target: JobTarget) -> None:
+async def _cancel(client: Client, target: JobTarget, *, keeps: bool) -> None:
+    if keeps and target.job is not None and QUEUE_NAME in target.metadata.labels:
+        noted = {"metadata": {"annotations": {CANCELLED_BY: user_name()}}}
+        await client.patch(JOBS, target.metadata.name, target.namespace, patch=noted)
+        print(f"{target.text} cancelled", flush=True)
+        return
     were_there = [await _delete(client, part) for part in _parts_of(target)]
     word = "cancelled" if any(were_there) else "is gone already"
     print(f"{target.text} {word}", flush=True)

@@ -59,6 +59,15 @@ def find_access(arguments: argparse.Namespace) -> Access:
         raise UsageError(str(error)) from None
 
 
+def is_own(arguments: argparse.Namespace) -> bool:
+    """Whether a `makeway up` is talked to, and not a cluster of others."""
+    if _local_socket(arguments) is not None:
+        return True
+    from makeway.client.kubeconfig import CLUSTER
+
+    return find_access(arguments).cluster == CLUSTER
+
+
 def _chosen_access() -> Access | None:
     """The Makeway that $KUBECONFIG names; None if it names none."""
     from makeway.client.kubeconfig import CLUSTER, read_kubeconfig

@@ -111,6 +111,8 @@ async def _until_gone(client: Client, resource: Resource, name: str, namespace: 
             document = await client.get(resource, name, namespace)
         except NotFound:
             return
+        if "deletionTimestamp" not in document["metadata"]:
+            return  # another of that name
         held_by = document["metadata"].get("finalizers") or ()
         if held_by and not is_told and time.monotonic() - began_at > _TOLD_AFTER_S:
             is_told = True

@@ -16,10 +16,13 @@ import argparse
 import re
 from typing import Any
 
+from makeway.api.kinds import JOBS
 from makeway.cli import connect
+from makeway.cli.references import find_job
 from makeway.cli.tables import aligned
 from makeway.client import Client
 from makeway.client.client import Document
+from makeway.translate.job_state import NUMBER
 
 _HIDDEN = frozenset(("managedFields", "kubectl.kubernetes.io/last-applied-configuration"))
 _CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -27,14 +30,21 @@ _CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", metavar="KIND NAME...", nargs="+", help="a kind and names, or KIND/NAME"
+        "words",
+        metavar="KIND NAME...",
+        nargs="+",
+        help="a kind and names, or KIND/NAME, or the numbers of jobs, as 12 or 12_4",
     )
     connect.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
-        resource, names = await connect.find_target(client, arguments.words)
+        if NUMBER.fullmatch(arguments.words[0]):
+            found = [await find_job(client, namespace, word) for word in arguments.words]
+            resource, names = JOBS, [job.metadata.name for job in found]
+        else:
+            resource, names = await connect.find_target(client, arguments.words)
         if not names:
             listing = await client.list(resource, namespace)
             names = [item["metadata"]["name"] for item in listing.items]

@@ -236,7 +236,8 @@ def _without_workload(job: Job) -> list[str]:
         ]
     if is_true(job, "Complete") or is_true(job, "Failed"):
         return [f"{name} has ended, and its Workload is gone"]
-    return [f"{name} shall go to LocalQueue {queue}; no Workload was made for it yet"]
+    why = state_of(JobTarget(job, None), time.time()).reason
+    return [f"{name} shall go to LocalQueue {queue}; {why}"]
 
 
 def _pod_lines(target: JobTarget) -> list[str]:

@@ -1,10 +1,11 @@
 """list jobs that have ended: waits, run times, evictions, exit codes
 
 List jobs that have ended, the latest last: how long they waited and ran, how often
-they were evicted, and their exit codes. Only Jobs that still exist are listed; those
-cancelled or past their --ttl are gone, and the journal of this machine knows them
-(--gone), without numbers and exit codes. WAIT counts to the last admission, so it
-includes the runs that were lost to evictions; with --gone it is the time in line.
+they were evicted, and their exit codes. A cancelled job says by whom; one that was
+deleted, by hand or after its --ttl, is listed as long as `makeway up --keep-days`
+says. What was deleted before that, the journal of this machine may know (--gone),
+without numbers and exit codes. WAIT counts to the last admission, so it includes the
+runs that were lost to evictions; with --gone it is the time in line.
 
 examples:
   makeway history --since 24h
@@ -24,6 +25,7 @@ import time
 
 from makeway.api.times import parse_time
 from makeway.cli import connect
+from makeway.cli.deleted_jobs import gone_rows
 from makeway.cli.job_table import Row, print_jobs
 from makeway.cli.spans import span_of
 from makeway.cli.status import add_filters, job_rows
@@ -53,7 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
     since_s = None if arguments.since is None else span_of("--since", arguments.since)
 
     async def story(client: Client, namespace: str) -> int:
-        ended = await job_rows(client, namespace, arguments, ended="only")
+        ended = [
+            *await gone_rows(client, namespace, arguments),
+            *await job_rows(client, namespace, arguments, ended="only"),
+        ]
         earliest = 0.0 if since_s is None else time.time() - since_s
         shown = sorted((row for row in ended if _ended_at(row) >= earliest), key=_ended_at)
         head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD

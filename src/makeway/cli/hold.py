@@ -21,15 +21,16 @@ from collections.abc import Mapping
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
-from makeway.api.labels import HOLD
+from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.references import FORBIDDEN, HELP, find_target
+from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
+from makeway.cli.views import FORBIDDEN
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import HELD_BY, JobTarget, is_true
+from makeway.translate.job_state import JobTarget, ended_at, is_true
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,
@@ -63,7 +64,9 @@ def hold_or_resume(arguments: argparse.Namespace, policy: str, word: str) -> int
 
     async def change(client: Client, namespace: str, name: str) -> str:
         if queues is None:
-            return await _set_active(client, namespace, name, is_active=policy == "None")
+            found = await find_targets(client, namespace, name)
+            held = [await _set_active(client, one, is_active=policy == "None") for one in found]
+            return held[0] if len(held) == 1 else f"{len(held)} jobs of array {name}"
         resource, _ = queues
         where, patch = namespace if resource.is_namespaced else "", {"spec": {"stopPolicy": policy}}
         await client.patch(resource, name, where, patch=patch)
@@ -95,11 +98,15 @@ def queues_meant(words: list[str]) -> tuple[Resource, list[str]] | None:
     return resource, names
 
 
-async def _set_active(client: Client, namespace: str, name: str, *, is_active: bool) -> str:
-    target = await find_target(client, namespace, name)
+async def _set_active(client: Client, target: JobTarget, *, is_active: bool) -> str:
+    if target.workload is None and target.job is not None and ended_at(target.job) is None:
+        # It has no Workload yet, as one that waits for others of its array: that begins so.
+        held = {HOLD: None, HELD_BY: None} if is_active else {HOLD: "true", HELD_BY: user_name()}
+        await _note(client, target.job, held)
+        return target.text
     workload = _workload_in(target)
     where, patch = target.namespace, {"spec": {"active": is_active}}
-    await _patch_workload(client, workload.metadata.name, where, patch)
+    await patch_workload(client, workload.metadata.name, where, patch)
     if target.job is not None:
         noted = {HOLD: None, HELD_BY: None} if is_active else {HELD_BY: user_name()}
         await _note(client, target.job, noted)
@@ -114,7 +121,7 @@ async def _note(client: Client, job: Job, noted: Mapping[str, str | None]) -> No
         await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
 
 
-async def _patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:
+async def patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:
     """Where people share a server, a Workload is not theirs to write, but for this."""
     try:
         await client.patch(WORKLOADS, name, namespace, patch=patch)

@@ -21,8 +21,10 @@ STYLES: Mapping[str, str] = {
     "evicting": "red",
     "succeeded": "dim",
     "failed": "red",
+    "cancelled": "dim",
+    "deleted": "dim",
 }
-ENDED = frozenset(("succeeded", "failed"))
+ENDED = frozenset(("succeeded", "failed", "cancelled", "deleted"))
 REASON = "UNTIL / REASON"
 _KINDS = {"Job": "job.batch", "Pod": "pod"}
 
@@ -130,7 +132,7 @@ def or_dash(value: object) -> str:
 
 COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "NAMESPACE": (Column("NAMESPACE", least=8), lambda row: row["namespace"]),
-    "ID": (Column("ID"), lambda row: or_dash(row["id"])),
+    "ID": (Column("ID"), lambda row: or_dash(row.get("number") or row["id"])),
     "NAME": (Column("NAME", least=12), lambda row: or_dash(row["name"])),
     "USER": (Column("USER", least=6, goes=4, is_dull=True), lambda r: or_dash(r["submittedBy"])),
     "QUEUE": (Column("QUEUE", least=6, goes=3, is_dull=True), lambda row: or_dash(row["queue"])),

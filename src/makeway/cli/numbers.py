@@ -11,11 +11,11 @@ import random
 
 from makeway.api.batch import Job
 from makeway.api.kinds import NAMESPACES
-from makeway.cli.references import FORBIDDEN
-from makeway.cli.views import fetch_all
+from makeway.api.labels import ID
+from makeway.cli.views import FORBIDDEN, fetch_all
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.client import Document
-from makeway.translate.job_state import ID, id_of
+from makeway.translate.job_state import id_of
 
 LAST_ID = "makeway.dev/last-id"
 KEEPER = "default"

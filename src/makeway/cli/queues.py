@@ -43,7 +43,7 @@ from makeway.cli.tables import (
     width_of,
 )
 from makeway.cli.terminal import Pen
-from makeway.cli.views import readable
+from makeway.cli.views import list_seen, readable
 from makeway.client import Client
 from makeway.client.client import Document
 from makeway.translate.job_state import condition
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             if not arguments.names or _name_of(queue) in arguments.names
         ]
         cohorts = (await client.list(COHORTS)).items
-        local_queues = (await client.list(LOCAL_QUEUES)).items
+        local_queues = await list_seen(client, LOCAL_QUEUES, namespace)
         missing = set(arguments.names) - set(map(_name_of, queues))
         for name in sorted(missing):
             print(f"makeway: there is no ClusterQueue {name}", file=sys.stderr)

@@ -1,37 +1,39 @@
-"""Which job a user means: `12`, `train`, `vision/train`, `job/train`, a Workload's name, `@`.
+"""Which job a user means: `12`, `12_4`, `train`, `vision/train`, `job/train`, `@`.
 
-Or what is in a queue without a Job: `pod/train`, the name of a pod or of a group of pods.
+Or the name of a Workload; or what is in a queue without a Job: `pod/train`, the name of a pod or of
+a group of pods.
 """
 
 from __future__ import annotations
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
-from makeway.api.labels import JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.kinds import JOBS
+from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.user import user_name
-from makeway.cli.views import fetch, fetch_all
-from makeway.client import ApiError, Client, NotFound
+from makeway.cli.views import fetch, fetch_all, list_seen, readable
+from makeway.client import Client, NotFound
 from makeway.translate.job_state import (
-    ID,
+    NUMBER,
     SUBMITTED_BY,
     JobTarget,
+    ended_at,
     group_of,
     id_of,
     is_of,
+    number_of,
     units_of,
     workloads_by_job,
 )
 
 HELP = (
-    "a number, a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a Workload or of a group of "
-    "pods, or @ for your latest"
+    "a number (12, of an array 12_4), a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a "
+    "Workload or of a group of pods, or @ for your latest"
 )
 LATEST = ("@", "last")
-FORBIDDEN = 403
-DIGITS_MAX = 18  # more is no number of a job
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))
@@ -51,6 +53,27 @@ async def find_target(client: Client, namespace: str, word: str) -> JobTarget:
     if target.workload is None and target.job is not None:
         return JobTarget(target.job, await workload_of(client, target.job))
     return target
+
+
+async def find_targets(client: Client, namespace: str, word: str) -> list[JobTarget]:
+    """What is meant; by the number of an array, all jobs of it."""
+    members = await array_members(client, namespace, word)
+    if not members:
+        return [await find_target(client, namespace, word)]
+    workloads = workloads_by_job(await fetch_all(client, Workload, members[0].metadata.namespace))
+    return [JobTarget(job, workloads.get(job.metadata.uid)) for job in members]
+
+
+async def array_members(client: Client, namespace: str, word: str) -> list[Job]:
+    """The jobs of the array of that number or name, by index; none if it isn't an array's."""
+    if not is_name(word):
+        return []
+    selector = f"{ARRAY}={word}"
+    if word.isdecimal():
+        found = await jobs_numbered(client, namespace, selector)
+    else:
+        found = await fetch_all(client, Job, namespace, label_selector=selector)
+    return sorted(found, key=lambda job: int(job.metadata.labels.get(ARRAY_INDEX) or 0))
 
 
 async def workload_of(client: Client, job: Job) -> Workload | None:
@@ -113,15 +136,37 @@ async def _find(client: Client, namespace: str, word: str) -> JobTarget:
         return await _by_pod(client, namespace, rest, word)
     if slash:
         return await _named(client, kind, rest, word)
-    if word.isdecimal() and word.isascii() and len(word) <= DIGITS_MAX:
-        numbered = await jobs_numbered(client, namespace, f"{ID}={int(word)}")
+    if NUMBER.fullmatch(word):
+        number = word if "_" in word else str(int(word))
+        numbered = await jobs_numbered(client, namespace, f"{ID}={number}")
         if numbered:
             return JobTarget(numbered[0], None)
+        if members := await array_members(client, namespace, number):
+            first, last = number_of(members[0].metadata), number_of(members[-1].metadata)
+            raise RequestRefused(f"{word} is an array; name one of it, from {first} to {last}")
     return await _named(client, namespace, word, word)
+
+
+async def _called(client: Client, namespace: str, name: str) -> Job | None:
+    """The job that its user calls so: the one that has not ended, or the latest; None: no such.
+
+    Of several that have not ended none is chosen.
+    """
+    if not is_name(name) or not is_name(namespace):
+        return None
+    found = await fetch_all(client, Job, namespace, label_selector=f"{NAME}={name}")
+    under_way = [job for job in found if ended_at(job) is None]
+    if len(under_way) > 1:
+        numbers = ", ".join(number_of(job.metadata) or job.metadata.name for job in under_way)
+        raise RequestRefused(f"several jobs are called {name}; say which: {numbers}")
+    latest = max(found, key=lambda job: id_of(job.metadata) or 0, default=None)
+    return under_way[0] if under_way else latest
 
 
 async def _named(client: Client, namespace: str, name: str, word: str) -> JobTarget:
     """A Job of that name goes before a Workload, a group, or a pod of that name."""
+    if (called := await _called(client, namespace, name)) is not None:
+        return JobTarget(called, None)
     for way in (_by_name, _by_workload, _by_group):
         try:
             return await way(client, namespace, name, word)
@@ -165,13 +210,7 @@ def _missing(word: str, namespace: str) -> RequestRefused:
 
 
 async def jobs_numbered(client: Client, namespace: str, selector: str = ID) -> list[Job]:
-    """Of all namespaces; of one's own where the server shows no others."""
-    try:
-        return await fetch_all(client, Job, label_selector=selector)
-    except ApiError as error:
-        if error.code != FORBIDDEN:
-            raise
-    return await fetch_all(client, Job, namespace, label_selector=selector)
+    return readable(Job, await list_seen(client, JOBS, namespace, selector))
 
 
 async def _latest(client: Client, namespace: str) -> Job:

@@ -7,18 +7,31 @@ that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, reada
 by everybody who may read Jobs there; --no-env takes none along. Directory, git
 revision and user are noted as annotations.
 
-What is not asked for is not counted against quota; what could never run is refused. A
-script may bring options along, in comments at its top; the command line goes before
-them. Slurm's #SBATCH lines are read where they mean something here, the others named:
+What is not asked for is not counted against quota, but for one core in the queue
+that Makeway has as long as nobody has made another (`default`); what could never run
+is refused. A script may bring options along, in comments at its top; the command line
+goes before them. Slurm's #SBATCH lines are read where they mean something here, the
+others named:
 
   #!/bin/bash
   #MAKEWAY --gpu 2 --memory 16Gi
   python train.py
 
+An array is one job for each index, which starts when it fits and fails alone; %8 lets
+eight of them be under way at once. `12` means all of array 12, `12_4` one of it.
+
+With --after a job waits outside its queue until another has ended as it should; if that
+can't come true any more, it fails (DependencyNeverSatisfied). Arrays of equal indexes
+wait index by index.
+
 examples:
+  makeway submit -- python train.py
   makeway submit -q vision --gpu 1 -- python train.py --epochs 3
   makeway submit --cpu 4 --time-limit 2h ./train.sh
-  makeway submit --array 0-99%8 -- sh -c 'python part.py $JOB_COMPLETION_INDEX'
+  makeway submit --array 1-100%8 -- sh -c 'python part.py $MAKEWAY_ARRAY_INDEX'
+  makeway submit --after 12 -- python evaluate.py       # when job 12 has succeeded
+  makeway submit --grace 2m --signal USR1@60 -- python train.py   # time to save its work
+  makeway submit --notify 'notify-send "$MAKEWAY_SUBJECT"' -- make test
   makeway submit --follow -- make test
   makeway submit --dry-run client -- python train.py > job.yaml
   makeway submit --preview --gpu 8 -- python train.py
@@ -34,7 +47,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import random
 import re
 import shlex
 import shutil
@@ -43,28 +55,40 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from makeway.api.arrays import ArrayError, Indexes, expanded, parse_indexes
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import HOLD, PRIORITY_CLASS, QUEUE_NAME, SHELL_LIMITS
+from makeway.api.labels import (
+    ARRAY,
+    HOLD,
+    NAME,
+    NOTIFY,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    SHELL_LIMITS,
+    SIGNAL,
+    SIGNAL_AFTER,
+)
 from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
-from makeway.api.queueing import LocalQueue
+from makeway.api.signals import parse_warning
 from makeway.cli import connect, sbatch
+from makeway.cli.chosen_queue import choose_queue, is_automatic
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.creating import Creation, suffix
 from makeway.cli.following import Follower, wait_for_end
-from makeway.cli.numbers import take_number
 from makeway.cli.preview import previewed, print_preview
 from makeway.cli.priority import look_up_class
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
-from makeway.cli.tables import print_document
+from makeway.cli.tables import counted, print_document
 from makeway.cli.units import check_amount
 from makeway.cli.user import user_name
-from makeway.cli.views import fetch_all, view_of
+from makeway.cli.views import view_of
+from makeway.cli.waiting_for import annotations_for
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import (
     GIT_REVISION,
-    ID,
     SUBMITTED_BY,
     SUBMITTED_FROM,
     job_text,
@@ -75,11 +99,11 @@ GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
+RECEIVERS_MAX = 4  # of --notify
+GRACE_S = 30  # as Kubernetes has it
 FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_ARRAY = re.compile(r"0-([0-9]{1,6})(?:%([0-9]{1,6}))?", re.ASCII)
 # `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
 _EXPANDED = re.compile(r"\$(?=[$(])")
 
@@ -93,8 +117,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=argparse.REMAINDER,
         help="what to run, after `--`; or a script and its arguments",
     )
-    add("-q", "--queue", help="LocalQueue (default: the only one of the namespace)")
-    add("--name", help="name of the job (default: made from the command)")
+    add(
+        "-q",
+        "--queue",
+        help="LocalQueue (default: $MAKEWAY_QUEUE, else the only one, else `default`)",
+    )
+    add("--name", help="what to call it; others may be called so too (default: by the command)")
     add("--cpu", metavar="QTY", help="cores per pod, for example 2 or 500m")
     add("--memory", metavar="QTY", help="memory per pod, for example 4Gi")
     add("--gpu", metavar="N", help="GPUs per pod")
@@ -102,15 +130,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--request", metavar="RES=QTY", action="append", help="any resource; may be repeated")
     add("--parallelism", type=int, metavar="N", help="so many pods at once")
     add("--completions", type=int, metavar="N", help="so many pods in all (default: as above)")
-    add("--array", metavar="0-N[%M]", help="one pod per index ($JOB_COMPLETION_INDEX), M at once")
+    add(
+        "--array", metavar="INDEXES", help="a job for each index, as 1-100, 1,3,7, 0-30:2, 1-100%%8"
+    )
     add("--priority", metavar="CLASS", help="WorkloadPriorityClass")
     add("--retries", type=int, metavar="N", help="start failed pods again so often (default: 0)")
     add("--time-limit", metavar="SPAN", help="end it after running so long, for example 2h")
+    add("--grace", metavar="SPAN", help="from SIGTERM to the end when it is stopped (default: 30s)")
+    add("--signal", metavar="NAME@SECONDS", help="a signal so long before SIGTERM, as USR1@120")
     add("--ttl", metavar="SPAN", help="delete it so long after its end (default: keep it)")
     add("--env", metavar="K=V", action="append", help="a variable; may be repeated")
     add("--no-env", action="store_true", default=None, help="take no variables along")
     add("--workdir", metavar="DIR", help="where to run (default: the current directory)")
     add("--image", help="container image, for servers that run containers")
+    for option, when in (("", "has succeeded"), ("-any", "is over"), ("-failed", "has failed")):
+        add(f"--after{option}", metavar="JOB", action="append", help=f"wait until that {when}")
+    add("--notify", metavar="WHOM", action="append", help="a command, a URL or mailto:ADDRESS")
     add("--force", action="store_true", default=None, help="queue it though it can never run")
     add("--hold", action="store_true", default=None, help="queue it, but let it wait for `resume`")
     add("--follow", action="store_true", default=None, help="print its output, until it ends")
@@ -127,38 +162,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    command = _complete(arguments)
-    job = job_of(arguments, command, _surroundings(arguments))
+    command = command_of(arguments)
+    job, array = job_of(arguments, command, surroundings_of(arguments)), _indexes(arguments)
     if arguments.dry_run == "client":
         if arguments.queue:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
-        print_document(arguments.output or "yaml", job)
+        _print(expanded(job, array[1]) if array else [job], arguments.output or "yaml")
         return 0
     submitted: list[Job] = []
+    is_own = connect.is_own(arguments)
+    for option in ("signal", "notify"):
+        if getattr(arguments, option) is not None and not is_own:
+            raise UsageError(f"--{option}: only a `makeway up` does that, not a cluster")
 
     async def story(client: Client, namespace: str) -> int:
-        job["metadata"]["labels"][QUEUE_NAME] = await _queue(client, namespace, arguments.queue)
-        if arguments.priority:
-            await look_up_class(client, arguments.priority)
+        await look_up(client, namespace, arguments, job, None if array is None else array[1])
         if arguments.preview:
             found = await previewed(client, JOBS, job, namespace)
             print_preview(found, arguments.output)
             return 0
         await _refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
+        creation = Creation(client, namespace, job, array)
         if arguments.dry_run:
-            made = await client.create(JOBS, job, namespace=namespace, dry_run=True)
-            print_document(arguments.output or "yaml", made)
+            _print(await creation.try_out(is_own=is_own), arguments.output or "yaml")
             return 0
-        number = await take_number(client)
-        if number is not None:
-            job["metadata"]["labels"][ID] = str(number)
-        made = await client.create(JOBS, job, namespace=namespace)
-        created = view_of(Job, made)
-        submitted.append(created)
-        _tell(made, created, arguments.output)
+        made = await creation.run(is_own=is_own)
+        submitted.extend(view_of(Job, {**job, "metadata": one["metadata"]}) for one in made)
+        _tell(made, submitted, arguments.output)
         connect.show_warnings(client)
         _warn_of_command(job)
-        return await _stay(client, created, arguments)
+        return await _stay(client, submitted, arguments)
 
     try:
         return connect.converse(arguments, story, stays=_stays(arguments), is_quick=True)
@@ -166,9 +199,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not submitted:
             raise
         metadata = submitted[0].metadata
-        word = short_text(metadata)
+        word = metadata.labels.get(ARRAY) or short_text(metadata)
+        what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
         print(
-            f"\nmakeway: {job_text(metadata)} goes on without you; `makeway logs -f {word}`"
+            f"\nmakeway: {what} goes on without you; `makeway logs -f {short_text(metadata)}`"
             f" follows it, `makeway cancel {word}` ends it",
             file=sys.stderr,
         )
@@ -195,13 +229,26 @@ def _stays(arguments: argparse.Namespace) -> bool:
     return bool(arguments.wait or arguments.follow)
 
 
-def _tell(document: Document, job: Job, output: str | None) -> None:
-    if output == "name":
-        print(f"job.batch/{job.metadata.name}", flush=True)
-    elif output in ("json", "yaml"):
-        print_document(output, document)
+def _print(jobs: Sequence[Document], output: str) -> None:
+    if len(jobs) == 1:
+        print_document(output, jobs[0])
     else:
-        print(f"Submitted {job_text(job.metadata)}", flush=True)
+        print_document(output, {"apiVersion": "v1", "kind": "List", "items": list(jobs)})
+
+
+def _tell(documents: Sequence[Document], jobs: Sequence[Job], output: str | None) -> None:
+    first, last = jobs[0].metadata, jobs[-1].metadata
+    if output == "name":
+        for job in jobs:
+            print(f"job.batch/{job.metadata.name}", flush=True)
+    elif output in ("json", "yaml"):
+        _print(documents, output)
+    elif ARRAY not in first.labels:
+        print(f"Submitted {job_text(first)}", flush=True)
+    else:
+        span = f"{short_text(first)} to {short_text(last)}"
+        count = counted(len(jobs), "job")
+        print(f"Submitted array {first.labels[ARRAY]}: {count}, {span}", flush=True)
 
 
 def _warn_of_command(job: Document) -> None:
@@ -214,29 +261,45 @@ def _warn_of_command(job: Document) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-async def _stay(client: Client, job: Job, arguments: argparse.Namespace) -> int:
-    if not _stays(arguments):
-        return 0
-    if arguments.follow:
-        ended = await Follower(client, job, {}).run(tells_state=True)
-    else:
-        ended = await wait_for_end(client, job)
-    print(f"makeway: {job_text(job.metadata)} {ended.text}", file=sys.stderr)
-    return ended.code
+async def _stay(client: Client, jobs: Sequence[Job], arguments: argparse.Namespace) -> int:
+    """The code of the first that failed, in the order of an array's indexes."""
+    codes = [0]
+    for job in jobs if _stays(arguments) else ():
+        if arguments.follow:
+            ended = await Follower(client, job, {}).run(tells_state=True)
+        else:
+            ended = await wait_for_end(client, job)
+        print(f"makeway: {job_text(job.metadata)} {ended.text}", file=sys.stderr)
+        codes.append(ended.code)
+    return next((code for code in codes if code), 0)
 
 
-async def _queue(client: Client, namespace: str, named: str | None) -> str:
-    """The queue that was named, or the only one there is."""
-    queues = await fetch_all(client, LocalQueue, namespace)
-    found = sorted(queue.metadata.name for queue in queues)
-    choice = f"there are: {', '.join(found)}" if found else "there is none; see `makeway apply`"
-    if named:
-        if named not in found:
-            raise RequestRefused(f"no LocalQueue {named} in namespace {namespace}; {choice}")
-        return named
-    if len(found) != 1:
-        raise RequestRefused(f"name a LocalQueue of namespace {namespace} with -q; {choice}")
-    return found[0]
+async def look_up(
+    client: Client,
+    namespace: str,
+    arguments: argparse.Namespace,
+    job: Document,
+    indexes: Indexes | None = None,
+) -> None:
+    """Complete a Job by what only the server knows: its queue, and what it is to wait for."""
+    await _put_in_queue(client, namespace, arguments.queue, job)
+    if arguments.priority:
+        await look_up_class(client, arguments.priority)
+    after = await annotations_for(client, namespace, arguments, indexes)
+    job["metadata"]["annotations"] |= after
+
+
+async def _put_in_queue(client: Client, namespace: str, named: str | None, job: Document) -> None:
+    """In the automatic queue a job that says nothing counts as one core, lest a hundred of them
+    start at once.
+    """
+    queue = await choose_queue(client, namespace, named)
+    job["metadata"]["labels"][QUEUE_NAME] = queue.metadata.name
+    if is_automatic(queue):
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        resources = container.get("resources") or {}
+        asked = {"cpu": "1", **(resources.get("requests") or {})}  # counted; no limit follows
+        container["resources"] = {**resources, "requests": asked}
 
 
 # --- what was asked for ---
@@ -251,7 +314,7 @@ class _DirectiveParser(argparse.ArgumentParser):
         raise UsageError(f"{self.where}: {message}")
 
 
-def _complete(arguments: argparse.Namespace) -> list[str]:
+def command_of(arguments: argparse.Namespace) -> list[str]:
     """Return the command; options that a script brings along are filled in."""
     words: list[str] = arguments.words
     if words[:1] == ["--"]:
@@ -338,7 +401,7 @@ def _take_slurms(lines: Sequence[tuple[str, str]], arguments: argparse.Namespace
         print(f"warning: #SBATCH {', '.join(left)}: means nothing here", file=sys.stderr)
 
 
-def _surroundings(arguments: argparse.Namespace) -> Surroundings:
+def surroundings_of(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -359,19 +422,21 @@ def job_of(
     arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
 ) -> Document:
     """Build the Job; UsageError names the option that is wrong."""
-    name = arguments.name or f"{_base_name(command)}-{_suffix()}"
+    name = arguments.name or made_up_name(command)
+    labels = {PRIORITY_CLASS: arguments.priority, NAME: arguments.name}
     annotations = {
         SUBMITTED_FROM: surroundings.directory,
         SUBMITTED_BY: surroundings.user,
         GIT_REVISION: surroundings.revision,
         HOLD: "true" if arguments.hold else "",
+        NOTIFY: _receivers(arguments),
     }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
-            "labels": {PRIORITY_CLASS: arguments.priority} if arguments.priority else {},
+            "labels": {key: value for key, value in labels.items() if value},
             "annotations": {key: value for key, value in annotations.items() if value},
         },
         "spec": {
@@ -380,8 +445,9 @@ def job_of(
             **_counts(arguments),
             **_times(arguments),
             "template": {
-                **_template_metadata(surroundings),
+                **_template_metadata(arguments, surroundings),
                 "spec": {
+                    **_grace(arguments),
                     "restartPolicy": "Never",
                     "containers": [_container(arguments, command, surroundings)],
                 },
@@ -390,17 +456,18 @@ def job_of(
     }
 
 
-def _template_metadata(surroundings: Surroundings) -> Document:
-    if not surroundings.limits:
-        return {}
-    return {"metadata": {"annotations": {SHELL_LIMITS: surroundings.limits}}}
+def _template_metadata(arguments: argparse.Namespace, surroundings: Surroundings) -> Document:
+    notes = _warning(arguments)
+    if surroundings.limits:
+        notes[SHELL_LIMITS] = surroundings.limits
+    return {"metadata": {"annotations": notes}} if notes else {}
 
 
 def _container(
     arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
 ) -> Document:
     variables = {**surroundings.environment, **_pairs("--env", arguments.env)}
-    requests = _requests(arguments)
+    requests = requests_of(arguments)
     # Who asks for so much gets no more, so that nobody takes from others what he never asked for.
     resources = {"requests": requests, "limits": requests}
     container = {
@@ -431,7 +498,8 @@ def _plain(text: str) -> str:
     return _EXPANDED.sub("$$", text)
 
 
-def _requests(arguments: argparse.Namespace) -> dict[str, str]:
+def requests_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """What is asked for, by resource."""
     gpu = arguments.gpu_resource or GPU
     asked = (
         ("--cpu", "cpu", arguments.cpu),
@@ -463,18 +531,22 @@ def _pairs(option: str, texts: Sequence[str] | None) -> Mapping[str, str]:
 def _counts(arguments: argparse.Namespace) -> Document:
     parallelism = _at_least("--parallelism", arguments.parallelism, 1)
     completions = _at_least("--completions", arguments.completions, 1)
-    if arguments.array is not None:
-        if completions is not None:
-            raise UsageError("--array says how many there are; leave out --completions")
-        found = _ARRAY.fullmatch(arguments.array)
-        if found is None or found[2] == "0":
-            raise UsageError(f"--array {arguments.array}: write 0-9, or 0-9%2 for two at once")
-        count = int(found[1]) + 1
-        at_once = parallelism or (int(found[2]) if found[2] else count)
-        return {"completionMode": "Indexed", "completions": count, "parallelism": at_once}
     if parallelism is None and completions is None:
         return {}
     return {"parallelism": parallelism or 1, "completions": completions or parallelism}
+
+
+def _indexes(arguments: argparse.Namespace) -> tuple[str, Indexes] | None:
+    if arguments.array is None:
+        return None
+    if arguments.preview:
+        raise UsageError("--preview is for one job; leave out --array")
+    if arguments.follow:
+        raise UsageError("--follow is for one job; use --wait, or `makeway logs -f` of one index")
+    try:
+        return arguments.array, parse_indexes(arguments.array)
+    except ArrayError as error:
+        raise UsageError(f"--array {error}") from None
 
 
 def _at_least(option: str, number: int | None, least: int) -> int | None:
@@ -489,9 +561,46 @@ def _times(arguments: argparse.Namespace) -> Document:
         times["activeDeadlineSeconds"] = int(span_of("--time-limit", arguments.time_limit))
         if not times["activeDeadlineSeconds"]:
             raise UsageError(f"--time-limit {arguments.time_limit}: write at least 1s")
+    if arguments.signal is not None and parse_warning(arguments.signal) is None:
+        raise UsageError(f"--signal {arguments.signal}: write a signal and seconds, as USR1@120")
     if arguments.ttl is not None:
         times["ttlSecondsAfterFinished"] = int(span_of("--ttl", arguments.ttl))
     return times
+
+
+def _receivers(arguments: argparse.Namespace) -> str:
+    """Who is to be told of its end, a line each."""
+    receivers = arguments.notify or []
+    if len(receivers) > RECEIVERS_MAX or any("\n" in found for found in receivers):
+        raise UsageError(f"--notify: write a line each, and {RECEIVERS_MAX} at most")
+    return "\n".join(receivers)
+
+
+def _grace(arguments: argparse.Namespace) -> Document:
+    """How long it may take to end; a signal before SIGTERM adds its own time."""
+    if arguments.grace is None and arguments.signal is None:
+        return {}
+    grace_s = GRACE_S if arguments.grace is None else int(span_of("--grace", arguments.grace))
+    return {"terminationGracePeriodSeconds": grace_s + _lead_s(arguments)}
+
+
+def _lead_s(arguments: argparse.Namespace) -> int:
+    return 0 if arguments.signal is None else int(arguments.signal.partition("@")[2])
+
+
+def _warning(arguments: argparse.Namespace) -> dict[str, str]:
+    """What tells the runner of a signal before SIGTERM, and of the time limit that it precedes."""
+    if arguments.signal is None:
+        return {}
+    told = {SIGNAL: arguments.signal.upper()}
+    if arguments.time_limit is not None:
+        limit_s = int(span_of("--time-limit", arguments.time_limit))
+        told[SIGNAL_AFTER] = str(max(0, limit_s - _lead_s(arguments)))
+    return told
+
+
+def made_up_name(command: Sequence[str]) -> str:
+    return f"{_base_name(command)}-{suffix()}"
 
 
 def _base_name(command: Sequence[str]) -> str:
@@ -500,7 +609,3 @@ def _base_name(command: Sequence[str]) -> str:
     scripts = [word for word in words if Path(word).suffix in SCRIPTS]
     stem = Path((scripts or words or ["job"])[0]).stem
     return re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:NAME_MAX].strip("-") or "job"
-
-
-def _suffix() -> str:
-    return "".join(random.choices(_SUFFIX_LETTERS, k=5))

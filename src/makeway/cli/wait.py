@@ -26,11 +26,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from makeway.api.batch import Job
 from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.command import UsageError
 from makeway.cli.following import versions_of, wait_for_end
-from makeway.cli.references import find_job
+from makeway.cli.references import array_members, find_job
 from makeway.cli.spans import span_of
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
@@ -67,7 +68,10 @@ def _wait_for_jobs(arguments: argparse.Namespace, timeout_s: float | None) -> in
     """Exits as the first of the jobs does that fails, in the order in which they are named."""
 
     async def story(client: Client, namespace: str) -> int:
-        jobs = [await find_job(client, namespace, word) for word in arguments.words]
+        jobs: list[Job] = []
+        for word in arguments.words:
+            members = await array_members(client, namespace, word)
+            jobs += members or [await find_job(client, namespace, word)]
         codes = []
         try:
             async with asyncio.timeout(timeout_s):

@@ -291,13 +291,42 @@ class Client:
     async def logs(
         self, name: str, namespace: str, query: Mapping[str, str]
     ) -> AsyncIterator[bytes]:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
+        """What a pod has printed."""
+        async for piece in self._stream(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query):
+            yield piece
+
+    async def _stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         call = Call(method="GET", path=path, query=query, is_stream=True)
         async with self._transport.send(call) as answer:
             if answer.code != 200:
                 raise _error(answer, await answer.body())
             async for piece in answer.pieces:
                 yield piece
+
+    # What is gone, which only Makeway's own server tells
+
+    async def gone_jobs(self, namespace: str = "") -> Sequence[Document]:
+        """Jobs that were deleted, as they last were; other servers show those that are there."""
+        call = Call(method="GET", path=_jobs(namespace), query={"gone": "true"})
+        return list((await self._json(call)).get("items") or ())
+
+    async def attempts(self, name: str, namespace: str, uid: str) -> Sequence[Document]:
+        """The pods that have run for a job, there or gone; NotFound where nobody keeps that."""
+        path = _jobs(namespace, name, "attempts")
+        found = await self._json(Call(method="GET", path=path, query={"uid": uid}))
+        return list(found["items"])
+
+    async def job_logs(
+        self, name: str, namespace: str, query: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
+        """What a pod of a job has printed, also of one that is gone."""
+        async for piece in self._stream(_jobs(namespace, name, "log"), query):
+            yield piece
+
+    async def forget_job(self, name: str, namespace: str, uid: str) -> None:
+        """Have what a deleted job has printed removed, and its record."""
+        path = _jobs(namespace, name, "log")
+        await self._json(Call(method="DELETE", path=path, query={"uid": uid}))
 
     # Writing
 
@@ -306,6 +335,15 @@ class Client:
     ) -> Document:
         where = namespace or document.get("metadata", {}).get("namespace", "")
         return await self._write("POST", resource.path(where), document, dry_run=dry_run)
+
+    async def create_array(
+        self, job: Document, indexes: str, *, namespace: str, dry_run: bool = False
+    ) -> Sequence[Document]:
+        """Have Makeway's own server make a Job for each index, all or none; their metadata."""
+        query = {"array": indexes}
+        path = _jobs(namespace)
+        made = await self._write("POST", path, job, query=query, dry_run=dry_run)
+        return [item["metadata"] for item in made["items"]]
 
     async def preview(
         self, resource: Resource, document: Document, *, namespace: str = ""
@@ -515,6 +553,12 @@ def _from_status(code: int, status: Mapping[str, Any]) -> ApiError:
     cls = _CLASSES.get(code, ApiError)
     message = status.get("message") or f"the server answered {code}"
     return cls(code, status.get("reason") or "", message, status.get("details"))
+
+
+def _jobs(namespace: str = "", *rest: str) -> str:
+    """Where a server has its Jobs."""
+    middle = f"/namespaces/{namespace}" if namespace else ""
+    return "/".join((f"/apis/batch/v1{middle}/jobs", *rest))
 
 
 async def _lines(answer: Answer) -> AsyncIterator[bytes]:

@@ -16,19 +16,22 @@ Everything is decided from the objects as they are, Job by Job. Some choices:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from makeway.api.batch import Job
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
-from makeway.api.labels import IN_USE, JOB_UID
+from makeway.api.labels import CANCELLED_BY, IN_USE, JOB_UID, LAST_END, STARTS
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
 from makeway.client.client import Document
+from makeway.controller.array_limits import ArrayLimits
 from makeway.controller.conditions import conditions_of, true_types, with_condition
+from makeway.controller.dependencies import Dependencies, LastOutcome, Never, nobody_knows
 from makeway.controller.job_priorities import Missing
 from makeway.controller.job_status import (
     Draft,
@@ -58,6 +61,7 @@ from makeway.controller.job_workload import (
     is_terminated,
     may_run,
     new_workload,
+    number_in,
     pod_sets_of,
     preemption_changes,
     shared_with,
@@ -81,6 +85,8 @@ from makeway.plane.writes import Key, Patch, Say, Write, status_patch
 from makeway.translate import messages
 
 FAILURE_TARGET = "FailureTarget"  # condition of a Job: its end is decided
+NEVER_SATISFIED = "DependencyNeverSatisfied"  # reason of the end of a Job that waited in vain
+CANCELLED = "Cancelled"  # reason of the end of a Job that somebody wanted to end
 
 
 class Pair(NamedTuple):
@@ -101,13 +107,21 @@ class Jobs(WorkloadKeeper):
     resources: tuple[Resource, ...] = (JOBS, WORKLOADS, PODS, NAMESPACES, *REFERENCED_KINDS)
     contested = (JOBS, WORKLOADS)
 
-    def __init__(self, picture: Picture, configuration: Configuration = DEFAULTS) -> None:
+    def __init__(
+        self,
+        picture: Picture,
+        configuration: Configuration = DEFAULTS,
+        last_outcome: LastOutcome = nobody_knows,
+    ) -> None:
+        """`last_outcome` tells what became of Jobs that are gone."""
         super().__init__(picture, configuration)
         # By namespace and uid of the Job: one made anew under an old name has nothing of the old
         # one. What belongs to a Job stays there when the Job is gone.
         self._jobs = picture.index(JOBS, lambda job: (Key(job.key.namespace, job.uid), None))
         self._workloads = picture.index(WORKLOADS, lambda found: _job_of(found, JOB_UID))
         self._pods = picture.index(PODS, _job_of_pod)
+        self._arrays = ArrayLimits(picture, self._workloads.has)
+        self._dependencies = Dependencies(picture, last_outcome)
 
     def changed(self, change: Change) -> None:
         if change.resource in REFERENCED_KINDS:
@@ -115,7 +129,8 @@ class Jobs(WorkloadKeeper):
         elif change.resource == PODS:  # how a pod fares, the Job's status tells
             self.mark(*self._pods.touched(change))
         elif change.resource == JOBS:
-            self.mark(*self._jobs.groups(change))
+            self.mark(*self._jobs.groups(change), *self._arrays.changed(change))
+            self.mark(*self._dependencies.changed(change))
         elif change.resource == NAMESPACES:
             keys = self.namespace_changed(change, JOBS)
             found = [self._jobs.entry(self._picture.find(JOBS, key)) for key in keys]
@@ -152,8 +167,10 @@ class Jobs(WorkloadKeeper):
         wanted = wanted_of(job)
         if wanted.defects:
             writes += self.note(key, about, "Misunderstood", "; ".join(wanted.defects))
+        if CANCELLED_BY in job.metadata.annotations and ending_of(job) is None:
+            return Plan([*writes, *_cancel(job, about, now)])
         if kept is None:
-            begin = self._first_sight(key, about, job, wanted) if is_queued else ()
+            begin = self._first_sight(key, found, job, wanted, now) if is_queued else ()
             return Plan([*writes, *begin])
         lacks = (*found.read.unsupported, *kept.read.unsupported)
         has_pods = self._pods.has(key)
@@ -204,15 +221,24 @@ class Jobs(WorkloadKeeper):
 
     # What is done to the Job
 
-    def _first_sight(self, key: Key, about: Document, job: Job, wanted: Wanted) -> Sequence[Write]:
+    def _first_sight(
+        self, key: Key, found: Object, job: Job, wanted: Wanted, now: float
+    ) -> Sequence[Write]:
         """A Job without a Workload waits, and gets one.
 
         In this order: were it admitted before it is held back, it would run as it is written.
         """
         if ending_of(job) is not None:
             return ()
+        about = _about(found.document)
         if not job.spec.suspend:
             return _hold_back(job, about, wanted.queue)
+        wishes = job.metadata.annotations
+        obstacle = self._dependencies.obstacle(key, job.metadata.namespace, wishes)
+        if isinstance(obstacle, Never):
+            return _end_as_failed(job, about, NEVER_SATISFIED, obstacle.message, now)
+        if obstacle is not None or not self._arrays.lets_in(found):
+            return ()
         priority = self.priority_for(key, job.metadata.labels, job.spec.template.spec)
         if isinstance(priority, Missing):
             return self.note_missing(key, about, priority)
@@ -227,7 +253,9 @@ class Jobs(WorkloadKeeper):
         if "template" in changes and job.status.start_time is not None:
             return ()  # heard of again when whoever runs Jobs has cleared it
         spec, then = {**changes, "suspend": False}, (admitted_by(workload, pair.about),)
-        return [_job_patch(job, spec, is_exact=True, then=then)]
+        starts = (number_in(job.metadata.annotations.get(STARTS)) or 0) + 1
+        noted = {STARTS: str(starts)}
+        return [_job_patch(job, spec, is_exact=True, then=then, annotations=noted)]
 
     # What is done to the Workload
 
@@ -326,8 +354,8 @@ def _stop(pair: Pair, draft: Draft) -> Sequence[Write]:
         stop = stop_of(workload)
         if stop is None:
             return _hold_back(job, pair.about, workload.spec.queue_name)
-        _, message = stop
-        return _suspend(job, pair.about, "Stopped", message)
+        reason, message = stop
+        return _suspend(job, pair.about, "Stopped", message, last_end=_end_in_a_word(reason))
     if not is_at_rest(job, has_pods=pair.has_pods):
         return ()
     is_leaving = is_evicted(workload) and holds_quota(workload)
@@ -338,14 +366,26 @@ def _stop(pair: Pair, draft: Draft) -> Sequence[Write]:
 
 def _terminate(pair: Pair, now: float) -> Sequence[Write]:
     """It had to make way and is not to come back: whoever runs Jobs ends it as failed."""
-    document = dict(pair.job.document or {})
+    stop = stop_of(pair.workload)
+    message = messages.TERMINATED if stop is None else f"{messages.TERMINATED}. {stop[1]}"
+    return _end_as_failed(pair.job, pair.about, TERMINATED, message, now)
+
+
+def _cancel(job: Job, about: Document, now: float) -> Sequence[Write]:
+    """Somebody wants it to end: it ends as failed, and stays to be looked at."""
+    message = messages.CANCELLED.format(job.metadata.annotations[CANCELLED_BY] or "somebody")
+    return _end_as_failed(job, about, CANCELLED, message, now)
+
+
+def _end_as_failed(
+    job: Job, about: Document, reason: str, message: str, now: float
+) -> Sequence[Write]:
+    document = dict(job.document or {})
     before = conditions_of(document)
     if FAILURE_TARGET in true_types(before):
         return ()
-    stop = stop_of(pair.workload)
-    message = messages.TERMINATED if stop is None else f"{messages.TERMINATED}. {stop[1]}"
-    told = FAILURE_TARGET, "True", TERMINATED, message
-    said = Say(about=pair.about, reason=TERMINATED, message=message)
+    told = FAILURE_TARGET, "True", reason, message
+    said = Say(about=about, reason=reason, message=message)
     patch = status_patch(JOBS, document, {"conditions": with_condition(before, *told, now)})
     return [replace(patch, then=(said,))]
 
@@ -374,11 +414,19 @@ def _hold_back(job: Job, about: Document, queue: str) -> Sequence[Write]:
     return _suspend(job, about, "Suspended", message)
 
 
-def _suspend(job: Job, about: Document, reason: str, message: str) -> Sequence[Write]:
+def _suspend(
+    job: Job, about: Document, reason: str, message: str, *, last_end: str = ""
+) -> Sequence[Write]:
     if job.spec.suspend:
         return ()
     said = Say(about=about, reason=reason, message=message)
-    return [_job_patch(job, {"suspend": True}, then=(said,))]
+    noted = {LAST_END: last_end} if last_end else {}
+    return [_job_patch(job, {"suspend": True}, then=(said,), annotations=noted)]
+
+
+def _end_in_a_word(reason: str) -> str:
+    """`Preempted`, for the next attempt to read."""
+    return reason.removeprefix("WorkloadEvictedDueTo").removeprefix("Workload")
 
 
 def _restore(pair: Pair) -> Sequence[Write]:
@@ -389,10 +437,17 @@ def _restore(pair: Pair) -> Sequence[Write]:
 
 
 def _job_patch(
-    job: Job, spec: Document, *, is_exact: bool = False, then: tuple[Say, ...] = ()
+    job: Job,
+    spec: Document,
+    *,
+    is_exact: bool = False,
+    then: tuple[Say, ...] = (),
+    annotations: Mapping[str, str] = MappingProxyType({}),
 ) -> Patch:
     """Change a Job's spec; `is_exact`: only if it is still as we saw it."""
-    metadata = {"uid": job.metadata.uid}
+    metadata: Document = {"uid": job.metadata.uid}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     if is_exact:
         metadata["resourceVersion"] = job.metadata.resource_version
     key = Key(job.metadata.namespace, job.metadata.name)

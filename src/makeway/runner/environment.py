@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
+from makeway.api.labels import ATTEMPT, ID, LAST_END
 from makeway.api.programs import (
     ContainerProgram,
     PodOfPrograms,
@@ -22,6 +23,18 @@ _KEYED = re.compile(r"metadata\.(?P<what>labels|annotations)\['(?P<key>[^']+)'\]
 
 class Refused(Exception):
     """The pod can't run here; the text is for its owner."""
+
+
+def of_the_run(pod: PodOfPrograms) -> dict[str, str]:
+    """What a program may want to know of the run that it is; its author may say otherwise.
+
+    Python shows what it prints at once, though that goes to a file.
+    """
+    told = {"MAKEWAY_JOB_ID": ID, "MAKEWAY_ATTEMPT": ATTEMPT, "MAKEWAY_LAST_END": LAST_END}
+    noted = pod.metadata.annotations
+    return {"PYTHONUNBUFFERED": "1"} | {
+        name: noted.get(key, "") for name, key in told.items() if ATTEMPT in noted
+    }
 
 
 def variables_of(

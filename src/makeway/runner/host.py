@@ -76,6 +76,10 @@ class RunOrder:
     restart_policy: RestartPolicy = "Always"
     deadline_s: float | None = None  # from the start on; None: as long as it takes
     grace_s: float = 30.0
+    # A signal for those who catch it, so long before SIGTERM; 0: none.
+    warning: int = 0
+    warning_lead_s: float = 0.0
+    warning_after_s: float | None = None  # from the start on, in any case; None: only when stopped
     back_off_s: float = 10.0  # between the first and the second restart; doubles from then on
 
 
@@ -151,4 +155,4 @@ class Host(Protocol):
         """Have a pod end, in this time at the most. Less time than before counts."""
 
     def remove(self, uid: str) -> None:
-        """Forget a pod that is over, with what it printed."""
+        """Forget a pod that is over; what it printed, only if nobody keeps it."""

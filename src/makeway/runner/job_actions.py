@@ -11,16 +11,17 @@ let go and deleted; if it is more, some are created, unless pods failed a short 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, StatusCondition
+from makeway.api.labels import LAST_END, STARTS
 from makeway.api.times import parse_time
 from makeway.backoff import backoff_s
 from makeway.plane.writes import EventText
 from makeway.runner.job_pods import JobPod, NewPod, pod_name
-from makeway.runner.job_rules import judge_failure, success_rule_met
+from makeway.runner.job_rules import is_rebooted, judge_failure, success_rule_met
 from makeway.runner.job_status import (
     Conditions,
     start_time_of,
@@ -249,6 +250,7 @@ def _carry_on(facts: JobFacts, counted: Tally) -> JobActions:
     surplus = _surplus(job, counted)
     create, next_at = ((), None) if surplus else _wanted_pods(facts, counted)
     due = [at for at in (next_at, _deadline(job)) if at is not None]
+    create = tuple(replace(new, **_run(facts, counted)) for new in create)
     created = 0 if facts.was_refused else len(create)
     return JobActions(
         status=status_patch(job, counted, conditions, start_time_of(job, now), created=created),
@@ -258,6 +260,18 @@ def _carry_on(facts: JobFacts, counted: Tally) -> JobActions:
         next_at=min(due, default=None),
         events=events,
     )
+
+
+def _run(facts: JobFacts, counted: Tally) -> dict[str, Any]:
+    """Which attempt a pod that is created now belongs to, and how the one before it ended."""
+    annotations, began_at = facts.job.metadata.annotations, facts.job.status.start_time or 0.0
+    failed = (pod for pod in facts.pods if pod.status.phase == "Failed" and not pod.was_let_go)
+    is_retry = any(pod.ended_at >= began_at for pod in failed)
+    starts = annotations.get(STARTS, "")
+    return {
+        "attempt": (int(starts) if starts.isdecimal() else 1) + counted.failed,
+        "last_end": "Failed" if is_retry else annotations.get(LAST_END, ""),
+    }
 
 
 def _let_go(counted: Tally) -> tuple[JobPod, ...]:
@@ -372,7 +386,13 @@ def _pending_indexes(job: Job, counted: Tally) -> Iterator[int]:
 
 def _create_at(facts: JobFacts) -> float:
     """When pods may be created again: the more failures since the last success, the later."""
-    ended = [pod for pod in facts.pods if pod.has_succeeded or has_failed(facts.job, pod)]
+    started_at = facts.job.status.start_time or 0.0
+    ended = [
+        pod
+        for pod in facts.pods
+        if (pod.has_succeeded or has_failed(facts.job, pod))
+        and not (is_rebooted(pod) and pod.ended_at <= started_at)  # it was queued again since
+    ]
     success_at = max((pod.ended_at for pod in ended if pod.has_succeeded), default=float("-inf"))
     failures = [
         pod.ended_at

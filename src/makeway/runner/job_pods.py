@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api.batch import ContainerStatus, Job, PodStatus, owner_reference
+from makeway.api.labels import ATTEMPT, ID, LAST_END, LET_GO
 from makeway.api.meta import ObjectMeta
 
 TRACKING = "batch.kubernetes.io/job-tracking"  # the finalizer of pods that may still be counted
@@ -16,7 +17,6 @@ JOB_NAME = "batch.kubernetes.io/job-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
-LET_GO = "makeway.dev/let-go"  # annotation of pods that lost the finalizer while they ran
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # spell no words, are not mistaken for one another
 _SUFFIX_LENGTH = 5
@@ -134,6 +134,8 @@ class NewPod:
     index: int | None = None  # None: the job has no indexes
     failures: int = 0  # of its index so far, where each index has a limit
     ignored: int = 0
+    attempt: int = 1  # the how manieth run of its job it belongs to
+    last_end: str = ""  # why the run before ended; empty: there was none
 
 
 def pod_name(job: Job, index: int | None, ordinal: int) -> str:
@@ -160,6 +162,11 @@ def pod_document(job: Job, new: NewPod) -> dict[str, Any]:
         "finalizers": [*(written.get("finalizers") or ()), TRACKING],
         "ownerReferences": [owner_reference(job)],
     }
+    metadata["annotations"][ATTEMPT] = str(new.attempt)
+    if ID in job.metadata.labels:
+        metadata["annotations"][ID] = job.metadata.labels[ID]
+    if new.last_end:
+        metadata["annotations"][LAST_END] = new.last_end
     spec: Any = dict(template.get("spec") or {})  # type: ignore[call-overload]
     if new.index is not None:
         metadata["labels"][INDEX] = metadata["annotations"][INDEX] = str(new.index)

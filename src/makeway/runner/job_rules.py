@@ -24,7 +24,7 @@ def judge_failure(job: Job, pod: JobPod) -> Judgement:
     Unless the machine was started anew: that is no fault of the pod's.
     """
     policy = job.spec.pod_failure_policy
-    otherwise = Judgement("Ignore" if _is_rebooted(pod) else "Count")
+    otherwise = Judgement("Ignore" if is_rebooted(pod) else "Count")
     if policy is None or not pod.is_over:
         return otherwise
     for place, rule in enumerate(policy.rules):
@@ -37,7 +37,8 @@ def judge_failure(job: Job, pod: JobPod) -> Judgement:
     return otherwise
 
 
-def _is_rebooted(pod: JobPod) -> bool:
+def is_rebooted(pod: JobPod) -> bool:
+    """Whether it ended because its machine was started anew."""
     return any(
         (one.type, one.status, one.reason) == ("DisruptionTarget", "True", REBOOTED_REASON)
         for one in pod.status.conditions

@@ -88,6 +88,26 @@ class Leavings:
                     self._remove(uid, f"it is older than {self._limits.max_age_s / DAY_S:g} days")
         self._make_room(sum(tree_bytes(self._logs / uid) for uid in running))
 
+    def of_gone(self, known: Collection[str]) -> dict[str, float]:
+        """Of whom something is left though nobody knows them any more, and since when about."""
+        found: dict[str, float] = {}
+        for folder in self._logs.iterdir():
+            if folder.name not in known:
+                with contextlib.suppress(FileNotFoundError):
+                    found[folder.name] = folder.stat().st_mtime
+        return found
+
+    def sweep(self, gone: Collection[str]) -> list[str]:
+        """Of pods that the server has no more: those of which nothing is left, not even a word."""
+        swept = []
+        for uid in gone:
+            folder = self._logs / uid
+            if (folder / REMOVED).exists() or not folder.exists():
+                discard(folder, self._trash)
+                swept.append(uid)
+        empty(self._trash)
+        return swept
+
     def _make_room(self, in_use: int) -> None:
         total = in_use + sum(left.size for left in self._left.values())
         for uid in sorted(self._left, key=lambda uid: self._left[uid].ended_at):

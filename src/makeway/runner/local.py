@@ -113,8 +113,12 @@ class LocalHost:
         limits: Limits | None = None,
         clock: SteadyClock | None = None,
         is_reaper: bool = False,
+        keeps_output: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """As a reaper we adopt what a killed supervisor leaves; all other children are ours."""
+        """As a reaper we adopt what a killed supervisor leaves; all other children are ours.
+
+        What a pod has printed stays when the pod is removed, if `keeps_output` says so of its uid.
+        """
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
             below.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,7 +150,7 @@ class LocalHost:
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
-        self._is_reaper = is_reaper
+        self._is_reaper, self._keeps_output = is_reaper, keeps_output
         self._adopted: set[int] = set()  # processes that got away from a supervisor
         self._others: set[int] = set()  # children from before, which are no business of ours
         if is_reaper:
@@ -390,7 +394,8 @@ class LocalHost:
 
     def _discard(self, uid: str) -> None:
         for folder in (self._homes.folder, self._logs, self._pods):
-            discard(folder / uid, self._trash)
+            if folder != self._logs or not self._keeps_output(uid):
+                discard(folder / uid, self._trash)
 
     def _empty_trash(self) -> None:
         """A pod may leave many files behind; nobody waits for them to go."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from makeway.api.devices import NVIDIA, DeviceId, gpus_of
-from makeway.api.labels import SHELL_LIMITS
+from makeway.api.labels import SHELL_LIMITS, SIGNAL, SIGNAL_AFTER
 from makeway.api.programs import (
     ContainerProbe,
     ContainerProgram,
     PodOfPrograms,
     VolumeMount,
 )
+from makeway.api.signals import parse_warning
 from makeway.runner import gpus
 from makeway.runner.environment import (
     ADDRESS,
     Refused,
     command_line,
     expand,
+    of_the_run,
     variables_of,
 )
 from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
@@ -56,9 +59,26 @@ def order_for(
         restart_policy=spec.restart_policy,
         deadline_s=spec.active_deadline_seconds,
         grace_s=spec.termination_grace_period_seconds,
+        **_warning_of(pod),
     )
     _check_mounts(order)
     return order
+
+
+def _warning_of(pod: PodOfPrograms) -> dict[str, Any]:
+    """The signal that it wants before SIGTERM, `USR1@120`."""
+    wanted = pod.metadata.annotations.get(SIGNAL, "")
+    if not wanted:
+        return {}
+    warning = parse_warning(wanted)
+    after = pod.metadata.annotations.get(SIGNAL_AFTER, "")
+    if warning is None or (after and not after.isdecimal()):
+        raise Refused(f"annotation {SIGNAL}: {wanted!r} is no signal; write for example USR1@120")
+    return {
+        "warning": warning.number,
+        "warning_lead_s": float(warning.lead_s),
+        "warning_after_s": float(after) if after else None,
+    }
 
 
 def _locks(devices: Mapping[str, tuple[DeviceId, ...]], uuids: Sequence[str]) -> tuple[str, ...]:
@@ -81,7 +101,7 @@ def _program(
     return Program(
         name=container.name,
         argv=command_line(container, declared),
-        env=declared | devices,
+        env=of_the_run(pod) | declared | devices,
         folder=container.working_dir,
         is_sidecar=container.is_sidecar,
         mounts=tuple(_mount(mount, declared) for mount in container.volume_mounts),

@@ -90,6 +90,21 @@ def kill_session(session: int) -> None:
             send_signal(pid, signal.SIGKILL)
 
 
+def signal_who_catch(session: int, number: int) -> None:
+    """Send a signal to those of a session who have said what they do then; others may die of it."""
+    for pid, fields in _all():
+        if int(fields[3]) == session and _catches(pid, number):
+            send_signal(pid, number)
+
+
+def _catches(pid: int, number: int) -> bool:
+    status = read_or_none(f"/proc/{pid}/status") or b""
+    for line in status.splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
 def kill_cgroup(folder: str) -> None:
     """End all who are in a cgroup, wherever else they went; they are gone a moment later."""
     if _tell(f"{folder}/cgroup.kill", b"1"):

@@ -10,6 +10,8 @@ It is started with the pod's folder, in which it finds `order.json`: what to run
   ended with the pod.
 - **Asking it to stop**: write `stop.json` (`{"grace_s": 30}`), then send SIGTERM. Again with less
   grace, if it takes too long.
+- **A warning**: an order may name a signal that comes some time before SIGTERM, for programs that
+  save their work then. Only processes that catch it get it: others would die of it.
 - It tells of a new state by a line in the pipe `changes`, if somebody listens there.
 """
 
@@ -32,6 +34,7 @@ from makeway.runner.processes import (
     read_or_none,
     send_signal,
     send_signal_to_group,
+    signal_who_catch,
     started_ticks,
     write_last,
     write_whole,
@@ -64,6 +67,11 @@ class Supervisor:
         self._now = time.monotonic()
         deadline_s = order["deadline_s"]
         self._deadline = None if deadline_s is None else self._now + deadline_s
+        after_s = order.get("warning_after_s")  # an order of before has no word of warnings
+        self._warn_at = None if after_s is None else self._now + after_s
+        self._has_warned = not order.get("warning")
+        self._term_at: float | None = None  # when SIGTERM follows the warning
+        self._kill_at = 0.0  # when SIGKILL follows SIGTERM
         self._is_stopping = self._is_over = False
         self._reason = self._message = ""
         pid = os.getpid()
@@ -206,6 +214,12 @@ class Supervisor:
                 due.append(self._deadline)
         if not self._is_stopping:
             due += self._go_on()
+            due += self._warn_in_time()
+        if self._term_at is not None:
+            if self._now >= self._term_at:
+                self._terminate()
+            else:
+                due.append(self._term_at)
         for container in self._all:
             container.kill_if_due(self._now)
             if container.kill_at is not None and container.is_running:
@@ -216,9 +230,37 @@ class Supervisor:
         return due
 
     def _stop(self, grace_s: float) -> None:
-        self._is_stopping = True
+        """With a warning first, if one is wanted and there was none; then SIGTERM, then the end."""
+        lead_s = 0.0 if self._has_warned else self._order["warning_lead_s"]
+        term_at = self._now + min(lead_s, grace_s)
+        if self._is_stopping and self._term_at is not None:
+            term_at = min(self._term_at, self._now + grace_s)
+        self._is_stopping, self._kill_at, self._term_at = True, self._now + grace_s, term_at
+        if any(container.is_running for container in self._all):
+            self._warn()
+        if term_at <= self._now:
+            self._terminate()
+
+    def _terminate(self) -> None:
+        self._term_at = None
         for container in self._all:
-            container.ask_to_end(self._now + grace_s)
+            container.ask_to_end(self._kill_at)
+
+    def _warn_in_time(self) -> list[float]:
+        """The job's time is about to be over: a program may save its work, and go on."""
+        if self._has_warned or self._warn_at is None:
+            return []
+        if self._now < self._warn_at:
+            return [self._warn_at]
+        self._warn()
+        return []
+
+    def _warn(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            for container in self._all:
+                if container.is_running:
+                    signal_who_catch(container.pid, self._order["warning"])
 
     def _go_on(self) -> list[float]:
         """Init containers one after the other, then the others together."""

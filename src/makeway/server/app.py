@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from makeway.api.arrays import ArrayError, expanded, parse_indexes
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
+from makeway.history.archive import Archive
 from makeway.logs import Fields
-from makeway.server import discovery, errors, health, messages, openapi
+from makeway.server import discovery, errors, health, messages, openapi, past
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -50,6 +52,7 @@ from makeway.server.options import (
     read_eviction,
     read_options,
 )
+from makeway.server.past import Past
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
 from makeway.server.people import Directory, People, Person, for_people
 from makeway.server.reads import Reads, view_of
@@ -62,6 +65,7 @@ from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
 
+ARRAY_MAX_BYTES = 256 * 1024 * 1024  # of all Jobs of an array
 IN_FLIGHT_MAX = 400  # requests that are being answered, without watches and logs
 _OPEN_PATHS = (*health.PATHS, "version")
 _SEGMENT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
@@ -87,16 +91,21 @@ class App:
         flush: Flush | None = None,
         disk: Disk | None = None,
         configuration: Configuration | None = None,
+        archive: Archive | None = None,
         people: People | None = None,
         directory: Directory | None = None,
     ) -> None:
-        """Without `logs`, nobody here runs pods; without `people`, one token may do everything.
+        """Without `logs`, nobody here runs pods; without `archive`, what is gone is gone; without
+        `people`, one token may do everything.
 
         Uids and generated names come from `chance`; nobody can guess them unless it is given.
         """
         self.store, self.clock = store, clock
         self._token = token.encode()
         self._logs, self._disk = logs, disk
+        self._past: Past | None = None
+        if archive is not None and logs is not None:
+            self._past = Past(store, archive, logs, clock)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
@@ -309,6 +318,8 @@ class App:
             return await self._collection(request, target, namespace)
         if resource.is_namespaced and namespace is None:
             raise errors.no_such_path()
+        if self._past and resource is JOBS and subresource in past.SUBRESOURCES:
+            return await self._past.of_job(request, target)
         if subresource:
             return await self._subresource(request, target)
         return await self._object(request, target)
@@ -325,6 +336,8 @@ class App:
     ) -> Response:
         resource = target.resource
         match request.method:
+            case "GET" if resource is JOBS and self._past and request.flag("gone"):
+                return self._past.gone(target.namespace)
             case "GET":
                 view = view_of(request, resource, target.version)
                 if request.flag("watch"):
@@ -334,6 +347,8 @@ class App:
                 if resource.is_namespaced and namespace is None:
                     raise errors.method_not_allowed()
                 self._expect_room(request)
+                if resource is JOBS and "array" in request.query:
+                    return await self._create_array(request, target)
                 options, is_asked = read_options(request), request.flag("preview")
                 if is_asked and not options.is_dry_run:
                     raise bad_request("preview: goes with dryRun=All")
@@ -345,6 +360,26 @@ class App:
                 return await self._delete_all(request, target)
             case _:
                 raise errors.method_not_allowed()
+
+    async def _create_array(self, request: Request, target: Target) -> Response:
+        """One Job for each index that the query names, all or none; answers their metadata."""
+        document = read_body(request)
+        try:
+            jobs = expanded(document, parse_indexes(request.query["array"]))
+        except ArrayError as error:
+            raise bad_request(f"array: {error}") from None
+        except (KeyError, TypeError, AttributeError):
+            raise bad_request("array: the body is no Job with a name and containers") from None
+        if len(jobs) * len(request.body) > ARRAY_MAX_BYTES:
+            most = ARRAY_MAX_BYTES // len(request.body)
+            raise bad_request(f"array: of a Job this large, at most {most} indexes are taken")
+        options, rules = read_options(request), self.verbs.people_rules
+        if rules is not None and request.person is not None and not options.is_dry_run:
+            options = replace(options, array_number=rules.take_number())
+        made = await self.verbs.create_all(target, jobs, options)
+        items = [{"metadata": decode(outcome.body)["metadata"]} for outcome in made]
+        kind = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList"}
+        return json_response({**kind, "items": items}, 201)
 
     def _expect_room(self, request: Request) -> None:
         """With little room left nothing new is taken; what ends, cancels or deletes goes on."""

@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from makeway.logs import Fields
-from makeway.store import Batch, Key, Record, Store, WriteFailed
+from makeway.store import Batch, Conflict, Key, Record, Store, WriteFailed
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.server.commits")
 
+Encode = Callable[[int], bytes]  # the body of a document that gets this revision
 Flush = Callable[[Batch], Awaitable[WriteFailed | None]]  # makes a batch durable
 
 
@@ -49,6 +50,22 @@ class Committer:
 
         A caller that is cancelled while it waits does not take the write back.
         """
+        return await self._put_in_line(key, expected, encode, is_deletion=is_deletion)
+
+    async def write_new(self, writes: Sequence[tuple[Key, Encode]]) -> list[Record]:
+        """Write documents that must not be there yet: all of them, or none."""
+        for key, _ in writes:
+            if (there := self.store.latest(key)) is not None:
+                raise Conflict(key, 0, there.revision)
+        futures = [
+            self._put_in_line(key, 0, encode, joins=number > 0)
+            for number, (key, encode) in enumerate(writes)
+        ]
+        return list(await asyncio.gather(*futures))
+
+    def _put_in_line(
+        self, key: Key, expected: int, encode: Encode, **how: bool
+    ) -> asyncio.Future[Record]:
         future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
 
         def done(record: Record, failure: WriteFailed | None) -> None:
@@ -59,9 +76,9 @@ class Committer:
             else:
                 future.set_exception(failure)
 
-        self.store.submit(key, expected, encode, done, is_deletion=is_deletion)
+        self.store.submit(key, expected, encode, done, **how)
         self._wake.set()
-        return await future
+        return future
 
     async def backup(self, path: Path) -> None:
         """Copy the file, between two batches."""

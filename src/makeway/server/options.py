@@ -23,6 +23,7 @@ class Options:
     size: int = 0  # of the body, in bytes
     person: Person | None = None  # who asks, where several share the server
     may_create: bool = True  # what is applied and not there
+    array_number: int | None = None  # of the array that is made; None: of each job its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

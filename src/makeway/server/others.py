@@ -1,33 +1,54 @@
-"""What people don't learn of others from lists of jobs, where an admin hides names.
+"""What people see of others' jobs: that they are there, what they take, and until when at most.
 
-Whoever makes the rows has cut them down for the reader; here goes what an admin decides.
+Rows of jobs are made for all of a machine at once; here, and nowhere else, they are cut down for
+who reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from makeway.server.messages import Response, decode, encode
 
 GROUP = "visibility.makeway.dev"
+# Whose it is, its number, where it stands, what it has, since when and until when at most.
+SHOWN = frozenset(
+    {
+        *("id", "kind", "namespace", "submittedBy", "queue", "clusterQueue", "status", "priority"),
+        *("createdAt", "startedAt", "until", "endedAt", "waitSeconds", "runSeconds"),
+        *("limitSeconds", "requests", "gpus", "gpuIndexes", "gpusByNode"),
+    }
+)
+
+Row = Mapping[str, Any]
 
 
-def discreet(
+def for_others(row: Row, *, shows_name: bool) -> dict[str, Any]:
+    """A row for who may not look into its namespace; what he may not know is empty."""
+    kept = SHOWN | {"name"} if shows_name else SHOWN
+    return {key: value if key in kept else _nothing(value) for key, value in row.items()}
+
+
+def _nothing(value: Any) -> Any:
+    return type(value)() if isinstance(value, list | dict) else None
+
+
+def for_reader(
     response: Response, sees: Callable[[str], bool], *, shows_names: bool, by_name: bool
 ) -> Response:
-    """A list of rows for a reader; `sees` says of a namespace whether it is his to look into.
+    """A list of rows as a reader may have it; `sees` says of a namespace whether it is his to see.
 
-    Objects that can't be read are named to admins only. Where names are hidden, nobody finds others
-    by theirs (`by_name`: that was asked for).
+    Where names are hidden, nobody can find others by theirs (`by_name`: that was asked for).
     """
-    assert isinstance(response.body, bytes)  # what is streamed would not be looked at
+    assert isinstance(response.body, bytes)  # what is streamed would not be cut down
     found = decode(response.body)
-    metadata = {k: v for k, v in (found.get("metadata") or {}).items() if k != "unreadable"}
     items = []
     for row in found.get("items") or ():
-        if shows_names or sees(row.get("namespace") or ""):
+        if sees(row.get("namespace") or ""):
             items.append(row)
-        elif not by_name:
-            items.append({**row, "name": None})
+        elif shows_names or not by_name:
+            items.append(for_others(row, shows_name=shows_names))
+    metadata = {k: v for k, v in (found.get("metadata") or {}).items() if k != "unreadable"}
     return replace(response, body=encode({**found, "metadata": metadata, "items": items}))

@@ -14,6 +14,9 @@ from makeway.api.kinds import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES, WORKLOAD
 from makeway.api.labels import (
     ACCOUNT,
     ACCOUNT_UID,
+    ARRAY,
+    ARRAY_INDEX,
+    CANCELLED_BY,
     DEFAULT,
     EVERYONE,
     FOR,
@@ -69,6 +72,7 @@ class PeopleRules:
         if old is None and resource.full_name in _NEED_ACCOUNT:
             self._check_account(target)
             self._check_number_of(target)
+        _check_cancelled_by(person, target, old or {}, new)
         if person.is_admin:
             return
         found = list(self._problems(resource, old, new))
@@ -76,11 +80,22 @@ class PeopleRules:
             raise _forbidden(resource, new["metadata"]["name"], found)
         self._check_priorities(person, target, old, new)
 
-    def sign(self, person: Person, target: Target, new: dict[str, Any]) -> None:
+    def take_number(self) -> int:
+        """For an array, which has one."""
+        return self._numbers.take()
+
+    def sign(
+        self, person: Person, target: Target, new: dict[str, Any], array: int | None = None
+    ) -> None:
         """What people don't write themselves on a new job: who submitted it, and its number."""
         if target.resource in _RUNS:
-            metadata, number = new["metadata"], self._numbers.take()
-            metadata["labels"] = {**(metadata.get("labels") or {}), ID: str(number)}
+            metadata = new["metadata"]
+            labels = metadata.get("labels") or {}
+            if array is None:
+                numbered = {ID: str(self._numbers.take())}
+            else:
+                numbered = {ARRAY: str(array), ID: f"{array}_{labels[ARRAY_INDEX]}"}
+            metadata["labels"] = {**labels, **numbered}
             signed = {SUBMITTED_BY: person.name, ACCOUNT: self._account(target.namespace)}
             metadata["annotations"] = {**(metadata.get("annotations") or {}), **signed}
 
@@ -250,6 +265,18 @@ def _gate_problems(new: Document, old: Document | None) -> Iterator[FieldError]:
         if str(gate.get("name")).startswith(OURS) and gate.get("name") not in left:
             problem = f"the gate {gate['name']} is taken away by the queue only"
             yield FieldError("spec.schedulingGates", ABSENT, problem)
+
+
+def _check_cancelled_by(person: Person, target: Target, old: Document, new: Document) -> None:
+    """Who ends a job says so in his own name."""
+    said, before = (
+        ((document.get("metadata") or {}).get("annotations") or {}).get(CANCELLED_BY)
+        for document in (new, old)
+    )
+    if said != before and said not in (None, person.name):
+        where, hint = f"metadata.annotations[{CANCELLED_BY}]", f"write {person.name}"
+        wrong = FieldError(where, said, "is not who you are", hint)
+        raise _forbidden(target.resource, new["metadata"]["name"], [wrong])
 
 
 def _is_ours(key: str) -> bool:

@@ -85,7 +85,7 @@ class Reception:
                 known = replace(request, person=person, may_create=may_create)
                 response = await serve(known, segments)
             if ask.group == others.GROUP and ask.verb == "list" and not person.is_admin:
-                response = self._discreet(person, request, response)
+                response = self._cut_down(person, request, response)
             code, name = response.code, _name_of_new(response)
             return self._guarded(known, ask, response)
         except ApiError as error:
@@ -94,13 +94,14 @@ class Reception:
         finally:
             self._audit.note(person, ask, code, name)
 
-    def _discreet(self, person: Person, request: Request, response: Response) -> Response:
+    def _cut_down(self, person: Person, request: Request, response: Response) -> Response:
+        """Rows of jobs as a person may see them: in full where he may list the Workloads."""
 
         def sees(namespace: str) -> bool:
             kind = {"group": WORKLOADS.group, "resource": WORKLOADS.plural}
             return self.access.allows(person, Ask(verb="list", namespace=namespace, **kind))
 
-        return others.discreet(
+        return others.for_reader(
             response,
             cache(sees),
             shows_names=self.people.show_names,

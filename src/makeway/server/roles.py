@@ -26,6 +26,7 @@ _SEEN = [
     _rule(["get"], "", "namespaces", "pods/log", "pods/status"),
     _rule(READ, _BATCH, "cronjobs", "jobs"),
     _rule(["get"], _BATCH, "cronjobs/status", "jobs/status"),
+    _rule(["get"], _BATCH, "jobs/attempts", "jobs/log"),
     _rule(READ, _EVENTS, "events"),
     _rule(READ, QUEUEING_GROUP, "localqueues", "workloads"),
     _rule(["get"], QUEUEING_GROUP, "localqueues/status", "workloads/status"),
@@ -38,10 +39,12 @@ RULES: dict[str, list[Document]] = {
     PERSON: [
         *_SEEN,
         _rule(WRITE, _BATCH, "cronjobs", "jobs"),
+        _rule(["delete"], _BATCH, "jobs/log"),
         _rule(["create", "delete", "deletecollection"], "", "pods"),
         _rule(["create", "get"], "", "pods/attach", "pods/exec", "pods/portforward"),
         _rule(WRITE, "", "configmaps", "secrets"),
         _rule(["patch"], QUEUEING_GROUP, "workloads/active"),
+        _rule(["create"], _OWN_VISIBILITY, "prospects"),
     ],
     # Of the machine, and of oneself.
     EVERYONE: [
@@ -51,7 +54,6 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
         # Rows, of which only what is not private is left (`others`).
         _rule(["list"], _OWN_VISIBILITY, "jobs"),
-        _rule(["create"], _OWN_VISIBILITY, "prospects"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectaccessreviews"),
         _rule(["create"], "authorization.k8s.io", "selfsubjectrulesreviews"),

@@ -17,7 +17,7 @@ from makeway.api.kinds import (
     WORKLOAD_CLASSES,
     Resource,
 )
-from makeway.api.labels import DEFAULT, SHARE_ORDER
+from makeway.api.labels import AUTOMATIC, DEFAULT, SHARE_ORDER
 from makeway.api.pod_rules import PodRules, rules_of
 from makeway.server.messages import decode
 from makeway.server.worker import Worker
@@ -64,7 +64,9 @@ class Surroundings:
         """The LocalQueue of who names none: `default`, or that of his first share; empty: none."""
         if not self.manages(namespace):
             return ""
-        return DEFAULT if self._has(LOCAL_QUEUES, namespace) else self._first_share(namespace)
+        found = self._default(LOCAL_QUEUES, namespace)
+        is_open = found is not None and not _is_passed_over(found)
+        return DEFAULT if is_open else self._first_share(namespace)
 
     def _first_share(self, namespace: str) -> str:
         records = self._worker.ask(lambda: self._store.scan(LOCAL_QUEUES.full_name, namespace))
@@ -79,13 +81,20 @@ class Surroundings:
 
     def has_default_class(self) -> bool:
         is_on = self._configuration.gate("WorkloadPriorityClassDefaulting")
-        return is_on and self._has(WORKLOAD_CLASSES, "")
+        return is_on and self._default(WORKLOAD_CLASSES, "") is not None
 
-    def _has(self, resource: Resource, namespace: str) -> bool:
+    def _default(self, resource: Resource, namespace: str) -> Document | None:
         key = Key(resource.full_name, namespace, DEFAULT)
-        return self._worker.ask(lambda: self._store.get(key)) is not None
+        found = self._worker.ask(lambda: self._store.get(key))
+        return None if found is None else decode(found.body)
 
     def _labels(self, namespace: str) -> Mapping[str, str] | None:
         key = Key(NAMESPACES.full_name, "", namespace)
         found = self._worker.ask(lambda: self._store.get(key))
         return None if found is None else decode(found.body)["metadata"].get("labels") or {}
+
+
+def _is_passed_over(queue: Document) -> bool:
+    """Of the automatic queue, once others own what it had: who names no queue is as without it."""
+    is_held = (queue.get("spec") or {}).get("stopPolicy", "None") != "None"
+    return is_held and AUTOMATIC in (queue["metadata"].get("labels") or {})

@@ -12,7 +12,7 @@ the write in line; who was in the thread may find that somebody did, and works i
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,8 +21,8 @@ from makeway.api import versions
 from makeway.api.codec import decode_hub
 from makeway.api.configuration import Configuration
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.kinds import NAMESPACES, NODES, PODS, Resource
-from makeway.api.labels import PREEMPTION_PRIORITY_CLASS
+from makeway.api.kinds import LOCAL_QUEUES, NAMESPACES, NODES, PODS, Resource
+from makeway.api.labels import AUTOMATIC, PREEMPTION_PRIORITY_CLASS
 from makeway.api.times import format_time
 from makeway.api.validation import validate_set
 from makeway.server import apply, errors, limits, objects, rules
@@ -46,6 +46,7 @@ _NAME_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_MAX = 58  # of a generated name, before the signs that make it unique
 
 
+AT_ONCE_MAX = 100  # documents of one request that are worked out before others get their turn
 TRIES_MAX = 10  # to work out a large write before somebody else has written
 
 
@@ -106,6 +107,51 @@ class Verbs:
     # Create
 
     async def create(self, target: Target, document: Any, options: Options) -> Outcome:
+        target, wanted = self._addressed(target, document)
+        await self._make_way(target, options)
+        there = self.store.latest(target.key)
+        if there is not None and not options.is_trusted and _yields(decode(there.body)):
+            return await self._change(target, lambda _: objects.copied(wanted), options)
+        return await self._carry_out(
+            target, options, lambda: self._work_out_new(target, wanted, options)
+        )
+
+    async def _make_way(self, target: Target, options: Options) -> None:
+        """An automatic LocalQueue goes when somebody has one of that name: where it leads to can't
+        be changed.
+        """
+        there = self.store.latest(target.key) if target.resource is LOCAL_QUEUES else None
+        if there is None or options.is_trusted or options.is_dry_run:
+            return
+        document = decode(there.body)
+        if _yields(document):
+            await self._write(target.key, there.revision, document, is_deletion=True)
+
+    async def create_all(
+        self, target: Target, documents: Sequence[Document], options: Options
+    ) -> list[Outcome]:
+        """Create all of them, or none."""
+        prepared = [self._addressed(target, document) for document in documents]
+        wishes: list[Wish | Outcome] = []
+        for start in range(0, len(prepared), AT_ONCE_MAX):
+            part = prepared[start : start + AT_ONCE_MAX]
+            work = partial(self._work_out_part, part, options)
+            wishes += await self._worker.do(len(part) * options.size, work)
+        new = [wish for wish in wishes if isinstance(wish, Wish)]
+        try:
+            written = await self.committer.write_new(
+                [(wish.key, partial(objects.encoded, wish.document)) for wish in new]
+            )
+        except Conflict as there:
+            raise errors.already_exists(target.resource, there.key.name) from None
+        except WriteFailed as failure:
+            raise errors.write_failed(str(failure)) from None
+        if len(new) < len(wishes):  # a dry run
+            return [wish for wish in wishes if isinstance(wish, Outcome)]
+        return [wish.outcome(record) for wish, record in zip(new, written, strict=True)]
+
+    def _addressed(self, target: Target, document: Any) -> tuple[Target, Document]:
+        """What is to be created, with its name."""
         resource = target.resource
         wanted = objects.addressed(target, document)
         if not wanted["metadata"].get("name"):
@@ -115,17 +161,18 @@ class Verbs:
         target = replace(target, name=wanted["metadata"]["name"])
         self._check_namespace(target)
         wanted["metadata"].pop("managedFields", None)
+        return target, wanted
 
-        def work_out() -> Wish | Outcome:
-            if self.store.latest(target.key) is not None:
-                raise errors.already_exists(resource, target.name)
-            return self._create(
-                target,
-                objects.convert(target, {**wanted, "metadata": dict(wanted["metadata"])}),
-                options,
-            )
+    def _work_out_part(
+        self, part: Sequence[tuple[Target, Document]], options: Options
+    ) -> list[Wish | Outcome]:
+        return [self._work_out_new(target, wanted, options) for target, wanted in part]
 
-        return await self._carry_out(target, options, work_out)
+    def _work_out_new(self, target: Target, wanted: Document, options: Options) -> Wish | Outcome:
+        if self.store.latest(target.key) is not None:
+            raise errors.already_exists(target.resource, target.name)
+        own = {**wanted, "metadata": dict(wanted["metadata"])}
+        return self._create(target, objects.convert(target, own), options)
 
     def _create(
         self, target: Target, converted: versions.Converted, options: Options
@@ -191,6 +238,7 @@ class Verbs:
         """Change an object by a patch of a type that its kind takes (`patch_types`)."""
         resource = target.resource
         if content_type == patches.APPLY_PATCH:
+            await self._make_way(target, options)
             return await self._apply(target, patch, options)
         shape = shape_of(resource.schema)
         edits: Mapping[str, Callable[[Document], Any]] = {
@@ -350,9 +398,9 @@ class Verbs:
         record, old = self._latest(target)
         self._check_precondition(target, metadata, old)
         shape = shape_of(target.resource.stored.schema)
-        merged = apply.apply(
-            decode(record.body), applied, shape, manager, is_forced=options.is_forced
-        )
+        before = decode(record.body)
+        is_forced = options.is_forced or _yields(before)
+        merged = apply.apply(before, applied, shape, manager, is_forced=is_forced)
         new, more = self._changed(target, replace(converted, document=merged), old, options)
         return self._settle(target, record, new, options, (*warnings, *more))
 
@@ -497,7 +545,8 @@ class Verbs:
 
     def _sign(self, target: Target, new: Document, options: Options) -> None:
         if self.people_rules is not None and options.person and not options.is_dry_run:
-            self._worker.ask(partial(self.people_rules.sign, options.person, target, new))
+            sign = partial(self.people_rules.sign, options.person, target, new)
+            self._worker.ask(partial(sign, options.array_number))
 
     # Common to all
 
@@ -546,3 +595,8 @@ class Verbs:
         found = [error.error for error in wrong if error.index == last]
         if found:
             raise errors.invalid(target.resource, target.name, found)
+
+
+def _yields(document: Document) -> bool:
+    """What we have made by ourselves gives way to whoever says what he wants there."""
+    return AUTOMATIC in (document["metadata"].get("labels") or {})

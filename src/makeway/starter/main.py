@@ -104,7 +104,15 @@ async def _run(settings: Settings) -> None:
     cgroups = Cgroups.detect(pids_max=settings.pids_max)
     if not settings.has_limits:
         cgroups = cgroups.without_limits()
-    host = LocalHost(state, cgroups, homes=homes, limits=limits, clock=clock, is_reaper=True)
+    host = LocalHost(
+        state,
+        cgroups,
+        homes=homes,
+        limits=limits,
+        clock=clock,
+        is_reaper=True,
+        keeps_output=lambda _: True,  # the server knows whose it was, and shows it
+    )
     table = Table(state / "accounts.json", rules)
     door = Door(host, homes, table, clock, {0, settings.server_uid})
     leavings = Leavings(state, limits, clock, homes="homes")
@@ -133,9 +141,10 @@ async def _until_told_to_end(*tasks: asyncio.Future[None]) -> None:
 
 async def _tidy(host: LocalHost, leavings: Leavings) -> None:
     while True:
-        ended = host.ended()
+        gone, ended = leavings.of_gone(host.states()), host.ended()
         running = host.states().keys() - ended.keys()
-        await asyncio.to_thread(leavings.tidy, ended, running)
+        await asyncio.to_thread(leavings.tidy, {**gone, **ended}, running)
+        await asyncio.to_thread(leavings.sweep, gone)
         await asyncio.sleep(TIDY_EVERY_S)
 
 

@@ -55,3 +55,4 @@ class Change(NamedTuple):
     record: Record
     is_deletion: bool
     done: Done  # called once, when the write is durable or has failed
+    joins: bool = False  # written together with the one before it in line, or not at all

@@ -167,11 +167,13 @@ class Store:
         done: Done,
         *,
         is_deletion: bool = False,
+        joins: bool = False,
     ) -> Record:
         """Put a write in line; `encode` gets its revision and returns the body.
 
         `expected` is the revision that the document must have now (as `latest` sees it), 0 if it
-        must not exist; else Conflict is raised and nothing is in line.
+        must not exist; else Conflict is raised and nothing is in line. One that `joins` the one
+        before it is written with that or not at all.
         """
         current = self.latest(key)
         found = 0 if current is None else current.revision
@@ -179,7 +181,7 @@ class Store:
             raise Conflict(key, expected, found)
         assert not (is_deletion and expected == 0), key
         revision = self._last_given + 1
-        change = Change(Record(key, revision, encode(revision)), is_deletion, done)
+        change = Change(Record(key, revision, encode(revision)), is_deletion, done, joins)
         self._last_given = revision
         self._line.append(change)
         self._on_the_way[key] = change
@@ -189,8 +191,11 @@ class Store:
         """Take a batch out of the line; None if no write waits."""
         if not self._line:
             return None
-        changes = tuple(self._line[:BATCH_MAX])
-        del self._line[:BATCH_MAX]
+        end = BATCH_MAX
+        while end < len(self._line) and self._line[end].joins:
+            end += 1
+        changes = tuple(self._line[:end])
+        del self._line[:end]
         excess = self._excess()
         if not excess:
             return Batch(changes, (), None, 0)

@@ -6,24 +6,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from makeway.api.batch import StatusCondition
-from makeway.api.labels import PRIORITY_CLASS
+from makeway.api.labels import EXIT_CODE, PRIORITY_CLASS
 from makeway.api.meta import Condition
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.translate.brief import cut, message_in_brief, no_node_in_brief
 from makeway.translate.job_state import (
+    DELETED,
     ENDED,
     EXIT_UNKNOWN,
+    FAILED,
     GIT_REVISION,
     NO_NODE,
     SUBMITTED_FROM,
     SUCCEEDED,
     JobState,
+    array_of,
     condition,
     end_of,
     first_failure,
     id_of,
     is_true,
+    number_of,
 )
 
 Row = dict[str, Any]
@@ -51,6 +55,8 @@ def row_of(state: JobState, reason: str | None = None, position: int | None = No
     devices = [device for held in by_node.values() for device in held]
     return {
         "id": id_of(metadata),
+        "number": number_of(metadata) or None,
+        "array": array_of(metadata),
         "name": target.name,
         "kind": target.kind,
         "namespace": metadata.namespace,
@@ -92,6 +98,11 @@ def exit_code(state: JobState) -> int | None:
     """None as long as it has not ended."""
     if state.status not in ENDED:
         return None
+    noted = state.metadata.annotations.get(EXIT_CODE, "")
+    if noted.isdecimal() and state.status in (FAILED, DELETED):
+        return int(noted)
+    if state.status == DELETED:
+        return EXIT_UNKNOWN
     if state.target.job is not None:
         return end_of(state.target.job, state.pods).code
     if state.status == SUCCEEDED:

@@ -5,10 +5,13 @@ A pod, a group of pods or a Workload that is in a queue without a Job has a stat
     pending ──► reserved ──► admitted ──► running ──► succeeded, failed
        ▲  ▲                                  │
 held ──┘  └──────────── evicting ◄───────────┘
+
+A job that somebody ends becomes `ending` and then `cancelled`, from wherever it stood.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,30 +19,41 @@ from typing import Any, NamedTuple
 from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
 from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
+    AFTER,
+    AFTER_ANY,
+    AFTER_FAILED,
+    ARRAY,
+    ARRAY_INDEX,
+    ARRAY_LIMIT,
+    CANCELLED_BY,
+    GONE_AT,
     GROUP_NAME,
     GROUP_TOTAL,
+    HELD_BY,
     HOLD,
+    ID,
     IS_GROUP,
     JOB_UID,
     QUEUE_NAME,
 )
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
-from makeway.api.times import format_time
+from makeway.api.times import format_time, parse_time
 
-ID = "makeway.dev/id"  # label of a Job: the short number
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-HELD_BY = "makeway.dev/held-by"  # annotation of a Job: who said `makeway hold`
+NUMBER = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,7})?", re.ASCII)  # of a job, or one of an array
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
 SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
-ENDED = frozenset((SUCCEEDED, FAILED))
+CANCELLED, DELETED = "cancelled", "deleted"  # by `makeway cancel`; before its end, by others
+ENDED = frozenset((SUCCEEDED, FAILED, CANCELLED, DELETED))
 EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
 EXIT_TIMED_OUT = 124  # the exit code of `timeout`
+EXIT_STOPPED = 143  # as of a program that SIGTERM has ended
 OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
 NO_NODE = "no node for its pods"  # begins such a reason
@@ -237,9 +251,12 @@ def state_of(target: JobTarget, now: float) -> JobState:
 def _status(job: Job, workload: Workload | None) -> str:
     if is_true(job, "Complete"):
         return SUCCEEDED
-    if is_true(job, "Failed"):
-        return FAILED
-    if job.metadata.deletion_timestamp is not None:
+    if (failed := _if_true(job, "Failed")) is not None:
+        return CANCELLED if failed.reason == "Cancelled" else FAILED
+    if GONE_AT in job.metadata.annotations:
+        return DELETED
+    is_cancelled = CANCELLED_BY in job.metadata.annotations
+    if job.metadata.deletion_timestamp is not None or is_cancelled:
         return ENDING
     if workload is not None:
         return _by_workload(workload, is_ready=bool(job.status.ready))
@@ -279,21 +296,34 @@ def _by_workload(workload: Workload, *, is_ready: bool) -> str:
 
 def _reason(target: JobTarget, status: str, now: float) -> str:
     job, workload = target.job, target.workload
-    if status == FAILED:
+    if status in (FAILED, CANCELLED):
         ended = condition(job, "Failed") if job is not None else condition(workload, "Finished")
         return _text_of(ended)
-    if status in (RUNNING, SUCCEEDED, ENDING):
+    if status in (RUNNING, SUCCEEDED, ENDING, DELETED):
         return ""
     if workload is not None:
         return _why_it_waits(workload, status, now)
     if job is not None and not job.metadata.labels.get(QUEUE_NAME):
         return "in no queue"
+    if job is not None and (waits_for := _dependencies_of(job)):
+        limit = job.metadata.annotations.get(ARRAY_LIMIT)
+        return f"waits for {waits_for}" + (f", and its array ({limit} at once)" * bool(limit))
+    if job is not None and (limit := job.metadata.annotations.get(ARRAY_LIMIT)):
+        return f"ArrayLimit: {limit} of its array at once"
     if target.group:
         annotations, labels = target.metadata.annotations, target.metadata.labels
         total = annotations.get(GROUP_TOTAL) or labels.get(GROUP_TOTAL)
         if total:
             return f"{len(target.pods)} of {total} pods of its group are there"
     return "no Workload was made for it yet"
+
+
+def _dependencies_of(job: Job) -> str:
+    """What it has been told to wait for, in the words of its annotations."""
+    notes = job.metadata.annotations
+    rules = ((AFTER, "success"), (AFTER_ANY, "end"), (AFTER_FAILED, "failure"))
+    told = [f"the {word} of {notes[rule]}" for rule, word in rules if rule in notes]
+    return ", ".join(told)
 
 
 def _why_it_waits(workload: Workload, status: str, now: float) -> str:
@@ -378,7 +408,8 @@ def _start_time(lead: Lead) -> float | None:
 def ended_at(job: Job) -> float | None:
     ended = _if_true(job, "Complete") or _if_true(job, "Failed")
     if ended is None:
-        return None
+        gone_at = job.metadata.annotations.get(GONE_AT)
+        return None if gone_at is None else parse_time(gone_at)
     return job.status.completion_time or ended.last_transition_time
 
 
@@ -495,6 +526,10 @@ def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
     why = failed.message or failed.reason
     if failed.reason == "DeadlineExceeded":
         return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
+    if failed.reason == "Cancelled":
+        return JobEnd(EXIT_STOPPED, f"was {why[:1].lower()}{why[1:]}")
+    if failed.reason == "TerminatedOnPreemption":
+        return JobEnd(EXIT_STOPPED, f"had to make way ({why})")
     failure = first_failure(pods)
     if failure is None:
         return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
@@ -523,18 +558,29 @@ def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
 
 
 def id_of(job: ObjectMeta) -> int | None:
-    """The short number of a job; None for a job not submitted by `makeway submit`."""
+    """The short number of a job, or of its array; None: not submitted by `makeway submit`."""
+    text = number_of(job).partition("_")[0]
+    return int(text) if text else None
+
+
+def array_of(job: ObjectMeta) -> dict[str, Any] | None:
+    """Which one of which array it is, for programs; None: it is a job for itself."""
+    index = job.labels.get(ARRAY_INDEX, "")
+    return {"id": job.labels.get(ARRAY), "index": int(index)} if index.isdecimal() else None
+
+
+def number_of(job: ObjectMeta) -> str:
+    """`12`, or `12_4` for one of an array; empty for a job not submitted by `makeway submit`."""
     text = job.labels.get(ID, "")
-    return int(text) if text.isdecimal() and text.isascii() else None
+    return text if NUMBER.fullmatch(text) else ""
 
 
 def job_text(job: ObjectMeta) -> str:
     """`job 12 (train-x7k2p)`, or `job train` where there is no number."""
-    number = id_of(job)
-    return f"job {job.name}" if number is None else f"job {number} ({job.name})"
+    number = number_of(job)
+    return f"job {number} ({job.name})" if number else f"job {job.name}"
 
 
 def short_text(job: ObjectMeta) -> str:
     """What a user types for a job."""
-    number = id_of(job)
-    return job.name if number is None else str(number)
+    return number_of(job) or job.name

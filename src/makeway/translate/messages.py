@@ -57,9 +57,17 @@ WAITS_FOR_GROUP = "Waits until all {} pods of group {} are there"
 NAME_TAKEN = "There is another Workload with the name of group {}"
 UNLIKE_GROUP = "It is unlike every pod that group {} was admitted with"
 
+CANCELLED = "Cancelled by {}"
+
 # Gangs
 CLASSES_KNOWN = "The classes are known"
 PODS_HAVE_NODES = "{} pods have a node"
+
+# The automatic queue
+AUTOMATIC_HELD = (
+    "The queue default is held, as what it had belongs to ClusterQueues now ({}): move the job to "
+    "a LocalQueue of theirs with `makeway edit -q`, or submit it again there"
+)
 
 # Queues, in Kueue's words
 CAN_ADMIT = "Can admit new workloads"
