@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from makeway.engine import events as ev
 from makeway.engine.decisions import ExceedsCapacity, WaitsForOwner
-from makeway.engine.model import Phase, Strategy
+from makeway.engine.model import NamespaceSelector, Phase, Requirement, Strategy
 from tests.harness.engine import (
     ANY,
     BEST_EFFORT,
@@ -329,3 +330,22 @@ def test_nobody_waits_for_an_owner_who_has_got_its_place() -> None:
     assert lab.cycle() == [admit("a1"), admit("c1")]
 
     assert owners(lab, "b1") == ["a2"]
+
+
+def test_who_is_turned_away_is_an_owner_no_more() -> None:
+    """A queue of a's kind, behind `own` one whom it doesn't admit; `late` waits for `own`."""
+    vision = NamespaceSelector((Requirement("team", "In", ("vision",)),))
+    lab = Scenario(
+        queue("a", gpu=4, namespaces=vision, strategy=STRICT), queue("b", gpu=4), cohort="lab"
+    )
+    lab.apply(ev.NamespaceChanged("default", {"team": "vision"}))
+    lab.running("guest", on="b", gpu=6)
+    lab.pending("own", on="a", gpu=4)
+    lab.pending("stray", on="a", gpu=3, namespace="elsewhere")
+    lab.pending("never", on="a", gpu=9)
+    lab.pending("late", on="b", gpu=1)
+    assert lab.cycles() == NOTHING
+    assert owners(lab, "late") == ["own"]
+    lab.remove("own")
+
+    assert lab.cycles() == [admit("late")]

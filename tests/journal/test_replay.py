@@ -39,6 +39,11 @@ def replayed_decisions(folder: Path, seed: int, *, many_segments: bool, length: 
     return sum(replayed.decisions for replayed in found)
 
 
+def test_a_long_story_where_an_owner_is_turned_away_while_others_are_asked(tmp_path: Path) -> None:
+    """The first of a StrictFIFO line, of a namespace that its queue does not admit."""
+    assert replayed_decisions(tmp_path, 880, many_segments=False, length=400) > 100
+
+
 def test_an_engine_that_begins_anew_knows_what_it_knew() -> None:
     for seed in range(samples(100)):
         play = story(seed)

@@ -185,6 +185,8 @@ class TreeCycle:
         ]
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
+            if len(heads) < len(first):
+                self.owners.forget_claims()
             hopeless = [
                 (entry, queue)
                 for entry, queue in heads

@@ -203,6 +203,11 @@ class Owners:
         waiting = [other for other in alike if other.workload.key not in self.settled]
         return min(waiting, key=self._state.order_of)
 
+    def forget_claims(self) -> None:
+        """Somebody was turned away since, and claims nothing any more."""
+        self._claims.clear()
+        self._claiming.clear()
+
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
         return self._refused.values()
