@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import JOBS, PODS
+from makeway.api.labels import HOLD
 from makeway.embedded import CannotServe, Settings, client_in_process, examine, serve
 from makeway.server.identity import identity_in
 from tests.harness.process import Up, job, running, wait_until
@@ -108,7 +109,7 @@ def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
     up = Up(tmp_path / "data")
     up.start()
     for number in range(10):
-        up.create(JOBS, job(f"filler-{number}", "true", suspend=True))
+        up.create(JOBS, suspended(f"filler-{number}"))
     up.create(JOBS, job("runs", "sleep 60", cpu="10m"))
     wait_until(lambda: phases(up) == ["Running"])
     up.kill()
@@ -124,7 +125,7 @@ def test_a_write_ahead_log_that_is_lost_or_cut_is_noticed_by_what_the_pods_know(
     try:
         assert 'database="has lost writes"' in up.folder.with_suffix(".log").read_text()
         wait_until(lambda: not list((up.folder / "pods").iterdir()))  # nobody knows it any more
-        up.create(JOBS, job("after", "true", suspend=True))
+        up.create(JOBS, suspended("after"))
     finally:
         up.stop()
 
@@ -152,7 +153,10 @@ def test_a_backup_is_made_while_it_runs_examined_and_served_again(tmp_path: Path
 
 
 def suspended(name: str) -> dict[str, Any]:
-    return job(name, "true", suspend=True)
+    """One that no queue begins, either."""
+    made = job(name, "true", suspend=True)
+    made["metadata"]["annotations"] = {HOLD: "true"}
+    return made
 
 
 def test_what_gets_away_from_its_supervisor_and_kills_it_is_ended_and_named(
