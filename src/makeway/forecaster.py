@@ -194,14 +194,19 @@ def answer(question: Mapping[str, Any]) -> Document:
     """What to expect of everybody who waits or runs."""
     configuration = decode_as(Configuration, question["configuration"]).object
     assert configuration is not None
-    now = float(question["now"])
+    now, began_s = float(question["now"]), time.process_time()
+
+    def is_enough(runs: int) -> bool:
+        """On a state so large that it takes long, few runs are better than none."""
+        return runs >= RUNS_LEAST and time.process_time() - began_s > CPU_MAX_S
+
     live = live_state(question["documents"], now, configuration)
     asked, too_far = _asked(live)
     try:
         situation = live.situation(live.cluster())
     except SimulationError as error:
         return {"runs": 0, "assumptions": [str(error)], "items": {}}
-    found = forecast(situation, Question(asked=asked, is_enough=_is_enough))
+    found = forecast(situation, Question(asked=asked, is_enough=is_enough))
     return {
         "runs": found.runs,
         "until": format_time(now + found.until),
@@ -211,7 +216,7 @@ def answer(question: Mapping[str, Any]) -> Document:
             **{key: _item(job, now) for key, job in found.jobs.items()},
             **{key: {"verdict": Verdict.UNKNOWN.value, "message": TOO_FAR} for key in too_far},
         },
-        "cpuSeconds": time.process_time(),
+        "cpuSeconds": time.process_time() - began_s,
     }
 
 
@@ -221,11 +226,6 @@ def _asked(live: LiveState) -> tuple[list[WorkloadKey], list[WorkloadKey]]:
     waiting = [job.workload.key for job in jobs if job.status.assignment is None]
     holding = [job.workload.key for job in jobs if job.status.assignment is not None]
     return [*holding, *waiting[:WAITING_MAX]], waiting[WAITING_MAX:]
-
-
-def _is_enough(runs: int) -> bool:
-    """On a state so large that it takes long, few runs are better than none."""
-    return runs >= RUNS_LEAST and time.process_time() > CPU_MAX_S
 
 
 def _item(job: JobForecast, now: float) -> Document:

@@ -107,7 +107,7 @@ def test_a_queue_on_hold_starts_nothing_until_it_is_resumed(up: Up) -> None:
 
 
 def test_the_status_tells_who_waits_and_why(up: Up) -> None:
-    up.makeway("submit", "-q", "main", "--name", "greedy", "--cpu", "99", "--", "true")
+    up.makeway("submit", "--force", "-q", "main", "--name", "greedy", "--cpu", "99", "--", "true")
 
     line = wait_until(lambda: line_of(up, "greedy", "insufficient quota"))
 
@@ -129,7 +129,7 @@ def test_metrics_and_health_are_served(up: Up) -> None:
 
 def test_who_is_pending_is_listed_with_positions(up: Up) -> None:
     for name in ("first", "second"):
-        up.makeway("submit", "-q", "main", "--name", name, "--cpu", "50", "--", "true")
+        up.makeway("submit", "--force", "-q", "main", "--name", name, "--cpu", "50", "--", "true")
     path = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/main/pendingworkloads"
 
     def positions() -> list[int] | None:

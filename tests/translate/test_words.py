@@ -360,6 +360,7 @@ EVICTIONS = {
     EvictionReason.PODS_READY_TIMEOUT: "Exceeded the PodsReady timeout ns/job",
     EvictionReason.ADMISSION_CHECK: 'Evicted due to AdmissionChecks in Retry state: "a"; "b"',
     EvictionReason.FLAVOR_FALLBACK: "Evicted from ClusterQueue cq: it falls back from flavor ",
+    EvictionReason.NODE_REBOOTED: "The machine was started anew while its pods ran",
     EvictionReason.QUEUE_STOPPED: "The ClusterQueue is stopped",
     EvictionReason.LOCAL_QUEUE_STOPPED: "The LocalQueue is stopped",
     EvictionReason.DEACTIVATED: "The workload is deactivated",

@@ -157,6 +157,7 @@ async def _called(client: Client, namespace: str, name: str) -> Job | None:
     found = await fetch_all(client, Job, namespace, label_selector=f"{NAME}={name}")
     under_way = [job for job in found if ended_at(job) is None]
     if len(under_way) > 1:
+        under_way.sort(key=lambda job: id_of(job.metadata) or 0)
         numbers = ", ".join(number_of(job.metadata) or job.metadata.name for job in under_way)
         raise RequestRefused(f"several jobs are called {name}; say which: {numbers}")
     latest = max(found, key=lambda job: id_of(job.metadata) or 0, default=None)

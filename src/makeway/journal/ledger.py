@@ -252,9 +252,8 @@ class Ledger:
                         self._stop(life, at, is_preempted=True)
             case dec.Evict() | dec.Deactivate():
                 if (life := self._lives.get(decision.workload)) is not None:
-                    self._stop(life, at, is_preempted=False)
-                    if isinstance(decision, dec.Deactivate):
-                        life.hold = life.hold._replace(is_given_up=True)
+                    is_given_up = isinstance(decision, dec.Deactivate)
+                    self._stop(life, at, is_preempted=False, is_given_up=is_given_up)
 
     def _admit(self, life: Life, decision: dec.Admit | dec.Reserve, at: float) -> None:
         self._book(life, at)
@@ -264,10 +263,14 @@ class Ledger:
             self._count(life).admitted += 1
             life.total.admitted += 1
 
-    def _stop(self, life: Life, at: float, *, is_preempted: bool) -> None:
+    def _stop(
+        self, life: Life, at: float, *, is_preempted: bool, is_given_up: bool = False
+    ) -> None:
         self._book(life, at)
-        hold = life.hold
+        hold = life.hold._replace(is_given_up=is_given_up or life.hold.is_given_up)
         if hold.is_leaving or hold.assignment is None:
+            if is_given_up:
+                life.decide(hold)
             return
         life.decide(hold._replace(is_leaving=True))
         if not self._is_asked_for(at):
