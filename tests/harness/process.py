@@ -136,6 +136,7 @@ class Up:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
             patch.setenv("KUBECONFIG", str(self.kubeconfig))
             patch.setenv("MAKEWAY_DATA_DIR", str(self.folder))
+            patch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
             found = main(arguments)
         said.seek(0)
         text = said.read()
