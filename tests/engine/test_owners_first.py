@@ -10,7 +10,8 @@ import pytest
 
 from makeway.engine import events as ev
 from makeway.engine.decisions import ExceedsCapacity, WaitsForOwner
-from makeway.engine.model import NamespaceSelector, Phase, Requirement, Strategy
+from makeway.engine.model import NamespaceSelector, Phase, Strategy
+from makeway.selectors import Requirement
 from tests.harness.engine import (
     ANY,
     BEST_EFFORT,
