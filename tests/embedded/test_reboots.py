@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def test_what_ran_is_queued_again_and_keeps_its_place(tmp_path: Path) -> None:
         up.makeway("apply", "-f", str(tmp_path / "queues.yaml"))
         submitted(up, "first", script)
         wait_until(runs.exists)
+        time.sleep(1)  # the order of arrival is told by times in whole seconds
         submitted(up, "second", script)
         wait_until(lambda: len(up.listed(WORKLOADS)) == 2)
 
