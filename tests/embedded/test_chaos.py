@@ -217,10 +217,11 @@ def no_memory(lab: Lab) -> None:
         lab.submit(2)
     finally:
         assert lab.up.process is not None
-        if lab.up.process.poll() == -signal.SIGSEGV:
+        try:
+            assert lab.up.process.wait(timeout=1.0) == -signal.SIGSEGV
             print("without memory Python has died", flush=True)
             lab.up.start()
-        else:
+        except subprocess.TimeoutExpired:  # it lives
             resource.prlimit(lab.up.pid, resource.RLIMIT_AS, (soft, hard))
 
 
