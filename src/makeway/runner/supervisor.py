@@ -17,6 +17,7 @@ It is started with the pod's folder, in which it finds `order.json`: what to run
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -48,6 +49,7 @@ SAVE_AGAIN_S = 1.0  # when the disk is full
 WAIT_MAX_S = 86_400.0  # poll(2) counts milliseconds in 31 bits
 STRAYS_S = 10.0  # to be gone after they were killed
 STRAYS_PAUSE_S = 0.002
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Supervisor:
@@ -102,7 +104,8 @@ class Supervisor:
         return reading
 
     def run(self) -> None:
-        self._save()
+        while not self._save():  # nothing is started before it can be noted
+            time.sleep(SAVE_AGAIN_S)
         self._heed_stop()
         while not self._is_over:
             due = self._step()
@@ -326,8 +329,8 @@ class Supervisor:
             write(os.path.join(self._folder, "state.json"), content, durably=True)
         except FileNotFoundError:
             return True  # the pod was removed as soon as it was seen to be over
-        except OSError:
-            if not self._saved:
+        except OSError as error:
+            if not self._saved and error.errno not in _FULL:
                 raise  # nothing was started yet
             self._save_at = time.monotonic() + SAVE_AGAIN_S
             return False
