@@ -7,21 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.process import Up, running, wait_until
+from tests.harness.process import Up, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "4", memory: 16Gi}}
-"""
+BOX = {"cpu": "4", "memory": "16Gi"}
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("checkpoints")
-    (folder / "nodes.yaml").write_text(NODE)
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
+    with running_on(BOX, folder) as started:
         yield started
 
 

@@ -21,22 +21,16 @@ from makeway.api.kinds import (
 )
 from makeway.client import Client
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import API, Up, job, running, wait_until
+from tests.harness.process import API, Up, job, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "8", memory: 16Gi}}
-"""
+BOX = {"cpu": "8", "memory": "16Gi"}
 LONG = "sleep 600"
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("explain")
-    (folder / "nodes.yaml").write_text(NODE)
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
+    with running_on(BOX, folder) as started:
         asyncio.run(fill(started.client()))
         yield started
         started.makeway("cancel", "--all", "--yes")

@@ -11,21 +11,15 @@ import pytest
 from makeway.api.kinds import LOCAL_QUEUES, QUEUES
 from makeway.api.manifests import write_yaml
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import Up, job, running, wait_until
+from tests.harness.process import Up, job, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "4", memory: 16Gi, nvidia.com/gpu: "2"}}
-"""
+BOX = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("first")
-    (folder / "nodes.yaml").write_text(NODE)
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
+    with running_on(BOX, folder) as started:
         yield started
 
 

@@ -13,25 +13,16 @@ import pytest
 
 from makeway.api.manifests import write_yaml
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import Up, job, running, wait_until
+from tests.harness.process import Up, job, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "4", memory: 16Gi, nvidia.com/gpu: "2"}}
-"""
+BOX = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("machine")
-    (folder / "nodes.yaml").write_text(NODE)
-    (folder / "queues.yaml").write_text(
-        write_yaml(flavor("default"), queue("main", "4"), local_queue("main", "main"))
-    )
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
-        started.makeway("apply", "-f", str(folder / "queues.yaml"))
+    objects = flavor("default"), queue("main", "4"), local_queue("main", "main")
+    with running_on(BOX, folder, *objects) as started:
         yield started
 
 

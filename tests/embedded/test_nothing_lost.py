@@ -9,29 +9,20 @@ from typing import Any
 
 import pytest
 
-from makeway.api.manifests import write_yaml
 from tests.harness.documents import flavor, local_queue, queue, queueing
-from tests.harness.process import Up, running, wait_until
+from tests.harness.process import Up, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "4", memory: 16Gi}}
-"""
+BOX = {"cpu": "4", "memory": "16Gi"}
 SAVES = "trap 'echo saved; exit 0' TERM; echo begins; sleep 99 & wait"
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("lost")
-    (folder / "nodes.yaml").write_text(NODE)
     lab = queue("lab", "2", flavor="lab", preemption={"withinClusterQueue": "LowerPriority"})
     urgent = queueing("WorkloadPriorityClass", "urgent", value=1000)
-    texts = flavor("lab"), lab, local_queue("team", "lab"), urgent
-    (folder / "queues.yaml").write_text(write_yaml(*texts))
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
-        started.makeway("apply", "-f", str(folder / "queues.yaml"))
+    objects = flavor("lab"), lab, local_queue("team", "lab"), urgent
+    with running_on(BOX, folder, *objects) as started:
         yield started
 
 

@@ -10,24 +10,18 @@ import pytest
 
 from makeway.api.kinds import PODS, WORKLOADS
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import Up, running, wait_until
+from tests.harness.process import Up, running_on, wait_until
 from tests.prerequisites import program, shared_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "64", memory: 64Gi}}
-"""
+BOX = {"cpu": "64", "memory": "64Gi"}
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     program("kubectl")
     folder = tmp_path_factory.mktemp("pods")
-    (folder / "nodes.yaml").write_text(NODE)
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as up:
+    with running_on(BOX, folder) as up:
         for document in (flavor("default"), queue("team", "6"), local_queue("user-queue", "team")):
             up.kubectl("apply", "-f", "-", given=json.dumps(document))
         yield up

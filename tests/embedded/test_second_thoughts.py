@@ -9,21 +9,15 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import JOBS
-from tests.harness.process import Up, running, wait_until
+from tests.harness.process import Up, running_on, wait_until
 
-NODE = """\
-apiVersion: v1
-kind: Node
-metadata: {name: box}
-status: {capacity: {cpu: "4", memory: 16Gi}}
-"""
+BOX = {"cpu": "4", "memory": "16Gi"}
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("thoughts")
-    (folder / "nodes.yaml").write_text(NODE)
-    with running(folder / "data", "--nodes", str(folder / "nodes.yaml")) as started:
+    with running_on(BOX, folder) as started:
         yield started
 
 
@@ -35,8 +29,7 @@ def submitted(up: Up, *words: str) -> str:
 def jobs(up: Up) -> dict[str, dict[str, Any]]:
     """The rows of all jobs, by number."""
     items = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
-    named = {(i["array"] or {}).get("index"): i for i in items}
-    assert named
+    assert items
     return {f"{i['id']}_{i['array']['index']}" if i["array"] else str(i["id"]): i for i in items}
 
 

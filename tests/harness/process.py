@@ -19,6 +19,7 @@ import pytest
 
 from makeway.api.kinds import Resource
 from makeway.api.labels import QUEUE_NAME
+from makeway.api.manifests import write_yaml
 from makeway.cli.main import main
 from makeway.client import Client
 from makeway.client.folder import kubeconfig_in
@@ -152,6 +153,18 @@ def running(folder: Path, *options: str) -> Iterator[Up]:
         yield up
     finally:
         up.stop()
+
+
+@contextmanager
+def running_on(capacity: Mapping[str, str], folder: Path, *objects: Document) -> Iterator[Up]:
+    """On one node, `box`, that has this; with these objects from the beginning."""
+    nodes, applied = folder / "nodes.yaml", folder / "objects.yaml"
+    nodes.write_text(write_yaml({**documents.node("box"), "status": {"capacity": dict(capacity)}}))
+    with running(folder / "data", "--nodes", str(nodes)) as up:
+        if objects:
+            applied.write_text(write_yaml(*objects))
+            up.makeway("apply", "-f", str(applied))
+        yield up
 
 
 def wait_until(what: Any, timeout_s: float = 30.0, claim: str = "") -> Any:
