@@ -12,6 +12,7 @@ import {
   byRank,
   empty,
   isGpu,
+  jobLine,
   jobLink,
   jobPath,
   jobsPath,
@@ -354,19 +355,7 @@ function happened() {
               h(
                 "li",
                 { key: row.key },
-                h(
-                  "div",
-                  {},
-                  status(row.status),
-                  " ",
-                  jobLink(row),
-                  " ",
-                  h(
-                    "span",
-                    { class: "dim" },
-                    `${row.queue || row.localQueue} · ${short(store.now() - lastMoment(row))} ago`,
-                  ),
-                ),
+                jobLine(row, `${row.queue || row.localQueue} · ${short(store.now() - lastMoment(row))} ago`),
               ),
             ),
           )

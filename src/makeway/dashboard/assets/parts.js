@@ -6,7 +6,7 @@ import { jobOfWorkload, store } from "./store.js";
 export const WAITING = ["pending", "held", "reserved", "suspended"];
 export const HOLDING = ["reserved", "admitted", "running", "evicting"];
 export const RUNNING = ["admitted", "running", "evicting", "ending"];
-export const ENDED = ["succeeded", "failed"];
+export const ENDED = ["succeeded", "failed", "cancelled", "deleted"];
 export const GROUPS = { running: RUNNING, waiting: WAITING, holding: HOLDING, ended: ENDED };
 const MARKS = {
   running: "●",
@@ -19,6 +19,8 @@ const MARKS = {
   ending: "◌",
   succeeded: "✓",
   failed: "✕",
+  cancelled: "⊘",
+  deleted: "⊘",
 };
 
 // --- words ---
@@ -96,6 +98,11 @@ export function jobLink(row) {
 
 export const queueLink = (name) =>
   name ? h("a", { href: queuePath(name) }, name) : h("span", { class: "dim" }, "no queue");
+
+// A job in a list: its status, its name, and a word about it.
+export function jobLine(row, about) {
+  return h("div", {}, status(row.status), " ", jobLink(row), " ", h("span", { class: "dim" }, about));
+}
 
 export function status(word) {
   return h("span", { class: `status ${word}` }, h("i", { "aria-hidden": "true" }, MARKS[word] || "·"), word);

@@ -9,12 +9,11 @@ import {
   asksText,
   bar,
   empty,
-  jobLink,
+  jobLine,
   jobsPath,
   queueLink,
   resourceName,
   short,
-  status,
   waitOf,
 } from "./parts.js";
 import { lentOf } from "./quota.js";
@@ -173,19 +172,7 @@ function jobs(id, name, rows, href, none) {
               h(
                 "li",
                 { key: row.key },
-                h(
-                  "div",
-                  {},
-                  status(row.status),
-                  " ",
-                  jobLink(row),
-                  " ",
-                  h(
-                    "span",
-                    { class: "dim" },
-                    `${asksText(row.asks)} · priority ${row.priority ?? 0} · waited ${short(waitOf(row))}`,
-                  ),
-                ),
+                jobLine(row, `${asksText(row.asks)} · priority ${row.priority ?? 0} · waited ${short(waitOf(row))}`),
                 row.reason && h("p", { class: "reason" }, row.reason),
               ),
             ),
