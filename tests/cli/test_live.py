@@ -151,13 +151,14 @@ def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: 
     def shown() -> dict[str, dict[str, str]]:
         return rows_of(makeway("status", "-q", "gpus"))
 
+    never = "never: 5 asked, 4 exist"
     wait_until(lambda: shown()["beside"]["STATUS"] == "running")
+    wait_until(lambda: shown()["dreams"]["UNTIL / REASON"] == never)
     table = shown()
     assert table["runs"]["GPUS"] == "2: 0-1"
     assert re.fullmatch(r"until (\w{3} )?\d\d:\d\d at most", table["runs"]["UNTIL / REASON"])
     assert table["beside"]["GPUS"] == "1: 2"
     assert table["waits"]["UNTIL / REASON"] == "needs 2 GPUs, 1 free"
-    assert table["dreams"]["UNTIL / REASON"] == "never: 5 asked, 4 exist"
     (runs,) = (item for item in items(makeway("status", "-o", "json")) if item["name"] == "runs")
     assert (runs["gpuIndexes"], runs["nodes"], runs["limitSeconds"]) == ([0, 1], ["box"], 7200)
     assert "on GPUs 0-1 of node box, until" in makeway("explain", "runs")

@@ -100,7 +100,8 @@ def captured(name: str, width: int, lab: dict[str, str]) -> str:
     """What stands on a terminal of that width."""
 
     def tmux(*words: str) -> str:
-        command = ["tmux", "-f", "/dev/null", *words]
+        own_server = f"{name}-{width}"  # one that is just ending would take the next session along
+        command = ["tmux", "-f", "/dev/null", "-L", own_server, *words]
         return subprocess.run(command, env=lab, capture_output=True, text=True).stdout
 
     shell = f"{sys.executable} -m makeway.cli.main {' '.join(SCREENS[name])}; sleep 60"
