@@ -58,6 +58,17 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
     return owners or Owners(state, tree)
 
 
+def is_idle(tree: Tree) -> bool:
+    """Whether a cycle would find nobody to decide about, and nothing to see to."""
+    return not (
+        tree.refusals
+        or tree.preemptors
+        or tree.was_put_off
+        or tree.is_confirming
+        or tree.has_heads()
+    )
+
+
 def may_rest(state: ClusterState, tree: Tree) -> bool:
     """Whether nothing is left to do in a tree; if not, it is made ready for what is.
 
@@ -113,7 +124,7 @@ class TreeCycle:
         first = self.heads_worth_a_cycle()
         if first:
             self.decide_on(first)
-        self.tree.needs_cycle = self.consequences.needs_cycle
+        self.tree.needs_cycle = self.consequences.needs_cycle and not is_idle(self.tree)
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
             self.retry_claims()
             self.tree.claims_checked = self.tree.revision
