@@ -267,8 +267,9 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     is_due = not event.are_ready or event.key in state.attention  # ready pods have no clock
     status = entry.status
     if event.are_ready:
-        held = status.assignment.flavors() if status.assignment is not None else ()
-        history = without_exhaustion(status.history, held)
+        history = status.history
+        if history and status.assignment is not None:
+            history = without_exhaustion(history, status.assignment.flavors())
         since = status.ready_at if status.pods_ready else event.at
         status = status._replace(
             pods_ready=True, ready_at=since, pods_lost_at=None, history=history

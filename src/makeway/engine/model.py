@@ -82,6 +82,8 @@ class Inactive(Enum):
 class Policy(Enum):
     """Whom a pending workload may preempt."""
 
+    __hash__ = object.__hash__  # Enum's own is a call of a Python function at every look-up
+
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
     LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"

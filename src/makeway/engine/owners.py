@@ -106,11 +106,12 @@ class Owners:
         """
         if queue.node.parent is None or not self._state.config.gates.owners_first:
             return None
-        if not any(_begun(queue.node, amounts, NOTHING, picture)):
+        if not _begun(queue.node, amounts, NOTHING, picture):
             return None  # it does not even borrow
-        with self._left_behind(picture, victims, taken or {}) as returning:
+        with picture.trial():
+            returning = self._leave_behind(picture, victims, taken)
             before = _held_before(entry, queue, victims, picture)
-            for cell in list(_begun(queue.node, amounts, before, picture)):
+            for cell in _begun(queue.node, amounts, before, picture):
                 reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
                 if reason is not None:
                     keys = tuple(victim.entry.workload.key for victim in victims)
@@ -127,22 +128,29 @@ class Owners:
         taken: Mapping[WorkloadKey, Leaving],
     ) -> dict[FlavorResource, int]:
         """What its queue holds before it takes these victims, who are gone in the picture."""
-        with self._left_behind(picture, victims, taken):
+        with picture.trial():
+            self._leave_behind(picture, victims, taken)
             return _held_before(entry, queue, victims, picture)
 
-    @contextmanager
-    def _left_behind(
-        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Leaving]
-    ) -> Iterator[list[Leaving]]:
-        """With everybody gone who is on the way out by preemption; yields who they are."""
-        gone = {**taken, **{v.entry.workload.key: Leaving(v.entry, v.queue) for v in victims}}
+    def _leave_behind(
+        self,
+        picture: Snapshot,
+        victims: Collection[Chosen],
+        taken: Mapping[WorkloadKey, Leaving] | None,
+    ) -> list[Leaving]:
+        """Let everybody be gone who is on the way out by preemption; returns who they are.
+
+        Inside a trial. Victims, and those that others have taken, are gone in the picture already.
+        """
+        gone = dict(taken) if taken else {}
+        for victim in victims:
+            gone[victim.entry.workload.key] = Leaving(victim.entry, victim.queue)
         returning = list(gone.values())
-        with picture.trial():
-            for one in self.leaving():
-                if one.entry.workload.key not in gone:
-                    picture.release(one.queue.node, one.entry.usage)
-                    returning.append(one)
-            yield returning
+        for one in self.leaving():
+            if one.entry.workload.key not in gone:
+                picture.release(one.queue.node, one.entry.usage)
+                returning.append(one)
+        return returning
 
     def _note_refusal(
         self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
@@ -161,6 +169,8 @@ class Owners:
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
         way = self._way_up(queue.node, cell, picture, returning, self.settled)
+        if not any(beside for _, beside in way):
+            return None
         claiming = []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
@@ -282,6 +292,8 @@ class Owners:
 
     def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
+        if not returning and not settled:
+            return set()
         queues = [one.queue for one in returning]
         queues += [self.tree.queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
@@ -297,20 +309,23 @@ class Owners:
         at = (cohort.index, frozenset(changed))
         found = self._claiming.get(at)
         if found is None:
-            found = self._claiming[at] = [
-                child
-                for child in cohort.children
-                if child.index in changed or self._known_claims(child, usage)
-            ]
+            found = self._claiming[at] = []
+            queue_at = self.tree.queue_at
+            for child in cohort.children:
+                if child.index not in changed:
+                    queue = queue_at[child.index]
+                    if queue is not None and queue.pending.is_empty:
+                        continue  # most lines are, most of the time
+                    if not self._known_claims(child, usage):
+                        continue
+                found.append(child)
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
         """What is claimed at a node that is in the picture as it was when the cycle began."""
-        queue = self.tree.queue_at[node.index]
-        if queue is not None and queue.pending.is_empty:
-            return {}
         known = self._claims.get(node.index)
         if known is None:
+            queue = self.tree.queue_at[node.index]
             if queue is None or self._is_what_if:
                 known = self._claims_at(node, usage)
             else:
@@ -417,6 +432,7 @@ class Owners:
     def _demand_of(self, entry: Entry, queue: QueueState) -> Demand:
         known = queue.demands.get(entry.shape)
         if known is None or known[0] != self._state.flavors_edited:
+            queue.forget_shapes()
             demand = demand_of(self._state, entry, queue)
             known = queue.demands[entry.shape] = (self._state.flavors_edited, demand)
         return known[1]
@@ -529,6 +545,8 @@ def _held_before(
     """
     claim = entry.status.claim
     held = {} if claim is None else dict(claim.held_before)
+    if not victims:
+        return held
     own = [victim.entry for victim in victims if victim.queue is queue]
     new = [victim for victim in own if victim.phase is not Phase.EVICTING]
     for cell in {cell for victim in new for cell in victim.usage}:
@@ -539,12 +557,16 @@ def _held_before(
 
 def _begun(
     node: Node, amounts: Amounts, before: Amounts, left_behind: Snapshot
-) -> Iterator[FlavorResource]:
+) -> list[FlavorResource]:
     """The cells in which the queue would begin to borrow, or borrow more than before."""
-    for cell, amount in amounts.items():
-        after = left_behind.used(node, cell) + amount
-        if amount and after > node.nominal(cell) and after > before.get(cell, 0):
-            yield cell
+    used = left_behind.usage[node.index]
+    return [
+        cell
+        for cell, amount in amounts.items()
+        if amount
+        and (after := used.get(cell, 0) + amount) > node.nominal(cell)
+        and after > before.get(cell, 0)
+    ]
 
 
 def _queues_below(node: Node, tree: Tree) -> Iterator[QueueState]:

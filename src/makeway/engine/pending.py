@@ -274,10 +274,13 @@ class PendingQueue:
         """Park whoever is in line, shape by shape."""
         for shape_class in self.classes.values():
             shape_class.epoch_parked = self._epoch
-        for lane in self._lanes.values():
-            self._parked += lane
-        heapify(self._parked)
-        self._lanes = {None: []}
+        if self._parked or len(self._lanes) > 1:
+            for lane in self._lanes.values():
+                self._parked += lane
+            heapify(self._parked)
+            self._lanes = {None: []}
+        else:
+            self._parked, self._lanes[None] = self._lanes[None], self._parked
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)
@@ -296,7 +299,9 @@ class PendingQueue:
         if self._parked:
             self._epoch += 1
             if self.usage_of is None:
-                few, many = sorted((self._lanes[None], self._parked), key=len)
+                few, many = self._lanes[None], self._parked
+                if len(many) < len(few):
+                    few, many = many, few
                 for item in few:
                     heappush(many, item)
                 self._lanes[None] = many
