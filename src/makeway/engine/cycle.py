@@ -125,6 +125,8 @@ class TreeCycle:
         first = self.heads_worth_a_cycle()
         if first:
             self.decide_on(first)
+        else:
+            self.tree.refusals.update(self.refusals())
         self.tree.needs_cycle = self.consequences.needs_cycle and not is_idle(self.tree)
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
             self.retry_claims()
@@ -143,6 +145,7 @@ class TreeCycle:
                 for entry, queue in first
                 if entry.serial not in self.passed_over
             }
+            self.owners.let.clear()
             for head in self.in_order(list(heads.values())):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
@@ -208,7 +211,7 @@ class TreeCycle:
     def _parks_line(self, head: Entry, queue: QueueState) -> bool:
         """Park all of a line at once, if one look tells that nobody in it has a chance."""
         if (
-            not queue.pending.is_short(head)
+            not queue.pending.knows_why(head)
             or not lets_others_pass(queue)
             or not line_is_without_hope(self.state, queue, self.present.usage)
         ):
@@ -218,9 +221,9 @@ class TreeCycle:
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
         return (
-            queue.pending.is_short(entry)
+            queue.pending.knows_why(entry)
             and lets_others_pass(queue)
-            and is_without_hope(self.state, entry, queue, self.present.usage)
+            and is_without_hope(self.state, entry, queue, self.owners)
         )
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:

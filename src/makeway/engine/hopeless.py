@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
-from makeway.engine.owners import CHOICES_MAX, choices_of, smallest_pod_sets
-from makeway.engine.quota import Node, Usage, available, borrow_level
+from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
+from makeway.engine.quota import Usage, available, borrow_level
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
 from makeway.engine.victims import (
@@ -33,7 +33,7 @@ from makeway.engine.victims import (
 )
 
 
-def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage: Usage) -> bool:
+def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, owners: Owners) -> bool:
     """Would a search only tell what was told before: it does not fit, and nobody makes way?
 
     To be asked of a head that was told nothing else.
@@ -44,11 +44,13 @@ def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage:
     may_preempt = not all_are_too_important(priority, queue)
     if may_preempt and not _preempts_only_as_owner(state, priority, queue):
         return False
+    glance = Glance(queue, owners, may_preempt)
     for choices in _decisive_groups(state, entry, queue):
         for choice in choices:  # any() takes twice as long
-            if _may_be_had(choice, queue.node, usage, may_preempt):
+            if glance.finds_all(choice):
                 break
         else:
+            glance.note_refusals()
             return True
     return False
 
@@ -63,7 +65,11 @@ class Line(NamedTuple):
 
 
 def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -> bool:
-    """Is everybody in line without hope? Said only where one look at all of them tells."""
+    """Is everybody in line without hope? Said only where one look at all of them tells.
+
+    Not of a line where owners are in the way: until those behind its head come up, these may have
+    got their places elsewhere.
+    """
     pending = queue.pending
     key = (pending.version, pending.told_version, state.flavors_edited, state.config)
     if queue.line_known is None or queue.line_known[0] != key:
@@ -153,17 +159,35 @@ def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueStat
     return queue.lowest_priority() >= spared
 
 
-def _may_be_had(choice: Amounts, node: Node, usage: Usage, may_preempt: bool) -> bool:
-    """Does each cell of it fit, or might it once others have made way?"""
-    for cell, amount in choice.items():  # all() takes twice as long
-        if not _cell_may_be_had(node, cell, amount, usage, may_preempt):
+class Glance:
+    """A look at what there is for somebody of a queue, as a cycle sees it at its beginning."""
+
+    def __init__(self, queue: QueueState, owners: Owners, may_preempt: bool) -> None:
+        self._queue = queue
+        self._owners = owners
+        self._may_preempt = may_preempt
+        self._refused: list[FlavorResource] = []  # for the sake of owners, though it is free
+
+    def finds_all(self, choice: Amounts) -> bool:
+        """Does each cell of it fit, or might it once others have made way?"""
+        for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
+            if not self.finds(cell, amount):
+                return False
+        return True
+
+    def finds(self, cell: FlavorResource, amount: int) -> bool:
+        node, picture = self._queue.node, self._queue.tree.snapshot
+        if self._may_preempt and borrow_level(node, cell, amount, picture.usage)[1]:
+            return True
+        if amount > available(node, cell, picture.usage):
             return False
-    return True
+        owners = self._owners
+        if owners.skips_refused and owners.are_before(self._queue, cell, amount, picture):
+            self._refused.append(cell)
+            return False
+        return True
 
-
-def _cell_may_be_had(
-    node: Node, cell: FlavorResource, amount: int, usage: Usage, may_preempt: bool
-) -> bool:
-    return amount <= available(node, cell, usage) or (
-        may_preempt and borrow_level(node, cell, amount, usage)[1]
-    )
+    def note_refusals(self) -> None:
+        """As the search would have: whoever was refused is tried again when more is left."""
+        for cell in self._refused:
+            self._owners.note_refusal(self._queue, cell, ())

@@ -194,6 +194,8 @@ class Nominator:
 
     def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:
         """For whom this much of a cell, which is free, is left alone."""
+        if (self.queue.node.index, cell, amount) in self.owners.let:
+            return None
         return self._refused_for({cell: amount}, ())
 
     def _refused_for(self, amounts: Amounts, victims: Collection[Chosen]) -> WaitsForOwner | None:

@@ -81,6 +81,7 @@ class Owners:
     def __init__(self, state: ClusterState, tree: Tree, is_what_if: bool = False) -> None:
         self._state = state
         self._is_what_if = is_what_if  # the picture is not as it is: nothing is kept for later
+        self.skips_refused = state.config.skips_refused
         self.tree = tree
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
@@ -89,6 +90,8 @@ class Owners:
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
+        # To whom owners let how much of what, by node; as long as the cycle has decided nothing.
+        self.let: set[tuple[int, FlavorResource, int]] = set()
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -115,9 +118,30 @@ class Owners:
                 reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
                 if reason is not None:
                     keys = tuple(victim.entry.workload.key for victim in victims)
-                    self._note_refusal(queue, cell, keys)
+                    self.note_refusal(queue, cell, keys)
                     return reason
         return None
+
+    def are_before(
+        self, queue: QueueState, cell: FlavorResource, amount: int, picture: Snapshot
+    ) -> bool:
+        """Whether this much of a cell, which is free, is refused to whomever of a queue.
+
+        The same as `refuse` says of one without a claim; nobody is named, and nothing noted.
+        """
+        if queue.node.parent is None or not self._state.config.gates.owners_first:
+            return False
+        amounts = {cell: amount}
+        if not _begun(queue.node, amounts, NOTHING, picture):
+            return False
+        with picture.trial():
+            returning = self._leave_behind(picture, (), None)
+            if _begun(queue.node, amounts, NOTHING, picture) and self._claiming_before(
+                queue, cell, amount, picture, returning
+            ):
+                return True
+        self.let.add((queue.node.index, cell, amount))
+        return False
 
     def held_before(
         self,
@@ -152,7 +176,7 @@ class Owners:
                 returning.append(one)
         return returning
 
-    def _note_refusal(
+    def note_refusal(
         self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
     ) -> None:
         """Once for each search, which takes more and more victims."""
@@ -168,9 +192,25 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
+        claiming = self._claiming_before(queue, cell, amount, picture, returning)
+        if not claiming:
+            return None
+        owner = self._first_owner(claiming, cell, picture.usage, returning)
+        assert owner.queue is not None, f"{owner.workload.key} is in no queue"
+        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def _claiming_before(
+        self,
+        queue: QueueState,
+        cell: FlavorResource,
+        amount: int,
+        picture: Snapshot,
+        returning: list[Leaving],
+    ) -> list[Node]:
+        """The nodes whose claims are in the way of this much; none: there is enough for all."""
         way = self._way_up(queue.node, cell, picture, returning, self.settled)
         if not any(beside for _, beside in way):
-            return None
+            return []
         claiming = []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
@@ -181,12 +221,8 @@ class Owners:
                     if picture.used(top, cell) > used:
                         claiming.append(node)  # not one that keeps what is claimed there
                 if not exceeds_subtree(top, cell, 0, picture.usage):
-                    return None
-        if not claiming:
-            return None
-        owner = self._first_owner(claiming, cell, picture.usage, returning)
-        assert owner.queue is not None, f"{owner.workload.key} is in no queue"
-        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+                    return []
+        return claiming
 
     def _first_owner(
         self, nodes: Iterable[Node], cell: FlavorResource, usage: Usage, returning: list[Leaving]

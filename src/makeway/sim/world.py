@@ -105,7 +105,8 @@ class World:
     ) -> None:
         self.cluster, self.settings = cluster, cluster.settings
         self.random = SeededRandom(seed)
-        self.engine = Engine(replace(cluster.config, pauses_until_change=True))
+        config = replace(cluster.config, pauses_until_change=True, skips_refused=True)
+        self.engine = Engine(config)
         self.record = SimulationRecord()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
