@@ -30,7 +30,7 @@ class Forked:
         )
         self._process.start()
         writing.close()
-        self.stdout = open(os.dup(reading.fileno()))
+        self.stdout = os.fdopen(os.dup(reading.fileno()))
         reading.close()
 
     @property
