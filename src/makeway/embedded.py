@@ -284,7 +284,8 @@ async def _controlled(
         work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
-    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    past = None if writer is None else folder / NAME
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
     control.begin()
     host.watch(control.noticed)
