@@ -73,6 +73,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.identity import (
@@ -212,6 +213,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
+            app.streams.end()
             await listener.stop()
             await app.stop()
             mark.write(store)
@@ -285,6 +287,7 @@ async def _controlled(
     await provide_queue(client)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
+    app.streams.pods = Visits(host.call)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)

@@ -66,6 +66,9 @@ class Program:
     grace_s: float = 30.0  # to end in when a probe found it ill
     memory_bytes: int | None = None  # None: no limit
     cpu_milli: int | None = None
+    has_input: bool = False  # that others may type into; else it is empty
+    has_input_once: bool = False  # the first who types, and stops, ends it
+    is_terminal: bool = False  # its input and output are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
+from makeway.runner.calls import NotNow, Wish, call
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
@@ -313,6 +315,15 @@ class LocalHost:
         )
         self._children[uid] = pid
         self._supervisors[uid] = (pid, started_ticks(pid) or 0)
+
+    # Joining
+
+    async def call(self, uid: str, wish: Wish) -> socket.socket:
+        """A line to the supervisor of a pod that runs, which has been told a wish."""
+        state = self._states.get(uid)
+        if state is None or state.is_over or not self._is_alive(uid):
+            raise NotNow("the pod does not run")
+        return await call(f"{self._pods}/{uid}", self._supervisors[uid][0], wish)
 
     # Ending
 

@@ -59,6 +59,8 @@ from makeway.server.people import Directory, People, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
+from makeway.server.streams import SUBRESOURCES as STREAMED
+from makeway.server.streams import Streams
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store, StoreError
@@ -107,6 +109,7 @@ class App:
         self._past: Past | None = None
         if archive is not None and logs is not None:
             self._past = Past(store, archive, logs, clock)
+        self.streams = Streams(logs)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
@@ -461,6 +464,8 @@ class App:
                 return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
+            case subresource, "GET" | "POST" if subresource in STREAMED:
+                return self.streams.answer(request, self._pod(target), subresource)
             case "explanation", "GET":
                 return self._explanation(target)
             case "forecast", "GET":
@@ -523,11 +528,14 @@ class App:
             case _:
                 raise errors.no_such_path()
 
-    async def _log(self, request: Request, target: Target) -> Response:
+    def _pod(self, target: Target) -> Any:
         record = self.store.get(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
-        pod = decode(record.body)
+        return decode(record.body)
+
+    async def _log(self, request: Request, target: Target) -> Response:
+        pod = self._pod(target)
         if self._logs is None:
             raise waiting(pod, container_of(pod, request))
         return Response(body=await self._logs.read(pod, request), content_type="text/plain")
