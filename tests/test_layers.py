@@ -89,6 +89,7 @@ ROOMS = {
         *("server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
+    "handle": room("api", "cli", "client", "translate"),
 }
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset(
