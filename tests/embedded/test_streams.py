@@ -55,6 +55,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         )
         until_running(started, "box")
         yield started
+    for pid in (*processes_with(LONG), *processes_with(str(started.folder / "port"))):
+        os.kill(pid, signal.SIGTERM)  # pods outlive their server
 
 
 def phase_of(up: Up, name: str) -> str:
@@ -392,6 +394,4 @@ def test_a_server_that_goes_ends_what_was_joined_and_the_pod_goes_on(up: Up) -> 
     _, told = process.communicate(timeout=30)
     assert b"the server is shutting down" in told
     wait_until(lambda: not processes_with(LONGEST))
-    (pid,) = processes_with(LONG)
-    for one in (pid, *processes_with(str(up.folder / "port"))):
-        os.kill(one, signal.SIGTERM)
+    assert processes_with(LONG)
