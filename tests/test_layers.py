@@ -65,7 +65,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
-    "forecast": room("api", "engine", "sim", "translate"),
+    "forecast": room("api", "engine", "journal", "sim", "translate"),
     "local_socket": room(),
     "history": room("api", "client", "clocks", "logs", "plane", libraries=("orjson",)),
     "notify": room(),
@@ -77,7 +77,9 @@ ROOMS = {
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
         *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
     ),
-    "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
+    "forecaster": room(
+        *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
+    ),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
@@ -87,6 +89,7 @@ ROOMS = {
         *("server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
+    "handle": room("api", "cli", "client", "translate"),
 }
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset(

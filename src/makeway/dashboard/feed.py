@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 import orjson
 
+from makeway.client import ApiError, Unavailable
 from makeway.dashboard.board import Board, Fresh
 from makeway.dashboard.sight import Sight
 from makeway.logs import Fields
@@ -43,7 +44,7 @@ class Feed:
     async def stream(self, hello: Mapping[str, object], sight: Sight | None) -> Lines:
         """Lines for one page, until it leaves or the term ends; `hello` is the first.
 
-        Without `sight`, the reader sees everything.
+        Without `sight`, the reader sees everything. Where the API no longer answers him, it ends.
         """
         reading = Reading(sight)
         known = self._board.rows()
@@ -58,6 +59,8 @@ class Feed:
                     return
                 for line in [found] if isinstance(found, bytes) else await reading.lines(found):
                     yield line
+        except (ApiError, Unavailable):
+            return
         finally:
             self._leave(reading)
 
@@ -142,10 +145,7 @@ class Reading:
 
     async def lines(self, rows: Sequence[Fresh]) -> list[bytes]:
         """Rows as this reader may see them."""
-        if self.sight is not None:
-            await self.sight.learn(row.namespace for row in rows)
-            rows = [row._replace(body=self.sight.body(row.namespace, row.body)) for row in rows]
-        return [*_messages(rows)]
+        return [*_messages(rows if self.sight is None else await self.sight.shown(rows))]
 
     async def has_changed(self) -> bool:
         return self.sight is not None and await self.sight.has_changed()

@@ -8,6 +8,7 @@ without a session, which goes in a header of its own that no other site can send
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 import orjson
 
 from makeway.client import ApiError, Client, Unavailable
-from makeway.dashboard.actions import WrongAction, act
+from makeway.dashboard.actions import Doing, WrongAction
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
@@ -69,10 +70,18 @@ class Site:
         clock: Callable[[], float],
         client_of: Callable[[Reader], Client],
         past: Past | None = None,
+        *,
+        shows_names: bool = True,
+        keeps_cancelled: bool = True,
     ) -> None:
         """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
-        of what was."""
+        of what was.
+
+        `shows_names`: of jobs, to others. `keeps_cancelled`: whoever runs jobs ends one that says
+        it is cancelled; else it is deleted.
+        """
         self._client_of, self._clock, self._past = client_of, clock, past
+        self._key, self._shows_names, self._keeps_cancelled = key, shows_names, keeps_cancelled
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
@@ -125,13 +134,13 @@ class Site:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
             case "GET", ["stream"]:
-                return self._stream(session)
+                return await self._stream(session)
             case "GET", ["job"]:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
             case "GET", ["history"]:
-                return await self._history(request.query)
+                return await self._history(session, request.query)
             case "POST", ["action"]:
                 return await self._act(session, request)
             case "POST", ["what-if"]:
@@ -166,16 +175,28 @@ class Site:
 
     # What is told
 
-    def _stream(self, session: Session) -> Response:
+    async def _stream(self, session: Session) -> Response:
         if self._feed is None:
             raise Refused(503, "the scheduler is not ready")
         if self._streams >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
-        reader = session.reader
-        hello = {"reader": reader.name, "session": self._sessions.renewed(session)}
-        sight = None if reader.uid is None else Sight(self._client_of(reader), self._clock)
+        sight = await self._sight_of(session.reader)
+        hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
         lines = self._counted(self._feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
+
+    async def _sight_of(self, reader: Reader) -> Sight | None:
+        """What a reader sees; None: everything. Refused if he is let in no longer."""
+        if reader.uid is None:
+            return None
+        mask = None if self._shows_names else self._mask
+        sight = Sight(self._client_of(reader), self._clock, mask)
+        await sight.begin()
+        return sight
+
+    def _mask(self, name: str) -> str:
+        """The same for the same name, and nobody can tell of which."""
+        return f"hidden-{hmac.digest(self._key, name.encode(), 'sha256')[:8].hex()}"
 
     async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self._streams += 1
@@ -200,7 +221,8 @@ class Site:
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
-    async def _history(self, query: Mapping[str, str]) -> Response:
+    async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
+        await self._sight_of(session.reader)
         spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
         span_s = spans.get(query.get("span", ""))
         if span_s is None:
@@ -218,8 +240,10 @@ class Site:
 
     async def _act(self, session: Session, request: Request) -> Response:
         key, workload, action, value = _words(request, "key", "workload", "action", "value")
-        client = self._client_of(session.reader)
-        await act(client, _unit(key), _name_or_none(workload), action, value)
+        doing = Doing(
+            self._client_of(session.reader), session.reader.name, keeps=self._keeps_cancelled
+        )
+        await doing.act(_unit(key), _name_or_none(workload), action, value)
         log.info(Fields(reader=session.reader.name, action=action, job=key))
         return _json({})
 

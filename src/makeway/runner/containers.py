@@ -11,6 +11,7 @@ behind it keeps its place. `<name>.gap` says from where to where, as a pair of s
 
 from __future__ import annotations
 
+import binascii
 import errno
 import fcntl
 import os
@@ -60,13 +61,15 @@ class Container:
         clock: Callable[[], float],
         owner: dict[str, Any] | None = None,
         shell: dict[str, int] | None = None,
+        files: list[tuple[str, str, int]] | None = None,
     ) -> None:
         """`clock` tells the time of day, whoever sets the machine's.
 
+        Files are those of the pod's volumes: path, content in base64, mode.
         The owner is the account that runs it; None: ours, with what its shell allowed itself.
         """
         self.program, self._clock, self._owner = program, clock, owner
-        self._shell = shell or {}
+        self._shell, self._files = shell or {}, files or []
         self.name: str = program["name"]
         self.is_sidecar: bool = program["is_sidecar"]
         self._groups: list[str] = program["cgroups"]
@@ -243,12 +246,14 @@ class Container:
     def execute(self, argv: list[str], kept: int = 2) -> None:
         """Become another program in the container's surroundings."""
         self.enter(kept)
+        for path, content, mode in self._files:
+            _write(path, content, mode)
         self.become(argv)
 
     def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
         """Of a child that has entered: another program, with more variables than the container."""
-        for place, target in self.program.get("links", ()):
-            _link(place, target)
+        for place, target, *is_part in self.program.get("links", ()):
+            _link(place, target, is_part=any(is_part))
         folder = self.program["folder"]
         try:
             os.chdir(folder)
@@ -429,8 +434,25 @@ class Container:
         return due if self.kill_at is None else []
 
 
-def _link(place: str, target: str) -> None:
-    """Show a volume below the scratch folder where the container would have it below the root."""
+def _write(path: str, content: str, mode: int) -> None:
+    """A file of a volume, once: as the account that owns it, whatever lies there."""
+    if os.path.lexists(path):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        write_whole(path, binascii.a2b_base64(content))
+        os.chmod(path, mode)
+    except OSError as error:
+        raise OSError(f"{path}: {error.strerror}") from None
+
+
+def _link(place: str, target: str, *, is_part: bool) -> None:
+    """Show a volume below the scratch folder where the container would have it below the root.
+
+    A part of a volume that isn't there is a new folder.
+    """
+    if is_part and not os.path.lexists(target):
+        os.makedirs(target)
     os.makedirs(os.path.dirname(place), exist_ok=True)
     if not os.path.islink(place):
         os.symlink(target, place)

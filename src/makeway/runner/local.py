@@ -145,6 +145,7 @@ class LocalHost:
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._secrets: dict[str, list[str]] = {}  # of pods that are not over: folders of secrets
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
@@ -257,6 +258,12 @@ class LocalHost:
             "changes": str(self._pipe),
             "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
+            "files": [
+                (str(Path(volumes[name]) / file.path), file.content, file.mode)
+                for name, files in order.files.items()
+                for file in files
+            ],
+            "secrets": [volumes[name] for name in order.secret_volumes],
             "init": list(map(written, order.init)),
             "containers": list(map(written, order.containers)),
         }
@@ -268,6 +275,7 @@ class LocalHost:
         self.revision = max(self.revision, order.get("revision", 0))
         if owner := order.get("owner"):
             self._owners[uid] = owner["uid"]
+        self._secrets[uid] = order.get("secrets", [])  # an older order has no word of them
         self._groups[uid] = [group for program in programs for group in program["cgroups"]]
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
@@ -568,6 +576,10 @@ class LocalHost:
         self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
+        if secrets := self._secrets.pop(uid, ()):
+            for folder in secrets:
+                discard(Path(folder), self._trash)
+            self._empty_trash()
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
         for group in self._groups.pop(uid, ()):
@@ -726,13 +738,14 @@ def _ended_at(state: PodState) -> float:
     return max(ends, default=state.began_at or 0.0)
 
 
-def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str]:
+def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str, bool]:
     """Where below the scratch folder a volume shows that the container would have below the root.
 
-    And what is to be shown there; the container's first process makes the link.
+    And what is to be shown there, and whether that is a part of it; the container's first process
+    makes the link.
     """
     place = scratch / mount.path.lstrip("/")
-    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path)
+    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path), bool(mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

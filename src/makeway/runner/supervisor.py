@@ -59,7 +59,7 @@ class Supervisor:
     def __init__(self, folder: str, order: dict[str, Any]) -> None:
         self._folder, self._order = folder, order
         back_off_s, logs = order["back_off_s"], order["logs"]
-        who = order.get("owner"), order.get("shell_limits")
+        who = order.get("owner"), order.get("shell_limits"), order.get("files")
 
         def contained(programs: list[dict[str, Any]]) -> list[Container]:
             return [Container(one, logs, back_off_s, self._clock, *who) for one in programs]

@@ -26,6 +26,7 @@ class Request:
     body: bytes = b""
     is_trusted: bool = False  # comes from this very process, so needs no token
     uid: int | None = None  # of who is at the other end, where the kernel vouches for it
+    account: str = ""  # whose uid that was when our own pages let him in; empty: he comes himself
     person: Person | None = None  # who that is, once it is known; None: one account has it all
     may_create: bool = True  # what is applied and not there
     parsed: Any = None  # the body, if it was read already
