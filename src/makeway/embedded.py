@@ -73,6 +73,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.usage import Meter
 from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
@@ -288,6 +289,7 @@ async def _controlled(
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
+    app.usage.meter = Meter(clock, host, "" if settings.nodes else host_name())
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)

@@ -18,7 +18,7 @@ from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
 from makeway.disk import Disk
 from makeway.history.archive import Archive
 from makeway.logs import Fields
-from makeway.server import discovery, errors, health, messages, openapi, past
+from makeway.server import discovery, errors, health, messages, openapi, past, usage
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -61,6 +61,7 @@ from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
 from makeway.server.streams import SUBRESOURCES as STREAMED
 from makeway.server.streams import Streams
+from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store, StoreError
@@ -112,6 +113,7 @@ class App:
         self.streams = Streams(logs)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
+        self.usage = Usage(store, self.reads)
         self.worker = Worker()
         configuration = configuration or Configuration()
         if people is not None:
@@ -231,6 +233,8 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
                 return at_a_glance(self.insight, request, rest)
+            case ["apis", usage.GROUP, usage.VERSION, *rest] if rest:
+                return await self.usage.answer(request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
                 return self._forecasts(scope)
             case ["apis", group, version, *rest] if rest:

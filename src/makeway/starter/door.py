@@ -137,7 +137,7 @@ class Door:
 
     def _look(self, writer: asyncio.StreamWriter) -> list[Answer]:
         self._looking.add(writer)
-        pods = [_told(state) for state in self._host.states().values()]
+        pods = [self._told(state) for state in self._host.states().values()]
         told = {
             "offset_s": self._clock.offset_s,
             "revision": self._host.revision,
@@ -149,7 +149,15 @@ class Door:
     def noticed(self, uid: str) -> None:
         state = self._host.states().get(uid)
         if state is not None:
-            self._tell(_told(state))
+            self._tell(self._told(state))
+
+    def _told(self, state: PodState) -> Answer:
+        return document_of(state) | {
+            "uid": state.uid,
+            "node": state.node,
+            "devices": {name: list(indexes) for name, indexes in state.devices.items()},
+            "supervisor": self._host.supervisors().get(state.uid, 0),
+        }
 
     async def beat(self) -> None:
         while True:
@@ -163,14 +171,6 @@ class Door:
                 writer.transport.abort()
             else:
                 _say(writer, news)
-
-
-def _told(state: PodState) -> Answer:
-    return document_of(state) | {
-        "uid": state.uid,
-        "node": state.node,
-        "devices": {name: list(indexes) for name, indexes in state.devices.items()},
-    }
 
 
 def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:
