@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -83,6 +83,27 @@ class HttpTransport:
             # What was read to its end goes back to the others; a stream that goes on is cut.
             answer.release()
 
+    async def channels(
+        self, path: str, query: Mapping[str, str], protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket on which both sides send when they like; Unreachable if there is none."""
+        try:
+            credential = await self._source.current()
+            session = await self._opened(credential)
+            token = credential.token
+            return await session.ws_connect(
+                self._address + quote(path),
+                params=dict(query),
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+                protocols=(protocol,),
+                server_hostname=self._trust.server_name or None,
+                max_msg_size=0,
+            )
+        except CredentialError as error:
+            raise Unreachable(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
@@ -134,6 +155,8 @@ class HttpTransport:
 
 def _in_words(error: Exception) -> str:
     """What broke, as the system calls it: the library's own texts name its options."""
+    if isinstance(error, aiohttp.WSServerHandshakeError):
+        return f"the server answered {error.status}"
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, TimeoutError):
         return "it took too long"
