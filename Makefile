@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
+# Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
 	simulate-faults laws replays bench bench-load bench-many bench-kube constraints clean

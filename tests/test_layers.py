@@ -65,7 +65,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
-    "forecast": room("api", "engine", "sim", "translate"),
+    "forecast": room("api", "engine", "journal", "sim", "translate"),
     "local_socket": room(),
     "history": room("api", "client", "clocks", "logs", "plane", libraries=("orjson",)),
     "notify": room(),
@@ -77,7 +77,9 @@ ROOMS = {
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
         *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
     ),
-    "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
+    "forecaster": room(
+        *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
+    ),
     "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
     "cluster_pages": room("client", "cluster", "controller", "dashboard"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
@@ -260,7 +262,7 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("gpu_locks", "homes")),
+        *(f"runner.{name}" for name in ("calls", "gpu_locks", "homes", "sessions")),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

@@ -74,7 +74,8 @@ async def pages(
     bearers = Bearers(transport, Leading(controller), clock)
     past = None if journal is None else Past(journal, clock)
     # Nobody gets a session here: `makeway dashboard` has those of its pages.
-    site = Site(secrets.token_bytes(KEY_BYTES), clock, bearers.client, past, bearers)
+    key = secrets.token_bytes(KEY_BYTES)
+    site = Site(key, clock, bearers.client, past, keeps_cancelled=False, bearers=bearers)
     wanted = default_port if port is None else port
     try:
         async with serving(site, wanted, is_fixed=port is not None):

@@ -26,6 +26,7 @@ from makeway.client.folder import kubeconfig_in
 from makeway.client.kubeconfig import read_kubeconfig
 from tests.harness import documents
 from tests.harness.documents import requesting, template
+from tests.harness.forked import Forked
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -39,13 +40,16 @@ class Up:
         self,
         folder: Path,
         *options: str,
-        program: Sequence[str] = ("-m", "makeway.cli.main"),
+        program: Sequence[str] = (),
         surroundings: Mapping[str, str] | None = None,
     ) -> None:
-        """`program` is what Python runs; `surroundings` are variables besides those of the test."""
+        """`program` is what Python runs, with these variables besides those of the test.
+
+        Without one it is the command, in a process that has been forked.
+        """
         self.folder, self._options = folder, options
         self._program, self._surroundings = program, surroundings or {}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | Forked | None = None
         self.address = ""
 
     @property
@@ -58,19 +62,24 @@ class Up:
         return self.process.pid
 
     def start(self) -> None:
-        command = [sys.executable, *self._program, "up", "--port", "0"]
-        with open(self.folder.with_suffix(".log"), "ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--data-dir", str(self.folder), *self._options],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **self._surroundings},
-            )
+        words = ["up", "--port", "0", "--data-dir", str(self.folder), *self._options]
+        self.process = self._begun(words, self.folder.with_suffix(".log"))
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("makeway is ready"), line
         self.address = line.split()[-1]
+
+    def _begun(self, words: Sequence[str], log: Path) -> subprocess.Popen[str] | Forked:
+        if not self._program:
+            return Forked(words, log)
+        with open(log, "ab") as file:
+            return subprocess.Popen(
+                [sys.executable, *self._program, *words],
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **self._surroundings},
+            )
 
     def kill(self) -> None:
         """As by `kill -9`: nothing of it gets a chance to tidy up."""

@@ -12,6 +12,8 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,6 +171,72 @@ def test_the_network_is_asked_by_the_account_too(lab: Lab) -> None:
     up.submitted(ann, "asked", "", command=command, readinessProbe=probe)
 
     assert up.ended("asked") == f"{ann.pw_uid}\n"
+
+
+class Page:
+    """The dashboard as one account's browser asks for it."""
+
+    def __init__(self, up: SystemUp, account: pwd.struct_passwd) -> None:
+        address, _, code = up.run_as(account, "dashboard", "--print").strip().partition("#")
+        self._address = address.rstrip("/")
+        self._headers = {"Makeway-Code": code}
+        session = self.ask("POST", "/api/session")["session"]
+        self._headers = {"Makeway-Session": session}
+
+    def _open(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self._address + path, data, self._headers, method=method)
+        return urllib.request.urlopen(asked, timeout=30)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        with self._open(method, path, body) as answer:
+            return json.load(answer)
+
+    def jobs(self) -> dict[str, Any]:
+        """Rows by name."""
+        rows: dict[str, Any] = {}
+        with self._open("GET", "/api/stream") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if message["type"] == "synced":
+                    return rows
+                found = message["items"] if message.get("table") == "jobs" else ()
+                rows |= {row["name"]: row for row in found}
+        raise AssertionError("it broke off")
+
+    def act(self, row: Any, action: str) -> int:
+        body = {"key": row["key"], "workload": row["workload"], "action": action}
+        try:
+            self.ask("POST", "/api/action", body)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
+        return 200
+
+
+def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
+    up, ann, bob = lab
+    for one, name in ((ann, "anns-own"), (bob, "bobs-own")):
+        up.submitted(one, name, "echo runs; exec sleep 1000")
+        wait_until(lambda name=name: up.printed(name))
+    page = Page(up, ann)
+    rows = page.jobs()
+
+    assert rows["anns-own"]["nodes"] != []
+    theirs = rows["bobs-own"]
+    assert (theirs["user"], theirs["status"], theirs["nodes"]) == ("root", "running", [])
+    assert [page.act(theirs, action) for action in ("hold", "cancel")] == [403, 403]
+    for path in (f"/api/job?key={theirs['key']}&workload=", output_of(up.pod("bobs-own"))):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            page.ask("GET", path)
+    assert page.act(rows["anns-own"], "cancel") == 200
+    wait_until(lambda: page.jobs()["anns-own"]["status"] == "cancelled")
+    assert up.run_as(ann, "logs", "anns-own") == "runs\n"  # it stays, as after `makeway cancel`
+    assert Page(up, pwd.getpwnam("root")).act(theirs, "cancel") == 200
+
+
+def output_of(pod: Any) -> str:
+    metadata = pod["metadata"]
+    return f"/api/output?namespace={metadata['namespace']}&pod={metadata['name']}&container=main"
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from makeway.cli.suggesting import SuggestingParser, did_you_mean
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("token", "grant", "share", "audit", "dashboard"),
-    *("submit", "run", "status", "top", "queues", "gpu", "explain", "forecast", "logs", "wait"),
+    *("submit", "run", "exec", "attach", "cp", "status", "top", "queues", "gpu", "explain"),
+    *("forecast", "logs", "wait"),
     *("cancel", "hold", "resume", "requeue", "retry", "edit", "priority", "history", "clean"),
     *("checkpoint", "why", "replay", "report", "bundle", "preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "examples", "completion", "version"),

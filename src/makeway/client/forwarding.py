@@ -12,11 +12,9 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import aiohttp
-
 from makeway.api.kinds import PODS
-from makeway.client.http import HttpTransport
-from makeway.client.transport import Unreachable
+from makeway.client.http import HttpTransport, Joined, NotJoined
+from makeway.client.transport import Call, Unreachable
 
 PROTOCOL = "v4.channel.k8s.io"
 READ_BYTES = 64 * 1024
@@ -64,32 +62,32 @@ class Forward:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = PODS.path(self._namespace, await self._find_pod(), "portforward")
-        socket = await self._transport.channels(path, {"ports": str(self._port)}, PROTOCOL)
+        call = Call(method="GET", path=path, pairs=(("ports", str(self._port)),))
         try:
-            await _until_one_ends(_send(reader, socket), self._receive(socket, writer))
-        finally:
-            await socket.close()
-
-    async def _receive(
-        self, socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter
-    ) -> None:
-        has_begun = {_DATA: False, _ERROR: False}
-        async for message in socket:
-            if message.type != aiohttp.WSMsgType.BINARY or not message.data:
-                continue
-            channel, data = message.data[0], message.data[1:]
-            if not has_begun.get(channel, True):
-                has_begun[channel] = True
-            elif channel == _DATA:
-                writer.write(data)
-                await writer.drain()
-            elif channel == _ERROR and data:
-                raise Unreachable(data.decode("utf-8", "replace"))
+            async with self._transport.join(call, (PROTOCOL,)) as channels:
+                await _until_one_ends(_send(reader, channels), _receive(channels, writer))
+        except NotJoined as error:
+            raise Unreachable(f"{path}: {error}") from None
 
 
-async def _send(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
+async def _send(reader: asyncio.StreamReader, channels: Joined) -> None:
     while data := await reader.read(READ_BYTES):
-        await socket.send_bytes(bytes((_DATA,)) + data)
+        await channels.send(bytes((_DATA,)) + data)
+
+
+async def _receive(channels: Joined, writer: asyncio.StreamWriter) -> None:
+    has_begun = {_DATA: False, _ERROR: False}
+    while (message := await channels.receive()) is not None:
+        if not message:
+            continue
+        channel, data = message[0], message[1:]
+        if not has_begun.get(channel, True):
+            has_begun[channel] = True
+        elif channel == _DATA:
+            writer.write(data)
+            await writer.drain()
+        elif channel == _ERROR and data:
+            raise Unreachable(data.decode("utf-8", "replace"))
 
 
 async def _until_one_ends(*works: Awaitable[None]) -> None:

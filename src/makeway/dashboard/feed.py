@@ -71,7 +71,7 @@ class Feed:
     async def stream(self, hello: Mapping[str, object], sight: Sight | None) -> Lines:
         """Lines for one page, until it leaves or the term ends; `hello` is the first.
 
-        Without `sight`, the reader sees everything.
+        Without `sight`, the reader sees everything. Where the API no longer answers him, it ends.
         """
         reading = Reading(sight)
         self._join(reading)  # at once, lest a change in between is missed
@@ -83,6 +83,8 @@ class Feed:
                     return
                 for piece in [found] if isinstance(found, bytes) else await found.pieces(sight):
                     yield piece
+        except (ApiError, Unavailable):
+            return
         finally:
             self._leave(reading)
 
@@ -176,10 +178,7 @@ class Reading:
         """Whether the reader may see more or less than when the stream began."""
         if self._sight is None:
             return False
-        try:
-            await self._sight.renew()
-        except (ApiError, Unavailable):
-            return True  # a stream that begins anew finds out who reads
+        await self._sight.renew()
         return self._sight.version != self._version
 
 

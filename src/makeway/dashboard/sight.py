@@ -21,6 +21,7 @@ from makeway.dashboard.rows import Row
 
 ASKED_EVERY_S = 60.0
 REVIEWS_AT_ONCE = 8
+EVERYWHERE = ""  # in place of a namespace
 _REVIEWS = Resource(
     "authorization.k8s.io/v1",
     "selfsubjectaccessreviews",
@@ -34,7 +35,6 @@ _SHOWN = frozenset(
         *("created", "admitted", "started", "ended", "until", "asks", "flavors"),
     )
 )
-EVERYWHERE = ""  # the scope of who may look into all namespaces
 # What has no namespace is looked at by who may list its kind; no namespace has a slash in its name.
 _KINDS = {f"/{kind.plural}": kind for kind in (QUEUES, COHORTS, NODES)}
 _SCOPES = {
@@ -47,12 +47,24 @@ _SCOPES = {
 class Sight:
     """One reader's, on a machine that several people share."""
 
-    def __init__(self, client: Client, clock: Callable[[], float]) -> None:
-        self._client, self._clock = client, clock
-        self._sees: dict[str, bool] = {}  # by scope
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float],
+        mask: Callable[[str], str] | None = None,
+    ) -> None:
+        """`mask` puts another text in the place of a name that others may not know; without it
+        names are shown."""
+        self._client, self._clock, self._mask = client, clock, mask
+        self._sees: dict[str, bool] = {}  # by scope: a namespace, or a kind that has none
         self._asked_at = clock()
         self._asking = asyncio.Lock()
         self.version = 0  # another one whenever he may see more or less than before
+
+    async def begin(self) -> None:
+        """Find out whether the reader is let in at all, and sees everything."""
+        async with self._asking:
+            self._take({**self._sees, EVERYWHERE: await self._ask(EVERYWHERE)})
 
     async def learn(self, scopes: Iterable[str]) -> None:
         """Find out about those that are not known yet."""
@@ -61,10 +73,6 @@ class Sight:
         async with self._asking:
             self._sees |= await self._answers(sorted(wanted - self._sees.keys()))
 
-    def sees(self, scope: str) -> bool:
-        """Of a scope that was learnt."""
-        return self._sees[scope]
-
     async def renew(self) -> None:
         """Ask again what was asked more than a minute ago."""
         async with self._asking:
@@ -72,8 +80,16 @@ class Sight:
                 return
             found = await self._answers(sorted(self._sees))
             self._asked_at = self._clock()
-            if found != self._sees:
-                self._sees, self.version = found, self.version + 1
+            self._take(found)
+
+    def sees(self, scope: str) -> bool:
+        """Of a scope that was learnt."""
+        return self._sees[scope]
+
+    def _take(self, found: dict[str, bool]) -> None:
+        if any(found[scope] != sees for scope, sees in self._sees.items()):
+            self.version += 1
+        self._sees = found
 
     async def _answers(self, scopes: Sequence[str]) -> dict[str, bool]:
         """Who may look into all namespaces is asked about no other."""
@@ -91,9 +107,13 @@ class Sight:
 
     async def _ask(self, scope: str) -> bool:
         kind = _KINDS.get(scope, WORKLOADS)
-        attributes = {"verb": "list", "group": kind.group, "resource": kind.plural}
-        if kind is WORKLOADS and scope != EVERYWHERE:
-            attributes["namespace"] = scope
+        namespace = scope if kind is WORKLOADS else EVERYWHERE
+        attributes = {
+            "verb": "list",
+            "group": kind.group,
+            "resource": kind.plural,
+            "namespace": namespace,
+        }
         review = {
             "apiVersion": _REVIEWS.api_version,
             "kind": _REVIEWS.kind,
@@ -105,47 +125,79 @@ class Sight:
     # Rows
 
     def scopes(self, row: Fresh) -> Iterator[str]:
-        """What has to be known of the reader to show him a row."""
+        """What has to be known of the reader to show him a row: all that have something in it."""
         if row.namespace:
             yield row.namespace
+        elif row.body and row.table == QUEUES_TABLE:
+            yield from (own["namespace"] for own in orjson.loads(row.body)["localQueues"])
+        elif row.body and row.table == NODES_TABLE:
+            yield from (_namespace(pod["pod"]) for pod in orjson.loads(row.body)["pods"])
 
     def seen(self, row: Fresh) -> Fresh | None:
         """A row as this reader sees it, its scopes being learnt; None: he doesn't."""
-        if not row.body or not row.namespace or self.sees(row.namespace):
+        if self.sees(EVERYWHERE):
             return row
-        return row._replace(body=orjson.dumps(for_others(orjson.loads(row.body))))
+        if row.table == QUEUES_TABLE and row.body:
+            return row._replace(body=self._with_own_doors(row.body))
+        if row.table == NODES_TABLE and row.body and self._mask is not None:
+            return row._replace(body=self._with_masked_pods(row.body))
+        if not row.namespace or self.sees(row.namespace):
+            return row
+        key = self._masked(row.key)
+        return row._replace(key=key, body=row.body and self._of_others(row.body, key))
+
+    def _of_others(self, body: bytes, key: str) -> bytes:
+        row = for_others(orjson.loads(body))
+        if self._mask is not None:
+            row |= {"key": key, "name": f"of {row['user'] or row['namespace']}"}
+        return orjson.dumps(row)
+
+    def _with_own_doors(self, body: bytes) -> bytes:
+        """A queue with the LocalQueues that the reader could use, or look at."""
+        row = orjson.loads(body)
+        row["localQueues"] = [own for own in row["localQueues"] if self.sees(own["namespace"])]
+        return orjson.dumps(row)
+
+    def _with_masked_pods(self, body: bytes) -> bytes:
+        row = orjson.loads(body)
+        for pod in row["pods"]:
+            namespace = _namespace(pod["pod"])
+            if not self.sees(namespace):
+                pod |= {"pod": namespace, "job": pod["job"] and self._masked(pod["job"])}
+        return orjson.dumps(row)
+
+    def _masked(self, key: str) -> str:
+        """The key of a job, which has its name in it."""
+        if self._mask is None:
+            return key
+        kind, namespace, _ = key.split("/")
+        return f"{kind}/{namespace}/{self._mask(key)}"
 
 
 class ClusterSight(Sight):
     """One reader's, on a cluster: what he may not list is not there for him."""
 
     def scopes(self, row: Fresh) -> Iterator[str]:
-        if row.namespace:
-            yield row.namespace
-            return
-        yield _SCOPES[row.table]
-        if row.body:
-            yield from _namespaces_in(orjson.loads(row.body))
+        if not row.namespace:
+            yield _SCOPES[row.table]
+        yield from super().scopes(row)
 
     def seen(self, row: Fresh) -> Fresh | None:
         if not self.sees(row.namespace or _SCOPES[row.table]):
             return None
         if row.namespace or not row.body or self.sees(EVERYWHERE):
             return row
-        return row._replace(body=orjson.dumps(self._without_others(orjson.loads(row.body))))
+        if row.table == QUEUES_TABLE:
+            return row._replace(body=self._with_own_doors(row.body))
+        return row._replace(body=self._with_own_pods(row.body))
 
-    def _without_others(self, row: Row) -> Row:
-        """A queue with the doors that he sees, a node with pods of others that have no name."""
-        if "localQueues" in row:
-            doors = [door for door in row["localQueues"] if self.sees(door["namespace"])]
-            return {**row, "localQueues": doors}
-        if "pods" in row:
-            pods = [
-                pod if self.sees(_namespace(pod["pod"])) else {**pod, "pod": "", "job": ""}
-                for pod in row["pods"]
-            ]
-            return {**row, "pods": pods}
-        return row
+    def _with_own_pods(self, body: bytes) -> bytes:
+        """A node on which others' pods take room, and have no name."""
+        row = orjson.loads(body)
+        for pod in row.get("pods", ()):
+            if not self.sees(_namespace(pod["pod"])):
+                pod |= {"pod": "", "job": ""}
+        return orjson.dumps(row)
 
     async def pieces(self, lines: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Lines of text and references, in which what he may not see has no name."""
@@ -162,14 +214,6 @@ def for_others(row: Row) -> Row:
     """A job of a namespace that the reader may not look into: no reasons, nodes or classes."""
     empty = {name: type(value)() if value is not None else None for name, value in row.items()}
     return {**empty, **{name: row[name] for name in _SHOWN}}
-
-
-def _namespaces_in(row: Row) -> Iterator[str]:
-    """Of what a queue or node tells of others."""
-    for door in row.get("localQueues", ()):
-        yield door["namespace"]
-    for pod in row.get("pods", ()):
-        yield _namespace(pod["pod"])
 
 
 def _scope_of(reference: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from makeway.accounts import account_of_uid
 from makeway.api.arrays import ArrayError, expanded, parse_indexes
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
@@ -54,10 +55,12 @@ from makeway.server.options import (
 )
 from makeway.server.past import Past
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
-from makeway.server.people import Directory, People, Person, for_people
+from makeway.server.people import Directory, People, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
+from makeway.server.streams import SUBRESOURCES as STREAMED
+from makeway.server.streams import Streams
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store, StoreError
@@ -73,7 +76,7 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-OWNER = "owner"  # whoever has the token
+OWNER = "owner"  # whoever has the token, where our account has no name
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -106,6 +109,7 @@ class App:
         self._past: Past | None = None
         if archive is not None and logs is not None:
             self._past = Past(store, archive, logs, clock)
+        self.streams = Streams(logs)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
         self.worker = Worker()
@@ -244,7 +248,7 @@ class App:
         if request.method == "POST" and segments == ["diff"]:
             return self._difference(request)
         if request.method == "POST" and segments == ["dashboard"]:
-            return self._invite(request.person)
+            return self._invite(request)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -283,12 +287,20 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
-    def _invite(self, person: Person | None) -> Response:
+    def _invite(self, request: Request) -> Response:
         """A code for the dashboard, for whoever may use this server."""
         if self.dashboard is None:
             raise errors.no_dashboard()
-        who = (OWNER, None) if person is None else (person.name, person.uid)
-        return json_response(self.dashboard.invite(*who), 201)
+        person = request.person
+        if person is None:
+            own = account_of_uid(os.geteuid())
+            return json_response(
+                self.dashboard.invite(OWNER if own is None else own.name, None), 201
+            )
+        if request.uid is None:
+            why = "who signs in comes through the Unix socket: pages would outlive a token"
+            raise ApiError(403, "Forbidden", why)
+        return json_response(self.dashboard.invite(person.name, person.uid), 201)
 
     # Objects
 
@@ -452,6 +464,8 @@ class App:
                 return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
+            case subresource, "GET" | "POST" if subresource in STREAMED:
+                return self.streams.answer(request, self._pod(target), subresource)
             case "explanation", "GET":
                 return self._explanation(target)
             case "forecast", "GET":
@@ -514,11 +528,14 @@ class App:
             case _:
                 raise errors.no_such_path()
 
-    async def _log(self, request: Request, target: Target) -> Response:
+    def _pod(self, target: Target) -> Any:
         record = self.store.get(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
-        pod = decode(record.body)
+        return decode(record.body)
+
+    async def _log(self, request: Request, target: Target) -> Response:
+        pod = self._pod(target)
         if self._logs is None:
             raise waiting(pod, container_of(pod, request))
         return Response(body=await self._logs.read(pod, request), content_type="text/plain")

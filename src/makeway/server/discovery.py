@@ -22,8 +22,10 @@ REVIEWS = tuple(
 )
 # Subresource: kind of its body (group, version, kind) and verbs.
 _POD_SUBRESOURCES = {
+    "attach": (("", "v1", "PodAttachOptions"), ("create", "get")),
     "binding": (("", "v1", "Binding"), ("create",)),
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
+    "exec": (("", "v1", "PodExecOptions"), ("create", "get")),
     "log": (("", "v1", "Pod"), ("get",)),
 }
 

@@ -29,7 +29,7 @@ from makeway.starter.table import Table
 
 log = logging.getLogger("makeway.starter")
 
-ORDER_MAX_BYTES = 8 * 1024 * 1024
+ORDER_MAX_BYTES = 32 * 1024 * 1024
 CONNECTIONS_MAX = 16
 BEAT_EVERY_S = 2.0  # who looks is told that we live
 BEHIND_MAX_BYTES = 64 * 1024 * 1024  # of news that the server didn't take; then it has to come anew
