@@ -80,11 +80,13 @@ ROOMS = {
     "forecaster": room(
         *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
     ),
-    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
+    "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
+    "cluster_pages": room("client", "cluster", "controller", "dashboard"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
+        *("cluster_pages", "dashboard.relay"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
         *("server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
