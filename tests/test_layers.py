@@ -75,8 +75,19 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
+        *(
+            "dashboard",
+            "forecaster",
+            "historian",
+            "history",
+            "journal",
+            "runner",
+            "watchdog",
+            "accounts",
+        ),
     ),
+    "retelling": room("api", "journal", "translate"),
+    "historian": room("journal", "retelling", "server.errors"),
     "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
     "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
@@ -84,7 +95,7 @@ ROOMS = {
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
-        *("server.people", "sim", "system", "translate"),
+        *("retelling", "server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
 }

@@ -52,6 +52,7 @@ from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.historian import Historian
 from makeway.history.archive import Archive
 from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
@@ -299,6 +300,8 @@ async def _controlled(
     spare = host.spare if isinstance(host, LocalHost) else None
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
     app.forecasts = forecaster
+    if writer is not None:
+        app.history = Historian(folder / NAME, spare)
     control.begin()
     host.watch(control.noticed)
     try:
