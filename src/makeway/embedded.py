@@ -87,7 +87,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.server.people import People, for_people
-from makeway.store import Store, StoreError
+from makeway.store import Event, Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.embedded")
@@ -286,6 +286,8 @@ async def _controlled(
     await provide_queue(client)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
+    if isinstance(host, RemoteHost):
+        _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
@@ -315,6 +317,18 @@ async def _controlled(
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
+    """Whoever starts pods keeps whose a namespace is as long as there is such a namespace."""
+    loop = asyncio.get_running_loop()
+
+    def heard(event: Event) -> None:
+        if event.is_deletion:
+            loop.call_soon_threadsafe(host.namespaces_changed)
+
+    store.listen(NAMESPACES.full_name, heard)
+    host.follow(lambda: [record.key.name for record in store.scan(NAMESPACES.full_name)])
 
 
 async def _gpu_watch() -> GpuWatch | None:

@@ -47,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     now = time.time()
     at = now if arguments.at is None else moment_of("--at", arguments.at, now)
     if past.is_of_all(arguments):
-        return connect.converse(arguments, lambda *who: _ask(*who, arguments, at))
+        return connect.converse(arguments, lambda *asked: _ask(arguments, at, *asked))
     with past.open_journal(arguments) as journal:
         name = name_in(arguments.job, arguments.namespace or "default")
         _print(why(journal, name, at), arguments)
     return 0
 
 
-async def _ask(client: Client, namespace: str, arguments: argparse.Namespace, at: float) -> int:
+async def _ask(arguments: argparse.Namespace, at: float, client: Client, namespace: str) -> int:
     """The server, where one can't read the journal oneself."""
     named = name_in(arguments.job, namespace)
     where, name = await _workload(client, named.namespace, named.name)
