@@ -37,7 +37,15 @@ def test_jobs_inherit_nothing_of_the_starters_unit_that_would_harm_them() -> Non
         "WatchdogSec=60",
     ):
         assert wanted in server
-    assert "ListenStream=127.0.0.1:700" in texts[SOCKET]
+    ports = [line for line in fields(texts[SOCKET]) if line.startswith("ListenStream=")]
+    assert ports == ["ListenStream=127.0.0.1:700", "ListenStream=127.0.0.1:701"]
+
+
+def test_systemd_hands_over_the_ports_in_the_order_of_the_unit() -> None:
+    texts = units(Paths(), SystemSettings(dashboard_port=900), Path("/opt/makeway/bin/python"))
+    assert texts[SOCKET].index("127.0.0.1:747") < texts[SOCKET].index("127.0.0.1:900")
+    without = units(Paths(), SystemSettings(dashboard=False), Path("/opt/makeway/bin/python"))
+    assert without[SOCKET].count("ListenStream=") == 1
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:

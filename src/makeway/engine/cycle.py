@@ -362,8 +362,11 @@ class TreeCycle:
             self.state, head.entry, head.queue, self.cleared, self.taken, self.owners
         )
         with self._without_reserved(self.cleared):
-            head.take(nominator.nominate(only=head.nomination.flavors))
-        return head.nomination.mode is Mode.FIT
+            found = nominator.nominate(only=head.nomination.flavors)
+        head.take(found)
+        if not found.can_be_had:  # other flavors were not asked
+            self.tree.was_put_off = self.state.config.gates.hold_for_preemptor
+        return found.nomination.mode is Mode.FIT
 
     def _fits_beside_others(self, head: Head) -> bool:
         """With everybody's victims gone and all that was given away charged?
