@@ -115,7 +115,8 @@ def test_who_joins_a_pod_is_its_account_and_others_may_not(lab: Lab) -> None:
     pod = up.pod("joined")["metadata"]
     assert b"hello" in asyncio.run(said_at(up, pod["name"], pod["namespace"], port))
     lines = map(json.loads, up.run_as(pwd.getpwnam("root"), "audit").splitlines())
-    noted = {"account": ann.pw_name, "verb": "create", "resource": "pods/exec", "code": 101}
+    object_text = f"pods/exec {pod['namespace']}/{pod['name']}"
+    noted = {"account": ann.pw_name, "verb": "create", "object": object_text, "code": 101}
     assert any(line.items() >= noted.items() for line in lines)
     up.delete_pod("joined")
 
