@@ -52,6 +52,7 @@ from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.historian import Historian
 from makeway.history.archive import Archive
 from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
@@ -88,7 +89,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.server.people import People, for_people
-from makeway.store import Store, StoreError
+from makeway.store import Event, Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.embedded")
@@ -290,6 +291,8 @@ async def _controlled(
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
     app.usage.meter = _meter(clock, host, settings, watch)
+    if isinstance(host, RemoteHost):
+        _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
@@ -305,6 +308,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
+    if writer is not None:
+        app.history = Historian(folder / NAME, spare)
     control.begin()
     host.watch(control.noticed)
     try:
@@ -327,6 +332,18 @@ def _meter(
     if watch is None:
         return Meter(clock, host, own_node)
     return Meter(clock, host, own_node, lambda: watch.nvml.uses)
+
+
+def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
+    """Whoever starts pods keeps whose a namespace is as long as there is such a namespace."""
+    loop = asyncio.get_running_loop()
+
+    def heard(event: Event) -> None:
+        if event.is_deletion:
+            loop.call_soon_threadsafe(host.namespaces_changed)
+
+    store.listen(NAMESPACES.full_name, heard)
+    host.follow(lambda: [record.key.name for record in store.scan(NAMESPACES.full_name)])
 
 
 async def _gpu_watch() -> GpuWatch | None:

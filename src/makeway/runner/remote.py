@@ -14,7 +14,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ class RemoteHost:
         self._told = _Lines()  # the news
         self._shift_s = 0.0  # from the starter's time to ours
         self._on_change: OnChange | None = None
+        self._namespaces: Callable[[], list[str]] | None = None  # None: nobody knows yet
         self._timer: asyncio.TimerHandle | None = None
         self.pulse = Pulse("starter of pods")
         self._wait_for_it(time.monotonic() + wait_s)
@@ -107,6 +108,17 @@ class RemoteHost:
         line = socket.socket(fileno=descriptors[0])
         line.setblocking(False)
         return line
+
+    def follow(self, namespaces: Callable[[], list[str]]) -> None:
+        """Tell the starter which namespaces there are, now and whenever it comes back: whose the
+        others were, it forgets."""
+        self._namespaces = namespaces
+        self.namespaces_changed()
+
+    def namespaces_changed(self) -> None:
+        if self._namespaces is not None:
+            with contextlib.suppress(OSError):  # it is away, and is told when it is back
+                self._order({"do": "keep", "namespaces": self._namespaces()})
 
     def _order(self, order: Mapping[str, Any]) -> None:
         """OSError: not now. An answer may get lost: every order may come twice."""
@@ -233,6 +245,7 @@ class RemoteHost:
             with contextlib.suppress(OSError):
                 self._look()
                 self._listen()
+                self.namespaces_changed()
                 log.warning(Fields(starter="is back"))
         self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._check)
 

@@ -55,6 +55,8 @@ RULES: dict[str, list[Document]] = {
         _rule(READ, QUEUEING_GROUP, "admissionchecks", "clusterqueues", "cohorts"),
         _rule(READ, QUEUEING_GROUP, "resourceflavors", "workloadpriorityclasses"),
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
+        # Sums of what the rows tell that everybody may see.
+        _rule(["list"], "makeway.dev", "usage"),
         # Rows, of which only what is not private is left (`others`).
         _rule(["list"], _OWN_VISIBILITY, "jobs"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),

@@ -116,6 +116,8 @@ class Door:
                 self._host.stop(checked_name(order.get("uid")), seconds(order.get("grace_s")))
             case "remove":
                 self._remove(checked_name(order.get("uid")))
+            case "keep":
+                await self._keep(order.get("namespaces"))
             case _:
                 raise BadOrder(f"do {order.get('do')!r}")
 
@@ -149,6 +151,13 @@ class Door:
         if state is not None and not state.is_over:
             raise BadOrder(f"{uid} is not over")
         self._host.remove(uid)
+
+    async def _keep(self, namespaces: object) -> None:
+        if not isinstance(namespaces, list):
+            raise BadOrder("namespaces are no list")
+        kept = set(map(checked_name, namespaces))
+        async with self._starting:
+            self._table.keep(kept)
 
     # News
 
