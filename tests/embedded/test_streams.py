@@ -114,9 +114,10 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
     up: Up, terminal: Terminal
 ) -> None:
     terminal.resize(33, 77)
-    script = "trap 'echo caught' INT; stty size; read line; echo got $line; sleep 99; exit 4"
+    sized = 'until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo sized'
+    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep 99; exit 4"
     process = begun(up, "exec", "-it", "box", "--", "sh", "-c", script, streams=terminal.theirs)
-    terminal.until("33 77")  # which the client tells as soon as it begins
+    terminal.until("sized")  # the client tells it as soon as all else is set up
 
     terminal.type("typed\n")
     terminal.until("got typed")
@@ -175,8 +176,7 @@ def test_a_container_with_a_terminal_is_attached_to(up: Up, terminal: Terminal) 
     process = begun(up, "attach", "-it", "shell", streams=terminal.theirs)
     terminal.until("command prompt")  # kubectl says that, and then it is there
 
-    terminal.type("stty size; tty\n")
-    terminal.until("20 60")
+    terminal.type('until [ "$(stty size)" = "20 60" ]; do sleep 0.05; done; tty\n')
     terminal.until("/dev/pts/")
     terminal.type("exit 0\n")
 
