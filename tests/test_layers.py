@@ -65,7 +65,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
-    "forecast": room("api", "engine", "sim", "translate"),
+    "forecast": room("api", "engine", "journal", "sim", "translate"),
     "local_socket": room(),
     "history": room("api", "client", "clocks", "logs", "plane", libraries=("orjson",)),
     "notify": room(),
@@ -75,29 +75,26 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *(
-            "dashboard",
-            "forecaster",
-            "historian",
-            "history",
-            "journal",
-            "runner",
-            "watchdog",
-            "accounts",
-        ),
+        *("dashboard", "forecaster", "historian", "history", "journal", "runner", "watchdog"),
+        "accounts",
     ),
+    "forecaster": room(
+        *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
+    ),
+    "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
+    "cluster_pages": room("client", "cluster", "controller", "dashboard"),
     "retelling": room("api", "journal", "translate"),
     "historian": room("journal", "retelling", "server.errors"),
-    "forecaster": room("api", "engine", "forecast", "logs", "sim", "store", "translate"),
-    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
+        *("cluster_pages", "dashboard.relay"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
         *("retelling", "server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
+    "handle": room("api", "cli", "client", "translate"),
 }
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset(
@@ -269,7 +266,7 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("gpu_locks", "homes")),
+        *(f"runner.{name}" for name in ("calls", "gpu_locks", "homes", "sessions")),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

@@ -74,6 +74,8 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.usage import Meter
+from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.identity import (
@@ -213,6 +215,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
+            app.streams.end()
             await listener.stop()
             await app.stop()
             mark.write(store)
@@ -286,6 +289,8 @@ async def _controlled(
     await provide_queue(client)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
+    app.streams.pods = Visits(host.call)
+    app.usage.meter = Meter(clock, host, "" if settings.nodes else host_name())
     if isinstance(host, RemoteHost):
         _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
@@ -300,7 +305,8 @@ async def _controlled(
         work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
-    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    past = None if writer is None else folder / NAME
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
     if writer is not None:
         app.history = Historian(folder / NAME, spare)

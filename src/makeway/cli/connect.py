@@ -197,7 +197,7 @@ def converse(
         transport = StayingTransport(arguments, access) if stays else access.transport()
         client = Client(transport, attempts=ATTEMPTS)
         try:
-            return await story(client, _namespace(arguments, access.namespace))
+            return await story(client, chosen_namespace(arguments, access.namespace))
         finally:
             await client.close()
 
@@ -213,7 +213,7 @@ def _converse_locally(
 ) -> int:
     client = Client(LocalTransport(str(path)), attempts=ATTEMPTS, sleep=pause)
     _expect_somebody(path)
-    namespace = _namespace(arguments, own_namespace)
+    namespace = chosen_namespace(arguments, own_namespace)
     return _told(lambda: drive(story(client, namespace)), str(path))
 
 
@@ -227,7 +227,8 @@ def _expect_somebody(path: Path) -> None:
             raise _NotThere from error
 
 
-def _namespace(arguments: argparse.Namespace, own: str) -> str:
+def chosen_namespace(arguments: argparse.Namespace, own: str) -> str:
+    """The namespace that was named, or else this one."""
     namespace = getattr(arguments, "namespace", None) or own
     if not is_name(namespace):
         raise UsageError(f"{namespace!r} can't be the name of a namespace")

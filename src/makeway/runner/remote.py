@@ -21,6 +21,7 @@ from typing import Any
 
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.logs import Fields
+from makeway.runner.calls import NotNow, Wish
 from makeway.runner.host import PodState, RunOrder, Unwelcome
 from makeway.runner.local import OnChange
 from makeway.runner.states import state_of
@@ -41,6 +42,7 @@ class RemoteHost:
         self._states: dict[str, PodState] = {}
         self.revision = 0  # of the server's objects: the latest of which an order speaks
         self.unlimited = ""  # what of a container's limits can't be held, and why
+        self._supervisors: dict[str, int] = {}
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
         self._told = _Lines()  # the news
@@ -63,6 +65,14 @@ class RemoteHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {
+            uid: pid
+            for uid, pid in self._supervisors.items()
+            if uid in self._states and not self._states[uid].is_over
+        }
+
     # Orders
 
     def start(self, order: RunOrder) -> None:
@@ -78,6 +88,10 @@ class RemoteHost:
     def remove(self, uid: str) -> None:
         self._order({"do": "remove", "uid": uid})
         self._states.pop(uid, None)
+        self._supervisors.pop(uid, None)
+
+    async def call(self, uid: str, wish: Wish) -> socket.socket:
+        raise NotNow("on a server for all accounts nobody can join a pod yet")
 
     def follow(self, namespaces: Callable[[], list[str]]) -> None:
         """Tell the starter which namespaces there are, now and whenever it comes back: whose the
@@ -161,6 +175,7 @@ class RemoteHost:
 
     def _state(self, told: Mapping[str, Any]) -> PodState:
         devices = {name: tuple(indexes) for name, indexes in told["devices"].items()}
+        self._supervisors[told["uid"]] = told["supervisor"]
         known = PodState(uid=told["uid"], node=told["node"], devices=devices)
         return state_of(known, told, self._shift_s)
 

@@ -19,7 +19,7 @@ from makeway.api.times import parse_time
 from makeway.disk import Disk
 from makeway.history.archive import Archive
 from makeway.logs import Fields
-from makeway.server import discovery, errors, health, messages, openapi, past
+from makeway.server import discovery, errors, health, messages, openapi, past, usage
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -61,6 +61,9 @@ from makeway.server.people import Directory, People, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
+from makeway.server.streams import SUBRESOURCES as STREAMED
+from makeway.server.streams import Streams
+from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Key, Store, StoreError
@@ -109,8 +112,10 @@ class App:
         self._past: Past | None = None
         if archive is not None and logs is not None:
             self._past = Past(store, archive, logs, clock)
+        self.streams = Streams(logs)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
+        self.usage = Usage(store, self.reads)
         self.worker = Worker()
         configuration = configuration or Configuration()
         if people is not None:
@@ -231,6 +236,8 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
                 return at_a_glance(self.insight, request, rest)
+            case ["apis", usage.GROUP, usage.VERSION, *rest] if rest:
+                return await self.usage.answer(request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
                 return self._forecasts(scope)
             case ["apis", "makeway.dev", "v1", "usage"] if request.method == "GET":
@@ -466,6 +473,8 @@ class App:
                 return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
+            case subresource, "GET" | "POST" if subresource in STREAMED:
+                return self.streams.answer(request, self._pod(target), subresource)
             case "explanation", "GET" if "at" in request.query:
                 return await self._past_explanation(request, target)
             case "explanation", "GET":
@@ -551,11 +560,14 @@ class App:
             case _:
                 raise errors.no_such_path()
 
-    async def _log(self, request: Request, target: Target) -> Response:
+    def _pod(self, target: Target) -> Any:
         record = self.store.get(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
-        pod = decode(record.body)
+        return decode(record.body)
+
+    async def _log(self, request: Request, target: Target) -> Response:
+        pod = self._pod(target)
         if self._logs is None:
             raise waiting(pod, container_of(pod, request))
         return Response(body=await self._logs.read(pod, request), content_type="text/plain")
