@@ -308,8 +308,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
-    if writer is not None:
-        app.history = Historian(folder / NAME, spare)
+    historian = Historian(folder / NAME, spare)
+    app.history = None if writer is None else historian
     control.begin()
     host.watch(control.noticed)
     try:
@@ -320,6 +320,7 @@ async def _controlled(
             yield
     finally:
         await forecaster.stop()
+        historian.stop()
         if writer is not None:
             writer.close()
         host.close()
