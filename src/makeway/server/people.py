@@ -54,7 +54,7 @@ class People:
 
 
 def for_people(configuration: Configuration) -> Configuration:
-    """Where several share a machine nobody runs anything past the queues, whatever it says; and what
+    """Where several share a machine nobody runs anything past the queues, whatever it says; what
     they used lately counts, unless it says how."""
     past = configuration.admission_fair_sharing or THE_PAST
     return replace(configuration, manage_jobs_without_queue_name=True, admission_fair_sharing=past)
