@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,7 @@ from makeway.server.messages import Request, Response
 log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
-STREAMS_MAX = 500
+STREAMS_MAX, STREAMS_OF_ONE = 500, 50
 SIGHTS_MAX = 1000
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
@@ -91,7 +92,7 @@ class Site:
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
-        self._streams = 0
+        self._streams: Counter[Reader] = Counter()
         self.port = 0  # once it listens
 
     def follow(self, feed: Feed | None) -> None:
@@ -190,11 +191,13 @@ class Site:
     async def _stream(self, session: Session) -> Response:
         if self._feed is None:
             raise Refused(503, "the scheduler is not ready")
-        if self._streams >= STREAMS_MAX:
+        if self._streams.total() >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
+        if self._streams[session.reader] >= STREAMS_OF_ONE:
+            raise Refused(503, f"{STREAMS_OF_ONE} pages of yours are open already")
         sight = await self._sight_of(session.reader)
         hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
-        lines = self._counted(self._feed.stream(hello, sight))
+        lines = self._counted(session.reader, self._feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
@@ -220,13 +223,14 @@ class Site:
         """The same for the same name, and nobody can tell of which."""
         return f"hidden-{hmac.digest(self._key, name.encode(), 'sha256')[:8].hex()}"
 
-    async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self._streams += 1
+    async def _counted(self, reader: Reader, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams[reader] += 1
         try:
             async for line in lines:
                 yield line
         finally:
-            self._streams -= 1
+            self._streams[reader] -= 1
+            self._streams += Counter()  # who has none is forgotten
             await asyncio.shield(_close(lines))
 
     async def _job(self, session: Session, query: Mapping[str, str]) -> Response:
