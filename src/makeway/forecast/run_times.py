@@ -61,7 +61,7 @@ class ModelSettings(NamedTuple):
     """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
 
     recent: int = 100  # so many of a kind count, the latest
-    few: float = 2.0  # `k` above
+    few: float = 3.0  # `k` above
     correlation: float = 0.3  # of the luck of jobs of one kind
 
 
