@@ -39,6 +39,8 @@ def checked(document: object) -> RunOrder:
         _check(all(name and "=" not in name for name in program.env), f"{program.name}: env")
         for mount in program.mounts:
             _check(mount.volume in order.volumes, f"{program.name}: volume {mount.volume}")
+    for name in (*order.files, *order.secret_volumes):
+        _check(order.volumes.get(name) == "", f"volume {name}")
     return order
 
 
