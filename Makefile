@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# A file's tests stay in one process, as they share servers; ARGS come last, so `-n0` undoes it.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
+# Three processes for two cores, as many tests wait for others; a file's tests stay in one process,
+# as they share servers. ARGS come last, so `-n0` undoes it.
+WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 # Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.

@@ -76,22 +76,26 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "forecaster", "historian", "history", "journal", "runner", "watchdog"),
+        "accounts",
     ),
     "forecaster": room(
         *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
     ),
     "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
     "cluster_pages": room("client", "cluster", "controller", "dashboard"),
+    "retelling": room("api", "journal", "translate"),
+    "historian": room("journal", "retelling", "server.errors"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
         *("cluster_pages", "dashboard.relay"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
-        *("server.people", "sim", "system", "translate"),
+        *("retelling", "server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
+    "handle": room("api", "cli", "client", "translate"),
 }
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from makeway.api.batch import Pod
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused
-from makeway.cli.following import pods_of
+from makeway.cli.output import pods_of
 from makeway.cli.references import find_target
 from makeway.client import Client
 from makeway.client.transport import Call
@@ -82,8 +82,8 @@ async def find_place(
     pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
     named = [found for found in pods if pod in ("", found.metadata.name)]
     if pods and not named:
-        names = ", ".join(found.metadata.name for found in pods)
-        raise RequestRefused(f"{target.text} has no pod {pod}; it has {names}")
+        others = ", ".join(found.metadata.name for found in pods)
+        raise RequestRefused(f"{target.text} has no pod {pod}; it has {others}")
     running = [(found, names) for found in named if (names := _running_in(found))]
     if not running:
         state = state_of(target, time.time())
