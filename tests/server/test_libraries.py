@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.documents import cluster_queue, job
-from tests.kube.served import Served, embedded_server
+from tests.harness.served import Served, embedded_server
 from tests.prerequisites import missing
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}
