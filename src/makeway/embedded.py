@@ -52,6 +52,7 @@ from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.historian import Historian
 from makeway.history.archive import Archive
 from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
@@ -73,6 +74,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.usage import Meter
 from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
@@ -87,7 +89,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.server.people import People, for_people
-from makeway.store import Store, StoreError
+from makeway.store import Event, Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.embedded")
@@ -288,6 +290,9 @@ async def _controlled(
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
+    app.usage.meter = Meter(clock, host, "" if settings.nodes else host_name())
+    if isinstance(host, RemoteHost):
+        _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
@@ -303,6 +308,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
+    if writer is not None:
+        app.history = Historian(folder / NAME, spare)
     control.begin()
     host.watch(control.noticed)
     try:
@@ -316,6 +323,18 @@ async def _controlled(
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
+    """Whoever starts pods keeps whose a namespace is as long as there is such a namespace."""
+    loop = asyncio.get_running_loop()
+
+    def heard(event: Event) -> None:
+        if event.is_deletion:
+            loop.call_soon_threadsafe(host.namespaces_changed)
+
+    store.listen(NAMESPACES.full_name, heard)
+    host.follow(lambda: [record.key.name for record in store.scan(NAMESPACES.full_name)])
 
 
 async def _gpu_watch() -> GpuWatch | None:

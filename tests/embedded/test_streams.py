@@ -1,17 +1,22 @@
-"""kubectl joins a pod that runs: `exec`, `attach`, `run -i`."""
+"""Who joins a pod that runs, by kubectl or makeway: exec, attach, cp, port-forward."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from kubernetes.client import ApiClient, CoreV1Api  # type: ignore[import-untyped]
 from kubernetes.config import new_client_from_config  # type: ignore[import-untyped]
-from kubernetes.stream import stream  # type: ignore[import-untyped]
+from kubernetes.stream import portforward, stream  # type: ignore[import-untyped]
 
 from makeway.api.kinds import PODS
 from tests.harness.process import Up, running_on, wait_until
@@ -22,6 +27,11 @@ __all__ = ["terminal"]
 BOX = {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "2"}
 Document = dict[str, object]
 LONG, LONGER, LONGEST = (str(31_000_000 + 10 * os.getpid() + place) for place in range(3))
+
+
+class Web(NamedTuple):
+    pod: str
+    port: int
 
 
 def pod(name: str, script: str, **container: object) -> Document:
@@ -45,6 +55,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         )
         until_running(started, "box")
         yield started
+    for pid in (*processes_with(LONG), *processes_with(str(started.folder / "port"))):
+        os.kill(pid, signal.SIGTERM)  # pods outlive their server
 
 
 def phase_of(up: Up, name: str) -> str:
@@ -207,6 +219,171 @@ def test_who_cannot_be_joined_is_told_why(up: Up) -> None:
     assert b"the client asked for SPDY; kubectl 1.31 and later does" in old.stderr
 
 
+@pytest.fixture(scope="module")
+def web(up: Up) -> Web:
+    """A job that serves what it is asked for, and a megabyte."""
+    script = """
+import http.server, pathlib, socketserver, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+        self.wfile.write(b"x" * 1_000_000 if self.path == "/large" else self.path.encode())
+with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+    pathlib.Path(sys.argv[1]).write_text(str(server.server_address[1]))
+    server.serve_forever()
+"""
+    noted = up.folder / "port"
+    up.makeway("submit", "--name", "web", "--", sys.executable, "-c", script, str(noted))
+    port = int(wait_until(lambda: noted.exists() and noted.read_text()))
+    (name,) = (p["metadata"]["name"] for p in up.listed(PODS) if "web" in p["metadata"]["name"])
+    return Web(name, port)
+
+
+def asked(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+def forwarded(process: subprocess.Popen[bytes]) -> int:
+    """The port here that a command has told on its first line."""
+    assert process.stdout is not None
+    return int(process.stdout.readline().split()[2].rpartition(b":")[2])
+
+
+def test_kubectl_forwards_a_port_to_many_at_once_and_only_to_where_the_pod_listens(
+    up: Up, web: Web
+) -> None:
+    own = int(up.address.rpartition(":")[2])  # the server's
+    process = begun(up, "port-forward", "--address", "127.0.0.1", web.pod, f":{web.port}")
+    here = forwarded(process)
+    other = begun(up, "port-forward", "--address", "127.0.0.1", web.pod, f":{own}")
+    foreign = forwarded(other)
+
+    with ThreadPoolExecutor(4) as pool:
+        sizes = list(pool.map(lambda _: len(asked(here, "/large")), range(4)))
+    with pytest.raises(ConnectionError):
+        asked(foreign, "/")
+
+    assert sizes == [1_000_000] * 4
+    assert asked(here, "/hello") == b"/hello"
+    _, told = other.communicate(timeout=30)
+    assert f"no process of the pod listens at port {own}".encode() in told
+    process.kill()
+    process.communicate()
+
+
+def test_clients_that_speak_in_channels_have_a_port_forwarded(up: Up, web: Web) -> None:
+    client: ApiClient = new_client_from_config(str(up.kubeconfig))
+    call = CoreV1Api(client).connect_get_namespaced_pod_portforward
+
+    joined = portforward(call, web.pod, "default", ports=str(web.port))
+    line = joined.socket(web.port)
+    line.settimeout(30)
+    line.sendall(b"GET /there HTTP/1.0\r\n\r\n")
+    answer = b""
+    while piece := line.recv(4096):
+        answer += piece
+
+    assert answer.endswith(b"/there")
+    assert joined.error(web.port) is None
+
+
+def command(up: Up, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "makeway.cli.main", *words],
+        env=up.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_makeway_execs_in_a_job(up: Up, web: Web) -> None:
+    script = "cat; echo $MAKEWAY_JOB_ID aside >&2; exit 5"
+    process = command(up, "exec", "web", "-c", "main", "--", "sh", "-c", script)
+
+    printed, told = process.communicate(b"through\n", timeout=60)
+
+    assert (process.returncode, printed, told) == (5, b"through\n", b"1 aside\n")
+    assert "runs no container other" in up.makeway("exec", "web", "-c", "other", code=1)
+
+
+def test_makeway_forwards_a_port_until_the_job_ends(up: Up, web: Web) -> None:
+    process = command(up, "port-forward", "web", f":{web.port}")
+    here = forwarded(process)
+    assert asked(here, "/hello") == b"/hello"
+
+    process.send_signal(signal.SIGINT)
+
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def test_files_are_copied_both_ways(up: Up, web: Web, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "deep").mkdir(parents=True)
+    (there / "deep" / "file").write_text("content")
+    here.mkdir()
+
+    up.makeway("cp", f"web:{there}", str(here))  # into a folder that is there
+    up.makeway("cp", f"web:{there}/deep/file", str(here / "renamed"))
+    up.makeway("cp", str(here / "renamed"), f"web:{there}/brought")
+    done = kubectl(up, "cp", f"{web.pod}:{there}/deep", str(here / "by-kubectl"))
+
+    assert (here / "there" / "deep" / "file").read_text() == "content"
+    assert (here / "renamed").read_text() == (there / "brought").read_text() == "content"
+    assert (done.returncode, (here / "by-kubectl" / "file").read_text()) == (0, "content")
+    assert "JOB:PATH" in up.makeway("cp", "one", "two", code=2)
+
+
+def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(up: Up) -> None:
+    up.create(PODS, pod("talker", "read line; echo got $line; read line", stdin=True))
+    until_running(up, "talker")
+    process = command(up, "attach", "pod/talker")
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    process.stdin.write(b"it\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"got it\n"
+    process.stdin.write(b"more\n")
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+    own = command(up, "run", "--name", "own", "--", "sleep", LONGER)
+    wait_until(lambda: processes_with(LONGER))
+    assert "`makeway exec own` opens a shell" in up.makeway("attach", "own", code=1)
+    own.kill()
+    own.communicate()
+
+
+def test_top_tells_what_pods_and_nodes_use_and_over_which_time(up: Up) -> None:
+    up.create(
+        PODS, pod("busy", "x=$(head -c 50000000 /dev/zero | tr '\\0' x); while :; do :; done")
+    )
+    until_running(up, "busy")
+    path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
+
+    def measured() -> dict[str, Any]:
+        items = json.loads(up.kubectl("get", "--raw", path))["items"]
+        found = {item["metadata"]["name"]: item for item in items}
+        has_begun = "busy" in found and found["busy"]["containers"][0]["usage"]["cpu"] != "0n"
+        return found if has_begun else {}
+
+    found = wait_until(measured)
+    (busy,), (box,) = found["busy"]["containers"], found["box"]["containers"]
+    assert 0 < int(busy["usage"]["cpu"].removesuffix("n")) < 2e9
+    assert 1.0 <= float(found["busy"]["window"].removesuffix("s")) < 60.0
+    assert int(busy["usage"]["memory"].removesuffix("Ki")) > 40_000
+    assert int(box["usage"]["memory"].removesuffix("Ki")) < 5_000
+    head, row = up.kubectl("top", "pod", "busy").splitlines()
+    assert head.split() == ["NAME", "CPU(cores)", "MEMORY(bytes)"]
+    assert row.split()[0] == "busy"
+    assert up.kubectl("top", "node", "--no-headers").split()[0] == "box"
+    up.kubectl("delete", "pod", "busy", "--now")
+
+
 def test_a_server_that_goes_ends_what_was_joined_and_the_pod_goes_on(up: Up) -> None:
     """The last story of this server."""
     process = begun(up, "exec", "box", "--", "sleep", LONGEST)
@@ -217,5 +394,4 @@ def test_a_server_that_goes_ends_what_was_joined_and_the_pod_goes_on(up: Up) -> 
     _, told = process.communicate(timeout=30)
     assert b"the server is shutting down" in told
     wait_until(lambda: not processes_with(LONGEST))
-    (pid,) = processes_with(LONG)
-    os.kill(pid, signal.SIGTERM)
+    assert processes_with(LONG)

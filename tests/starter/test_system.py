@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import NAMESPACES, PODS
+from makeway.api.kinds import JOBS, NAMESPACES, PODS
+from makeway.api.labels import ID
+from makeway.api.times import format_time
 from makeway.client import ApiError
 from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
@@ -237,6 +240,26 @@ def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
 def output_of(pod: Any) -> str:
     metadata = pod["metadata"]
     return f"/api/output?namespace={metadata['namespace']}&pod={metadata['name']}&container=main"
+
+
+def test_one_asks_about_ones_own_past_and_about_everybodys_use(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(ann, "over", "echo done")
+    up.ended("over")
+    [number] = [
+        j["metadata"]["labels"][ID] for j in up.listed(JOBS) if j["metadata"]["name"] == "over"
+    ]
+    up.run_as(ann, "delete", "job", "over")
+    for called in ("over", number):  # there is no trace of it but in the journal and the archive
+        said = up.run_as(ann, "why", called, "--at", format_time(time.time()))
+        assert f"{ann.pw_name}/job-{number}-" in said
+        assert "admitted: Admitted by ClusterQueue all" in said
+    for asked in (f"{ann.pw_name}/over", f"{ann.pw_name}/{number}"):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            up.run_as(bob, "why", asked)
+        assert "is forbidden" in refused.value.stderr
+    report = json.loads(up.run_as(bob, "report", "--by", "user", "-o", "json"))
+    assert ann.pw_name in [item["user"] for item in report["items"] if item["finished"]]
 
 
 @contextmanager

@@ -27,6 +27,7 @@ class Reader(NamedTuple):
 
     name: str
     uid: int | None = None  # None: the server is for one account, which may do everything
+    token: str = ""  # on a cluster: by what its API server knows him
 
 
 class Session(NamedTuple):

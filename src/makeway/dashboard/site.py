@@ -19,12 +19,13 @@ import orjson
 
 from makeway.client import ApiError, Client, Unavailable
 from makeway.dashboard.actions import Doing, WrongAction
+from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
-from makeway.dashboard.sight import Sight
+from makeway.dashboard.sight import EVERYWHERE, Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
 from makeway.logs import Fields
@@ -34,6 +35,7 @@ log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
 STREAMS_MAX = 500
+SIGHTS_MAX = 1000
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
 _PAGES = frozenset(("", "jobs", "queues", "history", "what-if"))
@@ -73,15 +75,19 @@ class Site:
         *,
         shows_names: bool = True,
         keeps_cancelled: bool = True,
+        bearers: Bearers | None = None,
     ) -> None:
         """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
         of what was.
 
         `shows_names`: of jobs, to others. `keeps_cancelled`: whoever runs jobs ends one that says
-        it is cancelled; else it is deleted.
+        it is cancelled; else it is deleted. With `bearers`, readers show a token of theirs instead
+        of a session of ours.
         """
         self._client_of, self._clock, self._past = client_of, clock, past
         self._key, self._shows_names, self._keeps_cancelled = key, shows_names, keeps_cancelled
+        self._bearers = bearers
+        self._sights: dict[Reader, Sight] = {}  # who looked last at the end
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
@@ -100,6 +106,9 @@ class Site:
         return {"address": f"http://127.0.0.1:{self.port}", "code": code}
 
     def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
+        """As far as can be said at once: whether a token is good, the API server says."""
+        if self._bearers is not None:
+            return bool(token_in(headers))
         return self._session(headers) is not None
 
     async def handle(self, request: Request) -> Response:
@@ -122,14 +131,14 @@ class Site:
         return replace(answer, headers=(*HEADERS, *answer.headers))
 
     async def _route(self, request: Request) -> Response:
-        _expect_known_host(request)
+        expect_known_host(request)
         head, *rest = request.path.strip("/").split("/")
         if head != "api":
             return self._file(request, head, rest)
-        _expect_own_origin(request)
+        expect_own_origin(request)
         if (request.method, rest) == ("POST", ["session"]):
             return self._sign_in(request)
-        session = self._session(request.headers)
+        session = await self._who(request.headers)
         if session is None:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
@@ -163,6 +172,9 @@ class Site:
 
     # Who reads
 
+    async def _who(self, headers: Mapping[str, str]) -> Session | None:
+        return await self._bearers.session(headers) if self._bearers else self._session(headers)
+
     def _session(self, headers: Mapping[str, str]) -> Session | None:
         given = headers.get(SESSION, "")
         return self._sessions.read(given) if given else None
@@ -187,12 +199,22 @@ class Site:
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
         """What a reader sees; None: everything. Refused if he is let in no longer."""
+        if self._bearers is not None:
+            return self._bearers.sight(reader)
         if reader.uid is None:
             return None
-        mask = None if self._shows_names else self._mask
-        sight = Sight(self._client_of(reader), self._clock, mask)
+        sight = self._kept_sight(reader)
         await sight.begin()
         return sight
+
+    def _kept_sight(self, reader: Reader) -> Sight:
+        """One for all pages of a reader."""
+        mask = None if self._shows_names else self._mask
+        found = self._sights.pop(reader, None) or Sight(self._client_of(reader), self._clock, mask)
+        self._sights[reader] = found
+        while len(self._sights) > SIGHTS_MAX:
+            del self._sights[next(iter(self._sights))]
+        return found
 
     def _mask(self, name: str) -> str:
         """The same for the same name, and nobody can tell of which."""
@@ -222,13 +244,15 @@ class Site:
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
-        await self._sight_of(session.reader)
+        sight = await self._sight_of(session.reader)
+        if self._bearers is not None:
+            await _expect_to_see_all(sight)
         spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
         span_s = spans.get(query.get("span", ""))
         if span_s is None:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         if self._past is None:
-            raise Refused(404, "no journal is written (makeway up --no-journal)")
+            raise Refused(404, "no journal is written (--no-journal; of a controller, --journal)")
         return _json(await self._past.tell(span_s))
 
     # What is done
@@ -248,7 +272,15 @@ class Site:
         return _json({})
 
 
-def _expect_known_host(request: Request) -> None:
+async def _expect_to_see_all(sight: Sight | None) -> None:
+    """On a cluster: the journal's sums are of all namespaces together."""
+    if sight is not None:
+        await sight.learn(())
+        if not sight.sees(EVERYWHERE):
+            raise Refused(403, "who may list workloads in all namespaces sees the history")
+
+
+def expect_known_host(request: Request) -> None:
     host, _, port = request.headers.get("host", "").rpartition(":")
     if not port.isdecimal():
         host = request.headers.get("host", "")
@@ -256,7 +288,7 @@ def _expect_known_host(request: Request) -> None:
         raise Refused(421, "this name is not ours; open 127.0.0.1 or localhost")
 
 
-def _expect_own_origin(request: Request) -> None:
+def expect_own_origin(request: Request) -> None:
     """Browsers tell of which site a page is; what is no browser tells nothing."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":

@@ -79,11 +79,15 @@ def name_in(word: str, namespace: str) -> Name:
     return Name(named if slash and named not in _KINDS else namespace, name)
 
 
-def find_workload(journal: Journal, then: Moment, name: Name) -> WorkloadKey:
-    """Whom a user means by a name: who was there, else who had been; of several, the latest."""
+def find_workload(journal: Journal, then: Moment, name: Name, since: float = 0.0) -> WorkloadKey:
+    """Whom a user means by a name: who was there, else who had been; of several, the latest.
+
+    Who was created before `since` is not meant.
+    """
     there = (known.workload for known in then.engine.view.workloads())
     found = [workload for workload in there if name.means(workload)]
     found = found or list(_seen_before(journal, then.at, name))
+    found = [workload for workload in found if workload.created_at >= since]
     if not found:
         hint = "; numbers of jobs are not written down, names are" if name.name.isdecimal() else ""
         where = f"in namespace {name.namespace}"

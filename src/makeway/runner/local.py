@@ -197,6 +197,10 @@ class LocalHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {uid: pid for uid, (pid, _) in self._supervisors.items()}
+
     def ended(self) -> dict[str, float]:
         """When each pod that is over came to its end."""
         return {uid: _ended_at(state) for uid, state in self._states.items() if state.is_over}

@@ -14,7 +14,7 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,13 @@ class RemoteHost:
         self._states: dict[str, PodState] = {}
         self.revision = 0  # of the server's objects: the latest of which an order speaks
         self.unlimited = ""  # what of a container's limits can't be held, and why
+        self._supervisors: dict[str, int] = {}
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
         self._told = _Lines()  # the news
         self._shift_s = 0.0  # from the starter's time to ours
         self._on_change: OnChange | None = None
+        self._namespaces: Callable[[], list[str]] | None = None  # None: nobody knows yet
         self._timer: asyncio.TimerHandle | None = None
         self.pulse = Pulse("starter of pods")
         self._wait_for_it(time.monotonic() + wait_s)
@@ -63,6 +65,14 @@ class RemoteHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {
+            uid: pid
+            for uid, pid in self._supervisors.items()
+            if uid in self._states and not self._states[uid].is_over
+        }
+
     # Orders
 
     def start(self, order: RunOrder) -> None:
@@ -78,9 +88,21 @@ class RemoteHost:
     def remove(self, uid: str) -> None:
         self._order({"do": "remove", "uid": uid})
         self._states.pop(uid, None)
+        self._supervisors.pop(uid, None)
 
     async def call(self, uid: str, wish: Wish) -> socket.socket:
         raise NotNow("on a server for all accounts nobody can join a pod yet")
+
+    def follow(self, namespaces: Callable[[], list[str]]) -> None:
+        """Tell the starter which namespaces there are, now and whenever it comes back: whose the
+        others were, it forgets."""
+        self._namespaces = namespaces
+        self.namespaces_changed()
+
+    def namespaces_changed(self) -> None:
+        if self._namespaces is not None:
+            with contextlib.suppress(OSError):  # it is away, and is told when it is back
+                self._order({"do": "keep", "namespaces": self._namespaces()})
 
     def _order(self, order: Mapping[str, Any]) -> None:
         """OSError: not now. An answer may get lost: every order may come twice."""
@@ -153,6 +175,7 @@ class RemoteHost:
 
     def _state(self, told: Mapping[str, Any]) -> PodState:
         devices = {name: tuple(indexes) for name, indexes in told["devices"].items()}
+        self._supervisors[told["uid"]] = told["supervisor"]
         known = PodState(uid=told["uid"], node=told["node"], devices=devices)
         return state_of(known, told, self._shift_s)
 
@@ -206,6 +229,7 @@ class RemoteHost:
             with contextlib.suppress(OSError):
                 self._look()
                 self._listen()
+                self.namespaces_changed()
                 log.warning(Fields(starter="is back"))
         self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._check)
 

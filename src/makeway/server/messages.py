@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import orjson
 
 from makeway.api.manifests import read_manifests
+from makeway.api.times import TimeError, parse_time
 from makeway.server.errors import ApiError, bad_request, not_acceptable
 from makeway.server.people import Person
 
@@ -52,6 +53,15 @@ class Request:
         if not value.isascii() or not value.isdecimal() or len(value) > 18:
             raise bad_request(f"{name}: {value[:50]!r} is not a whole number")
         return int(value)
+
+    def moment(self, name: str) -> float:
+        """A point in time, in seconds since 1970."""
+        value = self.query.get(name, "")
+        try:
+            return parse_time(value)
+        except TimeError:
+            why = f"{name}: {value[:50]!r} is no time such as 2026-03-01T14:05:00Z"
+            raise bad_request(why) from None
 
     @property
     def content_type(self) -> str:

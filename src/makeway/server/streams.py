@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from makeway.server import errors
+from makeway.server import errors, port_forward
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.logs import FileLogs, container_of
 from makeway.server.messages import Messages, Request, Response, Talk
@@ -27,7 +28,7 @@ V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 TALKS_MAX = 256  # of all clients at once
 ARGUMENTS_MAX = 10_000
 IDLE_S = 0.2  # after a program's end: whoever it leaves behind may hold its output open for long
-SUBRESOURCES = ("attach", "exec")
+SUBRESOURCES = ("attach", "exec", "portforward")
 _CHANNELS = {"output": OUTPUT, "terminal": OUTPUT, "error": ERROR}
 
 
@@ -63,6 +64,9 @@ class Pods(Protocol):
         has_input: bool,
     ) -> Process: ...
 
+    async def connect(self, uid: str, port: int) -> socket.socket:
+        """To a port at which a process of the pod listens."""
+
     async def attach(self, uid: str, container: str) -> Process:
         """The container's own input; there is nothing to read, and its end isn't told."""
 
@@ -85,10 +89,12 @@ class Streams:
         """A conversation, if the pod runs and the client speaks our language."""
         if self.pods is None:
             raise errors.unavailable("nobody runs pods here")
-        container = _running(pod, request, subresource)
-        wish = _Wish.of(request, needs_command=subresource == "exec")
         if self._talks >= TALKS_MAX:
             raise errors.too_many_requests(f"{TALKS_MAX} streams are open already")
+        if subresource == "portforward":
+            return self._forward(self.pods, request, pod)
+        container = _running(pod, request, subresource)
+        wish = _Wish.of(request, needs_command=subresource == "exec")
         protocol = _chosen(request, (V5, V4))
         uid = pod["metadata"]["uid"]
         if subresource == "exec":
@@ -97,6 +103,16 @@ class Streams:
             work = partial(self._attach, self.pods, pod, container, wish)
         farewell = _status(_failure("the server is shutting down"))
         return Response(talk=Talk(protocol, partial(self._while_up, work, farewell)))
+
+    def _forward(self, pods: Pods, request: Request, pod: Mapping[str, Any]) -> Response:
+        _expect_running(pod, "forward ports of")
+        connect = partial(pods.connect, pod["metadata"]["uid"])
+        protocol = _chosen(request, (port_forward.SPDY, port_forward.CHANNELS))
+        if protocol == port_forward.SPDY:
+            work: Work = partial(port_forward.in_spdy, connect)
+        else:
+            work = partial(port_forward.in_channels, connect, port_forward.ports_of(request))
+        return Response(talk=Talk(protocol, partial(self._while_up, work, b"")))
 
     async def _while_up(self, work: Work, farewell: bytes, messages: Messages) -> None:
         self._talks += 1
@@ -108,7 +124,8 @@ class Streams:
                 working.result()
             else:
                 await _ended((working,))
-                await messages.send(farewell)
+                if farewell:
+                    await messages.send(farewell)
         finally:
             self._talks -= 1
             await _ended((working, over))
@@ -176,18 +193,23 @@ class _Wish:
 
 def _running(pod: Mapping[str, Any], request: Request, what: str) -> str:
     """The container that is meant, which runs."""
-    container, status = container_of(pod, request), pod.get("status") or {}
-    phase, name = status.get("phase"), pod["metadata"]["name"]
-    if phase in ("Succeeded", "Failed"):
-        into = "a container in a completed pod"
-        raise bad_request(f"cannot {what} into {into}; current phase is {phase}")
-    if not (pod.get("spec") or {}).get("nodeName"):
-        raise bad_request(f"pod {name} does not have a host assigned: it waits for its turn")
+    container = container_of(pod, request)
+    _expect_running(pod, f"{what} into a container in")
+    status, name = pod["status"], pod["metadata"]["name"]
     for part in ("containerStatuses", "initContainerStatuses"):
         for found in status.get(part) or ():
             if found["name"] == container and "running" in (found.get("state") or {}):
                 return container
     raise bad_request(f'container "{container}" in pod "{name}" does not run')
+
+
+def _expect_running(pod: Mapping[str, Any], what: str) -> None:
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise bad_request(f"cannot {what} a completed pod; current phase is {phase}")
+    if not (pod.get("spec") or {}).get("nodeName"):
+        name = pod["metadata"]["name"]
+        raise bad_request(f"pod {name} does not have a host assigned: it waits for its turn")
 
 
 def _has_input(pod: Mapping[str, Any], container: str) -> bool:

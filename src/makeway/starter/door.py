@@ -113,6 +113,8 @@ class Door:
                 self._host.stop(checked_name(order.get("uid")), seconds(order.get("grace_s")))
             case "remove":
                 self._remove(checked_name(order.get("uid")))
+            case "keep":
+                await self._keep(order.get("namespaces"))
             case _:
                 raise BadOrder(f"do {order.get('do')!r}")
 
@@ -133,11 +135,18 @@ class Door:
             raise BadOrder(f"{uid} is not over")
         self._host.remove(uid)
 
+    async def _keep(self, namespaces: object) -> None:
+        if not isinstance(namespaces, list):
+            raise BadOrder("namespaces are no list")
+        kept = set(map(checked_name, namespaces))
+        async with self._starting:
+            self._table.keep(kept)
+
     # News
 
     def _look(self, writer: asyncio.StreamWriter) -> list[Answer]:
         self._looking.add(writer)
-        pods = [_told(state) for state in self._host.states().values()]
+        pods = [self._told(state) for state in self._host.states().values()]
         told = {
             "offset_s": self._clock.offset_s,
             "revision": self._host.revision,
@@ -149,7 +158,15 @@ class Door:
     def noticed(self, uid: str) -> None:
         state = self._host.states().get(uid)
         if state is not None:
-            self._tell(_told(state))
+            self._tell(self._told(state))
+
+    def _told(self, state: PodState) -> Answer:
+        return document_of(state) | {
+            "uid": state.uid,
+            "node": state.node,
+            "devices": {name: list(indexes) for name, indexes in state.devices.items()},
+            "supervisor": self._host.supervisors().get(state.uid, 0),
+        }
 
     async def beat(self) -> None:
         while True:
@@ -163,14 +180,6 @@ class Door:
                 writer.transport.abort()
             else:
                 _say(writer, news)
-
-
-def _told(state: PodState) -> Answer:
-    return document_of(state) | {
-        "uid": state.uid,
-        "node": state.node,
-        "devices": {name: list(indexes) for name, indexes in state.devices.items()},
-    }
 
 
 def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:
