@@ -290,7 +290,7 @@ async def _controlled(
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
-    app.usage.meter = Meter(clock, host, "" if settings.nodes else host_name())
+    app.usage.meter = _meter(clock, host, settings, watch)
     if isinstance(host, RemoteHost):
         _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
@@ -324,6 +324,15 @@ async def _controlled(
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _meter(
+    clock: SteadyClock, host: LocalHost | RemoteHost, settings: Settings, watch: GpuWatch | None
+) -> Meter:
+    own_node = "" if settings.nodes else host_name()
+    if watch is None:
+        return Meter(clock, host, own_node)
+    return Meter(clock, host, own_node, lambda: watch.nvml.uses)
 
 
 def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:

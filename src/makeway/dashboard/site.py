@@ -24,6 +24,7 @@ from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
+from makeway.dashboard.lives import namespaces_in, without_others
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
@@ -37,6 +38,7 @@ log = logging.getLogger("makeway.dashboard")
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
 STREAMS_MAX, STREAMS_OF_ONE = 500, 50
 SIGHTS_MAX = 1000
+NO_JOURNAL = "no journal is written (--no-journal; of a controller, --journal)"
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
 _PAGES = frozenset(("", "jobs", "queues", "history", "what-if"))
@@ -149,6 +151,8 @@ class Site:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
+            case "GET", ["life"]:
+                return await self._life(session, request.query)
             case "GET", ["history"]:
                 return await self._history(session, request.query)
             case "POST", ["action"]:
@@ -247,6 +251,21 @@ class Site:
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
+    async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
+        namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
+        sight = await self._sight_of(session.reader)
+        if sight is not None:
+            await sight.learn((namespace,))
+            if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
+                raise Refused(403, f"you may not list workloads in namespace {namespace}")
+        if self._past is None:
+            raise Refused(404, NO_JOURNAL)
+        found = await self._past.life(namespace, name)
+        if sight is not None and (self._bearers is not None or not self._shows_names):
+            await sight.learn(namespaces_in(found))
+            found = without_others(found, sight.sees)
+        return _json(found)
+
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
         if self._bearers is not None:
@@ -256,7 +275,7 @@ class Site:
         if span_s is None:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         if self._past is None:
-            raise Refused(404, "no journal is written (--no-journal; of a controller, --journal)")
+            raise Refused(404, NO_JOURNAL)
         return _json(await self._past.tell(span_s))
 
     # What is done
