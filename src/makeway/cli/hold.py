@@ -25,9 +25,9 @@ from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
-from makeway.cli.views import FORBIDDEN
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import JobTarget, ended_at, is_true
