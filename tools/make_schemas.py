@@ -20,6 +20,7 @@ TARGET = Path(__file__).resolve().parents[1] / "src/makeway/server/data"
 SPECS = (
     "api__v1",
     "apis__batch__v1",
+    "apis__discovery.k8s.io__v1",
     "apis__events.k8s.io__v1",
     "apis__policy__v1",
     "apis__scheduling.k8s.io__v1",
@@ -29,12 +30,18 @@ SPECS = (
     "apis__rbac.authorization.k8s.io__v1",
 )
 ROOTS = (
+    "io.k8s.api.core.v1.ConfigMap",
+    "io.k8s.api.core.v1.Endpoints",
     "io.k8s.api.core.v1.Event",
     "io.k8s.api.core.v1.Namespace",
     "io.k8s.api.core.v1.Node",
     "io.k8s.api.core.v1.Pod",
+    "io.k8s.api.core.v1.Secret",
+    "io.k8s.api.core.v1.Service",
     "io.k8s.api.events.v1.Event",
+    "io.k8s.api.batch.v1.CronJob",
     "io.k8s.api.batch.v1.Job",
+    "io.k8s.api.discovery.v1.EndpointSlice",
     "io.k8s.api.policy.v1.PodDisruptionBudget",
     "io.k8s.api.policy.v1.Eviction",
     "io.k8s.api.scheduling.v1.PriorityClass",

@@ -48,9 +48,11 @@ from makeway.dashboard.board import Board
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.past import Past
 from makeway.dashboard.serving import key_in, serving
+from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.historian import Historian
 from makeway.history.archive import Archive
 from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
@@ -72,6 +74,8 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.usage import Meter
+from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.identity import (
@@ -85,7 +89,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.server.people import People, for_people
-from makeway.store import Store, StoreError
+from makeway.store import Event, Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.embedded")
@@ -125,6 +129,7 @@ class Settings:
     journal: JournalLimits | None = field(default_factory=JournalLimits)  # None: there is none
     has_limits: bool = True  # of memory, CPU and processes; False: they are ignored
     listening: socket.socket | None = None  # where to take connections instead of at the port
+    dashboard_listening: socket.socket | None = None  # idem, for the dashboard
     system: System | None = None  # None: pods run as we do
     people: People | None = None  # None: for one account, with one token
 
@@ -210,6 +215,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
+            app.streams.end()
             await listener.stop()
             await app.stop()
             mark.write(store)
@@ -231,16 +237,27 @@ async def _shown(
     app: App, folder: Path, settings: Settings, clock: SteadyClock, api_port: int
 ) -> AsyncIterator[Site | None]:
     """Serve pages while the context lasts, unless they are not wanted."""
-    # For many accounts its port, too, has to be one that none of them can sit on.
-    if not settings.has_dashboard or settings.system is not None:
+    if not settings.has_dashboard:
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
     past = None if settings.journal is None else Past(folder / NAME, clock)
-    site = Site(key, clock, lambda reader: client_in_process(app, uid=reader.uid), past)
+    people = settings.people
+
+    def client_of(reader: Reader) -> Client:
+        # Who has an account brings his rights along; else one account may do everything.
+        account = "" if reader.uid is None else reader.name
+        return client_in_process(app, uid=reader.uid, account=account)
+
+    site = Site(key, clock, client_of, past, shows_names=people is None or people.show_names)
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
-    async with serving(site, default if wanted is None else wanted, is_fixed=wanted is not None):
+    async with serving(
+        site,
+        default if wanted is None else wanted,
+        is_fixed=wanted is not None,
+        listening=settings.dashboard_listening,
+    ):
         app.dashboard = site
         try:
             yield site
@@ -269,9 +286,13 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    await provide_queue(client)
+    await provide_queue(client, is_shared=app.is_shared)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
+    app.streams.pods = Visits(host.call)
+    app.usage.meter = _meter(clock, host, settings, watch)
+    if isinstance(host, RemoteHost):
+        _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
@@ -284,8 +305,11 @@ async def _controlled(
         work.append(watch)
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
-    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare)
+    past = None if writer is None else folder / NAME
+    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
+    historian = Historian(folder / NAME, spare)
+    app.history = None if writer is None else historian
     control.begin()
     host.watch(control.noticed)
     try:
@@ -296,9 +320,31 @@ async def _controlled(
             yield
     finally:
         await forecaster.stop()
+        historian.stop()
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _meter(
+    clock: SteadyClock, host: LocalHost | RemoteHost, settings: Settings, watch: GpuWatch | None
+) -> Meter:
+    own_node = "" if settings.nodes else host_name()
+    if watch is None:
+        return Meter(clock, host, own_node)
+    return Meter(clock, host, own_node, lambda: watch.nvml.uses)
+
+
+def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
+    """Whoever starts pods keeps whose a namespace is as long as there is such a namespace."""
+    loop = asyncio.get_running_loop()
+
+    def heard(event: Event) -> None:
+        if event.is_deletion:
+            loop.call_soon_threadsafe(host.namespaces_changed)
+
+    store.listen(NAMESPACES.full_name, heard)
+    host.follow(lambda: [record.key.name for record in store.scan(NAMESPACES.full_name)])
 
 
 async def _gpu_watch() -> GpuWatch | None:
@@ -636,7 +682,7 @@ class Plane:
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
-            automatic.AutomaticQueue(picture),
+            automatic.AutomaticQueue(picture, is_shared=is_shared),
             Notifications(picture),
         ]
         if configuration.retention is not None:
@@ -706,7 +752,7 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
         await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
-async def provide_queue(client: Client) -> None:
+async def provide_queue(client: Client, *, is_shared: bool = False) -> None:
     """Who submits as soon as we are ready finds the automatic queue; from then on it looks after
     itself.
     """
@@ -715,7 +761,7 @@ async def provide_queue(client: Client) -> None:
     nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
     quota = automatic.quota_of(node for node in nodes if node is not None)
     namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
-    for resource, document in automatic.documents(quota, namespaces):
+    for resource, document in automatic.documents(quota, namespaces, is_shared=is_shared):
         with contextlib.suppress(Conflict):  # it is there already
             await client.create(resource, document)
 
@@ -758,7 +804,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = None) -> Client:
+def client_in_process(
+    app: App, *, manager: str = "makeway", uid: int | None = None, account: str = ""
+) -> Client:
     """A client that calls the server's handler directly, with the rights of an account if one is
     named, else with all."""
 
@@ -772,6 +820,7 @@ def client_in_process(app: App, *, manager: str = "makeway", uid: int | None = N
                 body=call.body,
                 is_trusted=uid is None,
                 uid=uid,
+                account=account,
             )
         )
         headers: dict[str, str] = {"content-type": response.content_type}

@@ -10,17 +10,20 @@ spare time allows. Scheduling never waits for any of this.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import logging
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from makeway.api.codec import decode_as, encode
@@ -29,6 +32,10 @@ from makeway.api.times import format_time
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
 from makeway.forecast.live import READ, LiveState, live_state
+from makeway.forecast.recorded_past import ended_jobs
+from makeway.journal.coding import Unreadable
+from makeway.journal.file import Journal, JournalError
+from makeway.journal.records import WrittenSegment
 from makeway.logs import Fields
 from makeway.sim.trace_jobs import SimulationError
 from makeway.store import Store
@@ -43,6 +50,7 @@ CPU_MAX_S, RUNS_LEAST = 40.0, 5  # after so much time so many runs are enough
 WAITING_MAX = 1000  # whom a forecast is made for, of those who wait
 TOO_FAR = f"more than {WAITING_MAX} came before it and wait"
 MEMORY_MAX_BYTES = 4 << 30
+JOURNAL_MAX_BYTES = 2_000_000  # of the past, besides the segment that is written: 20 000 jobs
 REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
 REST_LEAST_S = 2.0
 STALE_S = 60.0  # after that time has made it another, though nothing has changed
@@ -73,11 +81,14 @@ class Forecaster:
         configuration: Configuration,
         state: Callable[[], object],
         spare: Callable[[int], None] | None = None,
+        journal: Path | None = None,
     ) -> None:
         """`state` answers the same as long as who waits and who runs is the same.
 
         `spare` is told of each process that is started, so that nobody ends it as a stray.
+        `journal` tells of jobs that are deleted; None: there is none.
         """
+        self._journal = journal
         self._store, self._clock, self._state, self._spare = store, clock, state, spare
         self._configuration = json.dumps(encode(configuration)).encode()
         self._made: Made | None = None
@@ -132,6 +143,7 @@ class Forecaster:
             "ageSeconds": round(max(0.0, self._clock() - made.at), 3),
             "isCurrent": made.state == self._state(),
             "runs": made.answer["runs"],
+            **{name: made.answer[name] for name in ("past",) if name in made.answer},
             "assumptions": made.answer["assumptions"],
         }
 
@@ -159,7 +171,8 @@ class Forecaster:
     def _ask(self, at: float, bodies: Sequence[bytes]) -> Document:
         """In a thread: hand all objects over as they are stored; nothing is decoded here."""
         head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
-        question = b"".join((head, b",".join(bodies), b"]}"))
+        past = json.dumps(_written(self._journal)).encode()
+        question = b"".join((head, b",".join(bodies), b'],"journal":', past, b"}"))
         command = [sys.executable, "-I", "-c", BOOT]
         with subprocess.Popen(
             command,
@@ -187,7 +200,34 @@ class Forecaster:
         return found
 
 
+def _written(journal: Path | None) -> list[list[str]]:
+    """The newest segments of a journal, as they are written; none where there is no journal."""
+    if journal is None:
+        return []
+    try:
+        opened = Journal(journal)
+    except JournalError:
+        return []  # whoever writes it has said so
+    try:
+        newest = opened.newest(JOURNAL_MAX_BYTES)
+    except (sqlite3.Error, Unreadable) as error:
+        log.warning(Fields(forecast="without the journal", error=error))
+        return []
+    finally:
+        opened.close()
+    return [
+        [base64.b64encode(part).decode() for part in (segment.header, *segment.chunks)]
+        for segment in newest
+    ]
+
+
 # --- the other process ---
+
+
+def _segments(question: Mapping[str, Any]) -> Iterator[WrittenSegment]:
+    for written in question.get("journal", ()):
+        header, *chunks = map(base64.b64decode, written)
+        yield WrittenSegment(header, chunks)
 
 
 def answer(question: Mapping[str, Any]) -> Document:
@@ -200,7 +240,8 @@ def answer(question: Mapping[str, Any]) -> Document:
         """On a state so large that it takes long, few runs are better than none."""
         return runs >= RUNS_LEAST and time.process_time() - began_s > CPU_MAX_S
 
-    live = live_state(question["documents"], now, configuration)
+    recorded = ended_jobs(_segments(question))
+    live = live_state(question["documents"], now, configuration, recorded)
     asked, too_far = _asked(live)
     try:
         situation = live.situation(live.cluster())
@@ -211,12 +252,22 @@ def answer(question: Mapping[str, Any]) -> Document:
         "runs": found.runs,
         "until": format_time(now + found.until),
         "assumptions": list(found.assumptions),
-        "pastJobs": situation.run_times.count,
+        "past": _past(live),
         "items": {
             **{key: _item(job, now) for key, job in found.jobs.items()},
             **{key: {"verdict": Verdict.UNKNOWN.value, "message": TOO_FAR} for key in too_far},
         },
         "cpuSeconds": time.process_time() - began_s,
+    }
+
+
+def _past(live: LiveState) -> Document:
+    """From whom run times are taken, and the days of who else comes."""
+    since = min((one.job.job.submit_s for one in live.ended), default=0.0)
+    return {
+        "jobs": len(live.ended),
+        "deletedJobs": sum(one.is_gone for one in live.ended),
+        "since": format_time(live.now + since),
     }
 
 

@@ -34,6 +34,7 @@ SAY_NOTHING = {
     "single": "the mode of pods that go one by one, by its presence",
     "strategy": "has one value",
     "controller_ref": "tells readers to whom a gang belongs",
+    "immutable": "what validation holds fixed",
     "time_added": "when a taint came, which nodes are told with it",
     "toleration_seconds": "carried to pods, for whoever drives pods from nodes",
     "pending_workloads_status": "of an old version; nobody fills it any more",

@@ -39,7 +39,7 @@ class Api:
             if call.method == self.forbids:
                 why = {"kind": "Status", "message": "ada may not do that", "reason": "Forbidden"}
                 return 403, {}, json.dumps(why).encode()
-            return 200, {}, b"{}"
+            return 200, {}, b'{"metadata": {}}'
 
         return Client(InProcessTransport(handle))
 
@@ -137,7 +137,8 @@ def test_an_action_is_done_with_the_rights_of_its_reader() -> None:
     action = {"key": "Job/default/train", "workload": "job-train", "action": "cancel"}
 
     assert send(there, "POST", "/api/action", action, makeway_session=session).code == 200
-    assert api.asked == [("grace", "DELETE", JOBS.path("default", "train"))]
+    job = JOBS.path("default", "train")
+    assert api.asked == [("grace", "GET", job), ("grace", "DELETE", job)]  # it is in no queue
 
 
 def test_what_the_api_forbids_its_reader_is_told_in_its_words() -> None:
@@ -160,7 +161,7 @@ def test_what_the_api_forbids_its_reader_is_told_in_its_words() -> None:
         ({"key": "Job/default/..", "action": "hold"}, "'Job/default/..' names no job"),
         ({"key": "Job/a/b", "action": "explode"}, "there are: hold, resume, cancel, priority"),
         ({"key": "Pod/a/b", "action": "priority", "value": "x"}, "only a Job has a class"),
-        ({"key": "Job/a/b", "action": "hold"}, "has no Workload"),
+        ({"key": "Pod/a/b", "action": "hold"}, "has no Workload"),
         ({"key": "Job/a/b", "workload": "../x", "action": "hold"}, "'../x' is no name"),
     ],
 )

@@ -113,6 +113,9 @@ def test_a_deleted_job_is_in_the_history_until_it_is_cleaned(up: Up) -> None:
 
     assert "1 job removed" in up.makeway("clean", str(number), "-y")
     assert not history(up, "deleted")
+    kept = json.loads(up.makeway("history", "--all", "-o", "json"))["items"]
+    (row,) = [row for row in kept if row["name"] == "deleted"]  # accounts need it
+    assert (row["status"], row["exitCode"], row["submittedBy"]) == ("ended", None, None)
     assert "there is no job" in up.makeway("logs", str(number), code=1)
 
 

@@ -225,6 +225,21 @@ def test_who_borrows_from_a_sibling_comes_before_who_borrows_from_an_uncle() -> 
     assert lab.cycles() == [admit("a1")]
 
 
+def test_an_owner_counts_what_its_queue_keeps_to_itself() -> None:
+    """a1 asks for 2 GPUs, of which a lends 1 to those above it, and keeps the other."""
+    lab = Scenario(
+        cohort("x", parent="lab"),
+        queue("a", cohort="x", cpu=3, gpu=quota(2, lend=1)),
+        queue("c", cohort="lab", cpu=0, gpu=1),
+    )
+    lab.running("c0", on="c", cpu=1, gpu=1)
+    lab.pending("a1", on="a", cpu=3, gpu=2)
+    lab.pending("c1", on="c", cpu=1, gpu=1)
+
+    assert lab.cycles() == NOTHING
+    assert owners(lab, "c1") == ["a1"]
+
+
 def test_borrowing_inside_a_cohort_never_waits_for_an_uncle() -> None:
     lab = two_levels()
     lab.running("b0", on="b", gpu=2)

@@ -11,6 +11,7 @@ from makeway.engine.model import Config, Phase, Preference, RequeueTime
 from tests.harness.engine import (
     ANY,
     LOWER,
+    MAY_STOP,
     NEWER_EQUAL,
     RECLAIM,
     STRICT,
@@ -300,6 +301,32 @@ def test_who_is_newer_by_its_eviction_makes_way_for_those_who_wait_already() -> 
 
     by_share = preempt("a3", victims=["c1"], why=VictimRule.FAIR_SHARING)
     assert lab.cycles() == [preempt("b1", victims=["a2"], why=RECLAIM), by_share]
+    lab.restart()
+    assert lab.cycles() == NOTHING
+
+
+def test_who_loses_its_victim_to_another_looks_on_other_flavors_before_it_is_gone() -> None:
+    """Both want b1's place on f0, and a1 takes it.
+
+    b3 may begin on f1, where 5 are free, as soon as b2 is on its way: 2 of a's stay free then.
+    """
+    lab = Scenario(
+        queue("a", reclaim=LOWER, when_can_preempt=MAY_STOP, gpu={"f0": 2, "f1": 3}),
+        queue("b", within=NEWER_EQUAL, reclaim=ANY, gpu={"f0": 2, "f1": 3}),
+        cohort="lab",
+        config=FAIR,
+    )
+    for name, gpu in [("b1", 4), ("b2", 1)]:
+        lab.later().pending(name, on="b", gpu=gpu)
+        lab.settle()
+    lab.later().pending("a1", on="a", gpu=2, priority=1)
+    lab.later().pending("b3", on="b", gpu=4, priority=1)
+
+    assert lab.cycles() == [
+        preempt("a1", victims=["b1"], why=RECLAIM),
+        preempt("b3", victims=["b2"]),
+        admit("b3", flavor="f1"),
+    ]
     lab.restart()
     assert lab.cycles() == NOTHING
 

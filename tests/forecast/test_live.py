@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
 from typing import Any
 
 from makeway.api.configuration import Configuration
@@ -9,6 +11,7 @@ from makeway.api.times import format_time
 from makeway.forecast.forecasting import Question, Verdict, forecast
 from makeway.forecast.live import LiveState, live_state
 from makeway.forecast.playing import draw, play
+from makeway.forecast.recorded_past import EndedJob
 from makeway.forecaster import answer
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.knobs import parse_turn
@@ -24,9 +27,12 @@ from tests.harness.documents import (
     template,
     workload,
 )
+from tests.harness.engine import queue as engine_queue
+from tests.journal.stories import RecordedScenario
 from tests.sim.worlds import HOUR, MINUTE
 
-NOW = 1_800_000_000.0
+NOW, DAY = 1_800_000_000.0, 24 * HOUR
+CONFIGURATION = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 Document = dict[str, Any]
 
 
@@ -115,11 +121,10 @@ def test_a_limit_of_the_workload_bounds_it() -> None:
 
 
 def test_the_other_process_answers_in_json() -> None:
-    configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
     huge = sent("huge", 60.0)
     huge["spec"]["podSets"][0]["count"] = 2
 
-    found = answer({"now": NOW, "configuration": configuration, "documents": [*PRESENT, huge]})
+    found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": [*PRESENT, huge]})
 
     assert found["runs"] == 20
     assert found["items"]["default/old-8"]["verdict"] == Verdict.EXPECTED.value
@@ -129,9 +134,8 @@ def test_the_other_process_answers_in_json() -> None:
 
 
 def test_a_server_without_queues_has_nothing_to_expect() -> None:
-    configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
-    found = answer({"now": NOW, "configuration": configuration, "documents": []})
+    found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": []})
 
     assert found["items"] == {}
 
@@ -166,3 +170,43 @@ def test_what_if_i_apply_this_now() -> None:
 
 def _with_two(cluster: SimulatedCluster) -> SimulatedCluster:
     return changed_cluster(cluster, (), [parse_turn("quota of queue vision=2")])[0]
+
+
+def test_jobs_that_are_deleted_teach_by_the_journal(tmp_path: Path) -> None:
+    """Three days ago four of its name ran for an hour each, and nothing is left of them."""
+    lab = RecordedScenario(
+        tmp_path, engine_queue("team", cpu=1000), cohort="lab", now=NOW - 3 * DAY
+    )
+    for n in range(4):
+        lab.pending(f"job-train-{n}-0a1b{n}", on="team", cpu=1000)
+        lab.cycle()
+        lab.later(HOUR).finish(f"job-train-{n}-0a1b{n}")
+        lab.remove(f"job-train-{n}-0a1b{n}")
+    journal = lab.journal()
+    written = [
+        [base64.b64encode(part).decode() for part in (segment.header, *segment.chunks)]
+        for segment in journal.newest(1_000_000)
+    ]
+    journal.close()
+    documents = [*QUEUES, held("train-8", 30 * MINUTE), sent("train-9", 10 * MINUTE)]
+    question = {"now": NOW, "configuration": CONFIGURATION, "documents": documents}
+
+    known, blank = answer({**question, "journal": written}), answer(question)
+
+    assert blank["items"]["default/train-9"]["verdict"] == Verdict.UNKNOWN.value
+    assert blank["past"]["jobs"] == 0
+    expected = known["items"]["default/train-9"]
+    assert expected["basis"] == "jobs of the same queue, name and shape (4)"
+    assert expected["start"]["p10"] == expected["start"]["p90"] == at(-30 * MINUTE)
+    assert expected["end"]["p50"] == at(-90 * MINUTE)
+    assert known["past"] == {"jobs": 4, "deletedJobs": 4, "since": at(3 * DAY)}
+    assert known["assumptions"] == []  # days of the past are known, so others come
+
+
+def test_an_object_that_is_there_tells_more_than_the_journal() -> None:
+    """Its user, for one; so it is learnt from the object, and once."""
+    old = EndedJob("old-2", state().ended[-1].job.workload, 99.0, NOW - 2 * HOUR)
+
+    found = live_state(PRESENT, NOW, Configuration(), [old])
+
+    assert [one.job.job.run_s for one in found.ended] == [3300.0, 4200.0, 3600.0, 3000.0]

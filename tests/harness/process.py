@@ -26,6 +26,7 @@ from makeway.client.folder import kubeconfig_in
 from makeway.client.kubeconfig import read_kubeconfig
 from tests.harness import documents
 from tests.harness.documents import requesting, template
+from tests.harness.forked import Forked
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -39,13 +40,16 @@ class Up:
         self,
         folder: Path,
         *options: str,
-        program: Sequence[str] = ("-m", "makeway.cli.main"),
+        program: Sequence[str] = (),
         surroundings: Mapping[str, str] | None = None,
     ) -> None:
-        """`program` is what Python runs; `surroundings` are variables besides those of the test."""
+        """`program` is what Python runs, with these variables besides those of the test.
+
+        Without one it is the command, in a process that has been forked.
+        """
         self.folder, self._options = folder, options
         self._program, self._surroundings = program, surroundings or {}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | Forked | None = None
         self.address = ""
 
     @property
@@ -58,19 +62,24 @@ class Up:
         return self.process.pid
 
     def start(self) -> None:
-        command = [sys.executable, *self._program, "up", "--port", "0"]
-        with open(self.folder.with_suffix(".log"), "ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--data-dir", str(self.folder), *self._options],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **self._surroundings},
-            )
+        words = ["up", "--port", "0", "--data-dir", str(self.folder), *self._options]
+        self.process = self._begun(words, self.folder.with_suffix(".log"))
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("makeway is ready"), line
         self.address = line.split()[-1]
+
+    def _begun(self, words: Sequence[str], log: Path) -> subprocess.Popen[str] | Forked:
+        if not self._program:
+            return Forked(words, log)
+        with open(log, "ab") as file:
+            return subprocess.Popen(
+                [sys.executable, *self._program, *words],
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **self._surroundings},
+            )
 
     def kill(self) -> None:
         """As by `kill -9`: nothing of it gets a chance to tidy up."""
@@ -132,17 +141,8 @@ class Up:
         return done.stdout
 
     def makeway(self, *arguments: str, code: int = 0) -> str:
-        """What the command says; in this process, as to start one takes longer than to answer."""
-        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
-            patch.setenv("KUBECONFIG", str(self.kubeconfig))
-            patch.setenv("MAKEWAY_DATA_DIR", str(self.folder))
-            patch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
-            found = main(arguments)
-        said.seek(0)
-        text = said.read()
-        assert found == code, (found, text)
-        return text
+        variables = {"KUBECONFIG": str(self.kubeconfig), "MAKEWAY_DATA_DIR": str(self.folder)}
+        return command(*arguments, code=code, **variables)
 
 
 @contextmanager
@@ -167,9 +167,23 @@ def running_on(capacity: Mapping[str, str], folder: Path, *objects: Document) ->
         yield up
 
 
-def wait_until(what: Any, timeout_s: float = 30.0, claim: str = "") -> Any:
-    """Ask again until the answer is true; returns it."""
-    deadline = time.monotonic() + timeout_s
+def command(*arguments: str, code: int = 0, **variables: str) -> str:
+    """What the command says; in this process, as to start one takes longer than to answer."""
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
+        found = main(arguments)
+    said.seek(0)
+    text = said.read()
+    assert found == code, (found, text)
+    return text
+
+
+def wait_until(what: Any, claim: str = "") -> Any:
+    """Ask again until the answer is true, a minute at most; returns it."""
+    deadline = time.monotonic() + 60.0
     while True:
         answer = what()
         if answer:

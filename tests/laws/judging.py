@@ -224,22 +224,25 @@ def _claim(
 
 
 def _owns(forest: QuotaForest[FlavorResource], node: str, one: Waiting, amounts: Amounts) -> bool:
+    """Would it fit into the quota of the node, with what the nodes below keep for themselves?"""
     path = forest.path(f"queue:{one.queue}")
     if node not in path:
         return False
     below = path[: path.index(node)]
-    return all(
-        forest.usage(node, cell) + amount <= forest.subtree(node, cell)
-        and all(_within_limit(forest, b, cell, amount) for b in below)
-        for cell, amount in amounts.items()
-    )
+    forest.charge(one.queue, amounts)
+    try:
+        return all(
+            forest.usage(node, cell) <= forest.subtree(node, cell)
+            and all(_is_within_limit(forest, b, cell) for b in below)
+            for cell in amounts
+        )
+    finally:
+        forest.charge(one.queue, {cell: -amount for cell, amount in amounts.items()})
 
 
-def _within_limit(
-    forest: QuotaForest[FlavorResource], node: str, cell: FlavorResource, amount: int
-) -> bool:
+def _is_within_limit(forest: QuotaForest[FlavorResource], node: str, cell: FlavorResource) -> bool:
     limit = forest.quota(node, cell).borrowing_limit
-    return limit is None or forest.usage(node, cell) + amount <= forest.subtree(node, cell) + limit
+    return limit is None or forest.usage(node, cell) <= forest.subtree(node, cell) + limit
 
 
 # --- law 5: a claim lasts as long as its holder can use it ---

@@ -155,7 +155,7 @@ def test_each_index_gets_a_pod_that_knows_it() -> None:
     (variable,) = pod["spec"]["containers"][0]["env"]
     assert variable["name"] == "JOB_COMPLETION_INDEX"
     path = "metadata.labels['batch.kubernetes.io/job-completion-index']"
-    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": path}}
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == path
 
 
 def test_completed_indexes_are_written_in_runs() -> None:

@@ -1,17 +1,28 @@
 """A pod's document becomes command lines and variables, or a word why it can't run here."""
 
+from base64 import b64decode
 from typing import Any
 
 import pytest
 
 from makeway.api.codec import decode_unconverted
+from makeway.api.kinds import CONFIG_MAPS, SECRETS, Resource
 from makeway.api.labels import SHELL_LIMITS
 from makeway.api.programs import PodOfPrograms
-from makeway.runner.environment import Refused, expand
+from makeway.runner.environment import NotYet, Refused, expand
 from makeway.runner.host import Program, RunOrder
 from makeway.runner.orders import order_for
 
 NODE = {"cpu": 4000, "memory": 2**33}
+VALUES = {
+    (CONFIG_MAPS, "settings"): {"mode": b"fast", "app.ini": b"[a]"},
+    (SECRETS, "token"): {"key": b"t0p", "raw": b"\xff\x01"},
+    (SECRETS, "odd"): {"null": b"a\0b"},
+}
+
+
+def find(resource: Resource, name: str) -> dict[str, bytes] | None:
+    return VALUES.get((resource, name))
 
 
 def ordered(
@@ -37,7 +48,7 @@ def ordered(
     }
     pod = decode_unconverted(PodOfPrograms, document).object
     assert pod is not None
-    return order_for(pod, node or NODE, devices or {})
+    return order_for(pod, node or NODE, devices or {}, find=find)
 
 
 def test_limits_of_the_shell_come_along_or_are_refused_with_what_would_be_right() -> None:
@@ -121,6 +132,99 @@ def test_variables_from_fields(source: dict[str, Any], value: str) -> None:
     assert found.env["V"] == value
 
 
+def test_variables_from_config_maps_and_secrets() -> None:
+    def of(kind: str, name: str, key: str, **more: Any) -> dict[str, Any]:
+        return {"valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+    env = [
+        {"name": "MODE", **of("configMapKeyRef", "settings", "mode")},
+        {"name": "RAW", **of("secretKeyRef", "token", "raw")},
+        {"name": "NO_KEY", **of("secretKeyRef", "token", "none", optional=True)},
+        {"name": "NO_MAP", **of("configMapKeyRef", "none", "mode", optional=True)},
+        {"name": "S_key", "value": "own"},
+        {"name": "ALL", "value": "$(MODE) $(app.ini)"},
+    ]
+    whole = [
+        {"prefix": "S_", "secretRef": {"name": "token"}},
+        {"configMapRef": {"name": "settings"}},
+        {"configMapRef": {"name": "none", "optional": True}},
+    ]
+    found = program({"env": env, "envFrom": whole, "command": ["run", "$(app.ini)"]})
+
+    assert found.env.items() >= {"MODE": "fast", "S_key": "own", "app.ini": "[a]"}.items()
+    assert found.env["S_raw"] == found.env["RAW"] == "\udcff\x01"  # the bytes as they are
+    assert found.env["ALL"] == "fast $(app.ini)"  # refers to what is written in env alone
+    assert found.argv == ("run", "[a]")
+    assert not found.env.keys() & {"NO_KEY", "NO_MAP"}
+
+
+def files(**volume: Any) -> dict[str, tuple[bytes, int]]:
+    order = ordered({}, volumes=[{"name": "v", **volume}])
+    assert order.volumes == {"v": ""}
+    return {file.path: (b64decode(file.content), file.mode) for file in order.files["v"]}
+
+
+def test_files_of_config_maps_and_secrets() -> None:
+    assert files(configMap={"name": "settings", "defaultMode": 0o640}) == {
+        "app.ini": (b"[a]", 0o640),
+        "mode": (b"fast", 0o640),
+    }
+    items = [{"key": "key", "path": "a/b", "mode": 0o400}, {"key": "raw", "path": "c"}]
+    assert files(secret={"secretName": "token", "items": items}) == {
+        "a/b": (b"t0p", 0o400),
+        "c": (b"\xff\x01", 0o644),
+    }
+    assert files(configMap={"name": "none", "optional": True}) == {}
+
+
+def test_files_of_several_sources() -> None:
+    told = [
+        {"path": "labels", **field("metadata.labels")},
+        {"path": "cpu", **amount("limits.cpu", containerName="main")},
+    ]
+    sources = [
+        {"configMap": {"name": "settings", "items": [{"key": "mode", "path": "mode"}]}},
+        {"secret": {"name": "token", "items": [{"key": "key", "path": "mode"}]}},  # wins
+        {"downwardAPI": {"items": told}},
+    ]
+    assert files(projected={"sources": sources, "defaultMode": 0o600}) == {
+        "mode": (b"t0p", 0o600),
+        "labels": (b'team="vision"', 0o600),
+        "cpu": (b"4", 0o600),
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"configMap": {"name": "none"}}, 'failed for volume "v" : configmap "none" not found'),
+        ({"secret": {"secretName": "none"}}, 'failed for volume "v" : secret "none" not found'),
+        (
+            {"configMap": {"name": "settings", "items": [{"key": "k", "path": "p"}]}},
+            "references non-existent config key: k",
+        ),
+    ],
+    ids=["map", "secret", "key"],
+)
+def test_a_volume_waits_for_what_it_is_made_of(source: dict[str, Any], why: str) -> None:
+    with pytest.raises(NotYet, match=why) as missing:
+        ordered({}, volumes=[{"name": "v", **source}])
+    assert missing.value.container == ""
+
+
+def test_a_container_waits_for_a_key() -> None:
+    env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "token", "key": "none"}}}]
+    with pytest.raises(NotYet, match="couldn't find key none in Secret lab/token") as missing:
+        ordered({"env": env})
+    assert missing.value.container == "main"
+
+
+def test_files_that_are_in_each_others_way_are_refused() -> None:
+    items = [{"key": "mode", "path": "a"}, {"key": "app.ini", "path": "a/b"}]
+    with pytest.raises(Refused, match="volume v: no file can be at a/b"):
+        files(configMap={"name": "settings", "items": items})
+
+
 def test_a_variable_may_refer_to_those_before_it() -> None:
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2$(C)"}, {"name": "C"}]
 
@@ -131,15 +235,20 @@ def test_a_variable_may_refer_to_those_before_it() -> None:
     ("container", "spec", "why"),
     [
         ({"command": []}, {}, "has no command: there is no image to run"),
-        ({"envFrom": [{"secretRef": {"name": "s"}}]}, {}, "envFrom is not supported"),
         (
-            {"env": [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            {"env": [{"name": "S", "valueFrom": {"fileKeyRef": {"path": "s", "key": "k"}}}]},
             {},
-            "comes from secretKeyRef, which is not supported",
+            "comes from fileKeyRef, which is not supported",
         ),
+        ({"envFrom": [{"secretRef": {"name": "odd"}}]}, {}, "null has a null byte in it"),
         ({"env": [{"name": "F", "valueFrom": field("status.qosClass")}]}, {}, "no field"),
         ({"lifecycle": {"preStop": {}}}, {}, "lifecycle hooks are not supported"),
-        ({}, {"volumes": [{"name": "v", "configMap": {"name": "c"}}]}, "of type configMap"),
+        ({}, {"volumes": [{"name": "v", "nfs": {"server": "s"}}]}, "of type nfs"),
+        (
+            {},
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {}}]}}]},
+            "volume v: serviceAccountToken: there are no service accounts here",
+        ),
         ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, {}, "there is no volume v"),
         ({"readinessProbe": {"grpc": {"port": 1}}}, {}, "readinessProbe asks in a way"),
         ({"readinessProbe": {"tcpSocket": {"port": "web"}}}, {}, "has no port named web"),

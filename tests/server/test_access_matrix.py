@@ -72,6 +72,7 @@ kueue.x-k8s.io/v1beta2/clusterqueues            glw
 kueue.x-k8s.io/v1beta2/clusterqueues/status     -
 visibility.kueue.x-k8s.io/v1beta2/clusterqueues/pendingworkloads -
 kueue.x-k8s.io/v1beta2/cohorts                  glw
+makeway.dev/v1/usage                            l
 kueue.x-k8s.io/v1beta2/resourceflavors          glw
 kueue.x-k8s.io/v1beta2/admissionchecks          glw
 kueue.x-k8s.io/v1beta2/workloadpriorityclasses  glw

@@ -41,6 +41,8 @@ READS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "every"}
 BOB = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
 EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
+    ("v1", "ConfigMap", {"data": {"a": "1"}}),
+    ("v1", "Secret", {"data": {"a": "MQ=="}}),
     ("v1", "Namespace", {}),
     ("v1", "Node", {}),
     ("v1", "Pod", {"spec": POD_SPEC}),

@@ -5,6 +5,7 @@ One `makeway up --system` for all stories, below a root of its own, with account
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pwd
@@ -12,6 +13,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +23,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import NAMESPACES, PODS
+from makeway.api.kinds import JOBS, NAMESPACES, PODS
+from makeway.api.labels import ID
+from makeway.api.times import format_time
 from makeway.client import ApiError
+from makeway.client.http import HttpTransport
+from makeway.client.kubeconfig import access_by_socket
+from makeway.client.transport import Call
 from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.harness.process import wait_until
@@ -78,6 +87,55 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
     assert found["environ"].items() >= mine.items()
     told = {"MAKEWAY_POD_UID", "MAKEWAY_JOB_ID", "MAKEWAY_ATTEMPT", "MAKEWAY_LAST_END"}
     assert found["environ"].keys() <= {*mine, *told, "PATH", "PYTHONUNBUFFERED", "LC_CTYPE"}
+
+
+GREET = """
+import socket, time
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    with server.accept()[0] as caller:
+        caller.sendall(b"hello")
+        time.sleep(1000)
+"""
+
+
+def test_who_joins_a_pod_is_its_account_and_others_may_not(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(ann, "joined", "", command=["/usr/bin/python3", "-c", GREET])
+    port = int(wait_until(lambda: up.printed("joined").strip()))
+    words = ("exec", "-n", ann.pw_name, "joined", "--", "/usr/bin/python3", "-c", LOOK)
+
+    found: dict[str, Any] = json.loads(up.run_as(ann, *words))
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        up.run_as(bob, *words)
+
+    assert found["uids"] == [ann.pw_uid] * 3
+    assert found["groups"] == sorted({ann.pw_gid, bob.pw_gid})
+    assert (found["caps"], found["oom"], found["open"]) == (0, "0", {})
+    assert found["death"] == signal.SIGKILL
+    assert found["folder"] == str(up.home("joined") / "scratch")
+    assert "is forbidden" in refused.value.stderr
+    pod = up.pod("joined")["metadata"]
+    assert b"hello" in asyncio.run(said_at(up, pod["name"], pod["namespace"], port))
+    lines = map(json.loads, up.run_as(pwd.getpwnam("root"), "audit").splitlines())
+    object_text = f"pods/exec {pod['namespace']}/{pod['name']}"
+    noted = {"account": ann.pw_name, "verb": "create", "object": object_text, "code": 101}
+    assert any(line.items() >= noted.items() for line in lines)
+    up.delete_pod("joined")
+
+
+async def said_at(up: SystemUp, pod: str, namespace: str, port: int) -> bytes:
+    """The first words at a port of a pod."""
+    transport = access_by_socket(up.socket, namespace).transport()
+    assert isinstance(transport, HttpTransport)
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+    call = Call(method="GET", path=path, pairs=(("ports", str(port)),))
+    async with transport.join(call, ("v4.channel.k8s.io",)) as line:
+        begun = [await line.receive() for _ in ("data", "errors")]
+        assert begun == [bytes([n]) + port.to_bytes(2, "little") for n in (0, 1)]
+        found = await line.receive()
+    await transport.close()
+    return found or b""
 
 
 def test_a_home_is_entered_by_its_owner_alone(lab: Lab) -> None:
@@ -169,6 +227,92 @@ def test_the_network_is_asked_by_the_account_too(lab: Lab) -> None:
     up.submitted(ann, "asked", "", command=command, readinessProbe=probe)
 
     assert up.ended("asked") == f"{ann.pw_uid}\n"
+
+
+class Page:
+    """The dashboard as one account's browser asks for it."""
+
+    def __init__(self, up: SystemUp, account: pwd.struct_passwd) -> None:
+        address, _, code = up.run_as(account, "dashboard", "--print").strip().partition("#")
+        self._address = address.rstrip("/")
+        self._headers = {"Makeway-Code": code}
+        session = self.ask("POST", "/api/session")["session"]
+        self._headers = {"Makeway-Session": session}
+
+    def _open(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self._address + path, data, self._headers, method=method)
+        return urllib.request.urlopen(asked, timeout=30)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        with self._open(method, path, body) as answer:
+            return json.load(answer)
+
+    def jobs(self) -> dict[str, Any]:
+        """Rows by name."""
+        rows: dict[str, Any] = {}
+        with self._open("GET", "/api/stream") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if message["type"] == "synced":
+                    return rows
+                found = message["items"] if message.get("table") == "jobs" else ()
+                rows |= {row["name"]: row for row in found}
+        raise AssertionError("it broke off")
+
+    def act(self, row: Any, action: str) -> int:
+        body = {"key": row["key"], "workload": row["workload"], "action": action}
+        try:
+            self.ask("POST", "/api/action", body)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
+        return 200
+
+
+def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
+    up, ann, bob = lab
+    for one, name in ((ann, "anns-own"), (bob, "bobs-own")):
+        up.submitted(one, name, "echo runs; exec sleep 1000")
+        wait_until(lambda name=name: up.printed(name))
+    page = Page(up, ann)
+    rows = page.jobs()
+
+    assert rows["anns-own"]["nodes"] != []
+    theirs = rows["bobs-own"]
+    assert (theirs["user"], theirs["status"], theirs["nodes"]) == ("root", "running", [])
+    assert [page.act(theirs, action) for action in ("hold", "cancel")] == [403, 403]
+    for path in (f"/api/job?key={theirs['key']}&workload=", output_of(up.pod("bobs-own"))):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            page.ask("GET", path)
+    assert page.act(rows["anns-own"], "cancel") == 200
+    wait_until(lambda: page.jobs()["anns-own"]["status"] == "cancelled")
+    assert up.run_as(ann, "logs", "anns-own") == "runs\n"  # it stays, as after `makeway cancel`
+    assert Page(up, pwd.getpwnam("root")).act(theirs, "cancel") == 200
+
+
+def output_of(pod: Any) -> str:
+    metadata = pod["metadata"]
+    return f"/api/output?namespace={metadata['namespace']}&pod={metadata['name']}&container=main"
+
+
+def test_one_asks_about_ones_own_past_and_about_everybodys_use(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(ann, "over", "echo done")
+    up.ended("over")
+    [number] = [
+        j["metadata"]["labels"][ID] for j in up.listed(JOBS) if j["metadata"]["name"] == "over"
+    ]
+    up.run_as(ann, "delete", "job", "over")
+    for called in ("over", number):  # there is no trace of it but in the journal and the archive
+        said = up.run_as(ann, "why", called, "--at", format_time(time.time()))
+        assert f"{ann.pw_name}/job-{number}-" in said
+        assert "admitted: Admitted by ClusterQueue all" in said
+    for asked in (f"{ann.pw_name}/over", f"{ann.pw_name}/{number}"):
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            up.run_as(bob, "why", asked)
+        assert "is forbidden" in refused.value.stderr
+    report = json.loads(up.run_as(bob, "report", "--by", "user", "-o", "json"))
+    assert ann.pw_name in [item["user"] for item in report["items"] if item["finished"]]
 
 
 @contextmanager

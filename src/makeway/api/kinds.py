@@ -21,6 +21,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.gates import GATES_OF_KUEUE
+from makeway.api.key_values import ConfigMap, Secret
 from makeway.api.labels import UNSUPPORTED
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.queueing import (
@@ -53,6 +54,7 @@ View = (
     AdmissionCheck
     | ClusterQueue
     | Cohort
+    | ConfigMap
     | Configuration
     | Gang
     | GangWorkload
@@ -67,6 +69,7 @@ View = (
     | PriorityClass
     | ResourceFlavor
     | RuntimeClass
+    | Secret
     | UnsupportedKind
     | Workload
     | WorkloadPriorityClass
@@ -90,6 +93,8 @@ def _not_acted_on(plural: str, kind: str, *, has_status: bool = False) -> Resour
 _OLDER = ("v1beta1",)
 _OLDEST = (*_OLDER, "v1alpha2")  # of kinds that were there from the first
 
+CONFIG_MAPS = _known(ConfigMap, "configmaps", "cm", has_status=False)
+SECRETS = _known(Secret, "secrets", has_status=False)
 EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False)
 NEW_EVENTS = Resource(
     "events.k8s.io/v1", "events", "Event", short_names=("ev",), has_status=False, stored_as=EVENTS
@@ -148,11 +153,13 @@ ROLE_BINDINGS = Resource(_ACCESS, "rolebindings", "RoleBinding", has_status=Fals
 # kubectl takes the first one.
 RESOURCES: tuple[Resource, ...] = (
     *(
+        CONFIG_MAPS,
         EVENTS,
         LIMIT_RANGES,
         NAMESPACES,
         NODES,
         PODS,
+        SECRETS,
         RUNTIME_CLASSES,
         JOBS,
         CHECKS,

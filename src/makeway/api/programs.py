@@ -4,6 +4,7 @@ Apart from `batch`, because nothing else needs it: counting and placing pods goe
 it. `PodOfPrograms` shows the same document as `batch.Pod`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,6 +13,19 @@ from typing import ClassVar, Literal
 from makeway.api.batch import ResourceRequirements
 from makeway.api.meta import UNNAMED, ObjectMeta
 from makeway.api.schema import Document, Int32, Quantity, Whole
+
+FILE_MODE = 0o644
+DOWNWARD_API = {"name": "downwardAPI"}
+# What a pod may be told of itself: in files, and besides in variables.
+FIELDS_OF_FILES = ("metadata.name", "metadata.namespace", "metadata.uid")
+FIELDS_OF_VARIABLES = (
+    *FIELDS_OF_FILES,
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+FIELD_BY_KEY = re.compile(r"metadata\.(?P<what>labels|annotations)\['(?P<key>[^']+)'\]")
+FIELDS_IN_FULL = ("metadata.labels", "metadata.annotations")  # in files only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +41,20 @@ class ResourceReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeySelector:
+    """One value of a ConfigMap or Secret."""
+
+    key: str
+    name: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VariableSource:
     field_ref: FieldReference | None = None
     resource_field_ref: ResourceReference | None = None
+    config_map_key_ref: KeySelector | None = None
+    secret_key_ref: KeySelector | None = None
     document: Whole = field(default=None, repr=False, compare=False)
 
 
@@ -38,6 +63,23 @@ class Variable:
     name: str
     value: str = ""
     value_from: VariableSource | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectSelector:
+    """All values of a ConfigMap or Secret."""
+
+    name: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariablesSource:
+    """Every value of an object is a variable."""
+
+    prefix: str = ""
+    config_map_ref: ObjectSelector | None = None
+    secret_ref: ObjectSelector | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +96,60 @@ class HostPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyToPath:
+    key: str
+    path: str
+    mode: Int32 | None = None  # None: that of the volume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOfValues:
+    """A file for each value of a ConfigMap or Secret, or for the items alone."""
+
+    name: str = ""
+    secret_name: str = ""  # what a Secret's volume calls it
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: Int32 = FILE_MODE
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOfPod:
+    path: str
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    mode: Int32 | None = None  # None: that of the volume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOfPod:
+    items: tuple[FileOfPod, ...] = ()
+    default_mode: Int32 = FILE_MODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    config_map: FilesOfValues | None = None
+    secret: FilesOfValues | None = None
+    downward_api: FilesOfPod | None = field(default=None, metadata=DOWNWARD_API)
+    document: Whole = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    sources: tuple[Projection, ...] = ()
+    default_mode: Int32 = FILE_MODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     name: str
     empty_dir: Document | None = None
     host_path: HostPath | None = None
+    config_map: FilesOfValues | None = None
+    secret: FilesOfValues | None = None
+    downward_api: FilesOfPod | None = field(default=None, metadata=DOWNWARD_API)
+    projected: Projected | None = None
     document: Whole = field(default=None, repr=False, compare=False)
 
 
@@ -113,7 +205,7 @@ class ContainerProgram:
     args: tuple[str, ...] = ()
     working_dir: str = ""
     env: tuple[Variable, ...] = ()
-    env_from: tuple[Document, ...] = ()
+    env_from: tuple[VariablesSource, ...] = ()
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restart_policy: str = ""
@@ -122,6 +214,9 @@ class ContainerProgram:
     readiness_probe: ContainerProbe | None = None
     liveness_probe: ContainerProbe | None = None
     lifecycle: Document | None = None
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
     @property
     def is_sidecar(self) -> bool:

@@ -91,6 +91,12 @@ def shared_access() -> Access | None:
     return access_by_socket(path, _own_namespace()) if path.is_socket() else None
 
 
+def is_for_all() -> bool:
+    """Whether commands talk to the server for all accounts where no other is named."""
+    chosen = _chosen_access()
+    return shared_access() is not None if chosen is None else chosen.is_for_all
+
+
 def _own_namespace() -> str:
     from makeway.accounts import account_of_uid, namespace_of
 

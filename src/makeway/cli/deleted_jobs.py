@@ -28,11 +28,14 @@ async def gone_rows(
     client: Client, namespace: str, arguments: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """Those that pass the filters of a command, as rows of a table."""
+    from makeway.controller.job_workload import name_of
+
     where = "" if arguments.all_namespaces else namespace
-    states = [state_of(JobTarget(job, None), time.time()) for job in await gone_jobs(client, where)]
+    gone, now = await gone_jobs(client, where), time.time()
     return [
-        row_of(state)
-        for state in states
+        {**row_of(state), "workload": name_of(job)}
+        for job in gone
+        for state in (state_of(JobTarget(job, None), now),)
         if arguments.queue in ("", state.queue)
         if not arguments.me or state.submitted_by == user_name()
     ]

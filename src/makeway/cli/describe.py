@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from base64 import b64decode
 from typing import Any
 
-from makeway.api.kinds import JOBS
+from makeway.api.kinds import JOBS, SECRETS
 from makeway.cli import connect
 from makeway.cli.references import find_job
 from makeway.cli.tables import aligned
@@ -65,9 +66,16 @@ def _described(document: Document) -> list[str]:
     lines.append(f"Kind: {document['kind']} ({document['apiVersion']})")
     rest = {k: v for k, v in metadata.items() if k not in ("name", "namespace")}
     lines += _lines({"metadata": rest}, "")
+    if document["kind"] == SECRETS.kind:
+        document = {**document, "data": _sizes(document.get("data") or {})}
     aside = ("apiVersion", "kind", "metadata")
     lines += _lines({k: v for k, v in document.items() if k not in aside}, "")
     return lines
+
+
+def _sizes(values: Document) -> Document:
+    """Of a Secret only this is shown."""
+    return {key: f"{len(b64decode(value))} bytes" for key, value in values.items()}
 
 
 def _lines(value: Any, indent: str) -> list[str]:

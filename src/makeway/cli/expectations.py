@@ -89,10 +89,19 @@ def lines(forecast: Document | None, *, has_started: bool) -> list[str]:
             found.append(f"- its run time is taken from {forecast['basis']}")
     else:
         found.append(f"When it starts: {brief(forecast, 'start')}{_why(forecast)}")
+    found += _learnt_from(forecast)
     found += [f"- {assumption}" for assumption in forecast.get("assumptions", ())]
     age = f"- forecast of {span_text(forecast['ageSeconds']) or '0s'} ago, {forecast['runs']} runs"
     found.append(age if forecast.get("isCurrent") else f"{age}; the state has changed since")
     return found
+
+
+def _learnt_from(forecast: Document) -> list[str]:
+    past = forecast.get("past")
+    if not past or not past["jobs"]:
+        return []
+    gone = f", {past['deletedJobs']} of them deleted by now" if past["deletedJobs"] else ""
+    return [f"- learnt from {past['jobs']} jobs since {clock(past['since'])}{gone}"]
 
 
 def _within(forecast: Document, which: str) -> str:

@@ -3,14 +3,16 @@
 List jobs that have ended, the latest last: how long they waited and ran, how often
 they were evicted, and their exit codes. A cancelled job says by whom; one that was
 deleted, by hand or after its --ttl, is listed as long as `makeway up --keep-days`
-says. What was deleted before that, the journal of this machine may know (--gone),
-without numbers and exit codes. WAIT counts to the last admission, so it includes the
-runs that were lost to evictions; with --gone it is the time in line.
+says, unless `makeway clean` has removed it. With --all those stand between them of
+which only the journal of this machine still tells: cleaned, deleted long ago, or pods
+and Workloads without a Job; without number, submitter and exit code, as `ended` or
+`deleted`. WAIT counts to the last admission, so it includes the runs that were lost to
+evictions; of jobs from the journal it is the time in line.
 
 examples:
   makeway history --since 24h
   makeway history -A --me -o wide
-  makeway history --gone --since 7d
+  makeway history --all --since 90d -q vision
   makeway history -o json | jq '[.items[].waitSeconds] | add'
 
 exit codes:
@@ -42,16 +44,14 @@ WIDE = ("NODE", "WORKLOAD", "COMMAND", "MESSAGE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("--since", metavar="SPAN", help="only what ended so long ago, as in 24h")
-    parser.add_argument("--gone", action="store_true", help="those that are deleted")
+    parser.add_argument(
+        "--all", action="store_true", help="also those that are in the journal only"
+    )
     add_output(parser)
     connect.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.gone:
-        from makeway.cli.gone import print_gone  # a command loads only what it needs
-
-        return print_gone(arguments)
     since_s = None if arguments.since is None else span_of("--since", arguments.since)
 
     async def story(client: Client, namespace: str) -> int:
@@ -60,6 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
             *await job_rows(client, namespace, arguments, ended="only"),
         ]
         earliest = 0.0 if since_s is None else time.time() - since_s
+        if arguments.all:
+            from makeway.cli.recorded_jobs import recorded_rows  # only what is needed is loaded
+
+            known = {(row["namespace"], row["workload"]) for row in ended}
+            ended += recorded_rows(namespace, arguments, earliest, known)
         shown = sorted((row for row in ended if _ended_at(row) >= earliest), key=_ended_at)
         head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
         if not print_jobs(shown, head, arguments):

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping
 
 from makeway.api.batch import Job
-from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, WORKLOADS, Resource
+from makeway.api.kinds import JOBS, LOCAL_QUEUES, QUEUES, Resource
 from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
@@ -29,7 +29,7 @@ from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
-from makeway.client.client import Document
+from makeway.client.workloads import set_active
 from makeway.translate.job_state import JobTarget, ended_at, is_true
 
 QUEUE_WORDS = {
@@ -105,8 +105,7 @@ async def _set_active(client: Client, target: JobTarget, *, is_active: bool) -> 
         await _note(client, target.job, held)
         return target.text
     workload = _workload_in(target)
-    where, patch = target.namespace, {"spec": {"active": is_active}}
-    await patch_workload(client, workload.metadata.name, where, patch)
+    await set_active(client, workload.metadata.name, target.namespace, is_active=is_active)
     if target.job is not None:
         noted = {HOLD: None, HELD_BY: None} if is_active else {HELD_BY: user_name()}
         await _note(client, target.job, noted)
@@ -119,16 +118,6 @@ async def _note(client: Client, job: Job, noted: Mapping[str, str | None]) -> No
     if any(before.get(name) != value for name, value in noted.items()):
         patch = {"metadata": {"annotations": dict(noted)}}
         await client.patch(JOBS, job.metadata.name, job.metadata.namespace, patch=patch)
-
-
-async def patch_workload(client: Client, name: str, namespace: str, patch: Document) -> None:
-    """Where people share a server, a Workload is not theirs to write, but for this."""
-    try:
-        await client.patch(WORKLOADS, name, namespace, patch=patch)
-    except ApiError as error:
-        if error.code != FORBIDDEN:
-            raise
-        await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")
 
 
 def _workload_in(target: JobTarget) -> Workload:

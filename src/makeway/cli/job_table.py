@@ -43,7 +43,7 @@ def print_jobs(rows: Sequence[Row], columns: Sequence[str], arguments: argparse.
     if rows:
         cells = [[COLUMNS[title][1](row) for title in columns] for row in rows]
         if arguments.output == "wide":
-            print_table(columns, cells)
+            print_table([COLUMNS[title][0].title for title in columns], cells)
         else:
             print_fitted([COLUMNS[title][0] for title in columns], cells)
     return bool(rows)
@@ -113,12 +113,20 @@ def ended_text(row: Row, now: float) -> str:
     return f"{span_text(now - parse_time(row['endedAt']))} ago" if row["endedAt"] else "-"
 
 
-def expected_text(row: Row, *, is_span: bool) -> str:
+def start_text(row: Row, *, is_span: bool) -> str:
     """When it will start; a dash of who runs already, or of whom nobody knows."""
+    return "-" if row["startedAt"] else end_text(row, is_span=is_span, which="start")
+
+
+def end_text(row: Row, *, is_span: bool, which: str = "end") -> str:
     from makeway.cli.expectations import brief, span
 
-    text = (span if is_span else brief)(row["forecast"], "start")
-    return or_dash("" if row["startedAt"] else text)
+    return or_dash((span if is_span else brief)(row["forecast"], which))
+
+
+def basis_text(row: Row) -> str:
+    """From whom the run time is taken that a forecast reckons with."""
+    return or_dash((row["forecast"] or {}).get("basis"))
 
 
 def _code(row: Row) -> Cell:
@@ -150,8 +158,11 @@ COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "EXIT": (Column("EXIT"), _code),
     "ENDED": (Column("ENDED"), lambda row: ended_text(row, time.time())),
     "NODE": (Column("NODE", goes=1, is_dull=True), lambda row: or_dash(",".join(row["nodes"]))),
-    "START": (Column("START"), lambda row: expected_text(row, is_span=False)),
-    "8 OF 10": (Column("8 OF 10"), lambda row: expected_text(row, is_span=True)),
+    "START": (Column("START"), lambda row: start_text(row, is_span=False)),
+    "START WITHIN": (Column("8 OF 10"), lambda row: start_text(row, is_span=True)),
+    "END": (Column("END"), lambda row: end_text(row, is_span=False)),
+    "END WITHIN": (Column("8 OF 10"), lambda row: end_text(row, is_span=True)),
+    "RUN TIME FROM": (Column("RUN TIME FROM", least=16, goes=1), basis_text),
     "WORKLOAD": (Column("WORKLOAD", goes=1), lambda row: or_dash(row["workload"])),
     "COMMAND": (Column("COMMAND", least=16, goes=1), lambda row: or_dash(" ".join(row["command"]))),
     "MESSAGE": (Column("MESSAGE"), lambda row: row["message"] or ""),

@@ -21,10 +21,10 @@ import asyncio
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused
-from makeway.cli.hold import patch_workload
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.views import fetch
 from makeway.client import Client
+from makeway.client.workloads import set_active
 from makeway.translate.job_state import JobTarget, is_true
 
 POLL_S = 0.1
@@ -53,8 +53,8 @@ async def _requeue(client: Client, target: JobTarget) -> None:
     """Deactivated it lets go of its place; active again, it waits for the next."""
     assert target.workload is not None
     name, where = target.workload.metadata.name, target.namespace
-    await patch_workload(client, name, where, {"spec": {"active": False}})
+    await set_active(client, name, where, is_active=False)
     while is_true(await fetch(client, Workload, name, where), "QuotaReserved"):
         await asyncio.sleep(POLL_S)
-    await patch_workload(client, name, where, {"spec": {"active": True}})
+    await set_active(client, name, where, is_active=True)
     print(f"{target.text} waits again", flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import socket
 import sys
@@ -26,6 +27,7 @@ from makeway.backoff import backoff_s
 from makeway.cli import up
 from makeway.cli.command import UsageError
 from makeway.cli.journal_options import DAYS, SIZE, limits_from
+from makeway.logs import Fields
 from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
 from makeway.system.paths import Paths
 from makeway.system.preparing import (
@@ -38,7 +40,15 @@ from makeway.system.preparing import (
     server_account,
     take_over,
 )
-from makeway.system.settings import BadSettings, SystemSettings, read_settings, remember
+from makeway.system.settings import (
+    BadSettings,
+    SystemSettings,
+    pages_port,
+    read_settings,
+    remember,
+)
+
+log = logging.getLogger("makeway.system")
 
 HOST, BACKLOG = "127.0.0.1", 512
 USAGE = 2  # a process that ends so has said why it can't start: to try again is of no use
@@ -53,9 +63,8 @@ BOOT = (
 _REFUSED = {  # flags that have no meaning here
     "data_dir": "everything lies in system folders; --root names another place for all of them",
     "log_file": "the log goes to standard error, or with --detach to /var/lib/makeway/starter.log",
-    "dashboard_port": "there is no dashboard for many accounts yet",
 }
-_KEPT = ("port", "keep_size", "journal_size", "log_level", "log_format")
+_KEPT = ("port", "dashboard_port", "keep_size", "journal_size", "log_level", "log_format")
 _KEPT_DAYS = ("keep_days", "journal_days")
 
 
@@ -68,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--insecure-http is for one account; tokens of many go over TLS")
     try:
         if arguments.part == "server":
-            return _serve(paths, read_settings(paths.settings), arguments.listen_fd)
+            given = given_sockets(arguments.listen_fd, arguments.dashboard_fd)
+            return _serve(paths, read_settings(paths.settings), *given)
         return _run_as_root(paths, arguments)
     except (BadSettings, NotPrepared) as error:
         raise UsageError(str(error)) from None
@@ -112,6 +122,8 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
             said[name] = Fraction(str(days))
     said |= {"enforce_limits": False} if arguments.no_limits else {}
     said |= {"journal": False} if arguments.no_journal else {}
+    said |= {} if arguments.dashboard_port is None else {"dashboard": True}
+    said |= {"dashboard": False} if arguments.no_dashboard else {}
     # What is wrong must not be kept.
     up.read_size(arguments.keep_size or "1G")
     limits_from(arguments.journal_days or DAYS, arguments.journal_size or SIZE)
@@ -158,14 +170,19 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
 async def _keep_both(paths: Paths, settings: SystemSettings, server: Account) -> int:
     """Until one is told to end, or we are; jobs go on in either case."""
     listening = _listening(settings.port)
-    _write_kubeconfig(paths, listening.getsockname()[1])
+    api_port = listening.getsockname()[1]
+    _write_kubeconfig(paths, api_port)
     serving = [sys.executable, "-P", "-m", "makeway.cli.main", "up", "--system", "--part", "server"]
     serving += ["--root", str(paths.root), "--listen-fd", str(listening.fileno())]
+    given = [listening]
+    if (port := pages_port(settings, api_port)) is not None:
+        given.append(_listening(port, "; --dashboard-port names another, --no-dashboard none"))
+        serving += ["--dashboard-fd", str(given[1].fileno())]
     rights = {"user": server.uid, "group": server.gid, "extra_groups": [server.gid]}
     stopping = asyncio.ensure_future(up.stop_signal().wait())
     both = [
         asyncio.ensure_future(_kept(starter_command(paths, settings, server))),
-        asyncio.ensure_future(_kept(serving, pass_fds=(listening.fileno(),), **rights)),
+        asyncio.ensure_future(_kept(serving, pass_fds=[one.fileno() for one in given], **rights)),
     ]
     await asyncio.wait([stopping, *both], return_when=asyncio.FIRST_COMPLETED)
     codes = [task.result() for task in both if task.done()]
@@ -179,12 +196,12 @@ def _write_kubeconfig(paths: Paths, port: int) -> None:
     write_for_all(paths.kubeconfig, kubeconfig_for_all(port, paths.ca, paths.socket))
 
 
-def _listening(port: int) -> socket.socket:
+def _listening(port: int, hint: str = "") -> socket.socket:
     """Made by root, for the server: that may use no port below 1024."""
     try:
         return socket.create_server((HOST, port), backlog=BACKLOG)
     except OSError as error:
-        raise UsageError(f"can't listen on port {port}: {in_words(error)}") from None
+        raise UsageError(f"can't listen on port {port}: {in_words(error)}{hint}") from None
 
 
 async def _kept(command: Sequence[str], **how: Any) -> int:
@@ -208,8 +225,13 @@ async def _kept(command: Sequence[str], **how: Any) -> int:
 # --- the server ---
 
 
-def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int:
-    """As the server's account."""
+def _serve(
+    paths: Paths,
+    settings: SystemSettings,
+    listening: socket.socket | None,
+    for_pages: socket.socket | None,
+) -> int:
+    """As the server's account; without sockets of root's, on a port that it may use."""
     from makeway.embedded import Settings, System
     from makeway.logs import set_up
     from makeway.server.people import People
@@ -217,7 +239,8 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
     if os.geteuid() == 0:
         raise UsageError(f"--part server: run it as account {settings.server_account}, not as root")
     set_up(settings.log_level, settings.log_format)
-    listening = _given_socket(listen_fd)
+    if settings.dashboard and for_pages is None:
+        log.warning(Fields(dashboard="is not served", why="no port was opened for it by root"))
     configuration = paths.configuration if paths.configuration.exists() else None
     serving = Settings(
         port=settings.port,
@@ -225,6 +248,8 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
         nodes=up.read_nodes(paths.nodes) if paths.nodes.exists() else (),
         journal=_journal(settings),
         listening=listening,
+        has_dashboard=settings.dashboard and for_pages is not None,
+        dashboard_listening=for_pages,
         system=System(starter=paths.starter_socket, logs=paths.logs),
         people=People(
             socket=paths.socket,
@@ -240,8 +265,10 @@ def _serve(paths: Paths, settings: SystemSettings, listen_fd: int | None) -> int
     return up.serve_folder(paths.data, serving)
 
 
-def _given_socket(listen_fd: int | None) -> socket.socket | None:
-    """From root, or from systemd; None: there is none, and we listen by ourselves."""
-    if listen_fd is None and os.environ.get("LISTEN_PID") == str(os.getpid()):
-        listen_fd = SYSTEMD_SOCKET
-    return None if listen_fd is None else socket.socket(fileno=listen_fd)
+def given_sockets(*descriptors: int | None) -> list[socket.socket | None]:
+    """Of the API and of the dashboard, from root or from systemd, which has them in the order of
+    its unit; None: there is none."""
+    if descriptors[0] is None and os.environ.get("LISTEN_PID") == str(os.getpid()):
+        count = int(os.environ.get("LISTEN_FDS", "0"))
+        descriptors = tuple(SYSTEMD_SOCKET + i if i < count else None for i in range(2))
+    return [None if number is None else socket.socket(fileno=number) for number in descriptors]

@@ -82,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --system: the folder where etc, var and run are (default: /)",
     )
     parser.add_argument("--listen-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--dashboard-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument(
         "--port",
         type=int,

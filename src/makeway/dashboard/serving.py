@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import secrets
+import socket
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -32,9 +33,14 @@ def key_in(path: Path) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(site: Site, port: int, *, is_fixed: bool) -> AsyncIterator[None]:
-    """Serve while the context lasts; where the port is taken and not fixed, on a free one."""
-    listener = _listener(site, port)
+async def serving(
+    site: Site, port: int, *, is_fixed: bool, listening: socket.socket | None = None
+) -> AsyncIterator[None]:
+    """Serve while the context lasts; where the port is taken and not fixed, on a free one.
+
+    On a socket that others made for us, if there is one: then for all accounts.
+    """
+    listener = _listener(site, port, listening)
     try:
         site.port = await listener.start()
     except OSError as error:
@@ -50,8 +56,15 @@ async def serving(site: Site, port: int, *, is_fixed: bool) -> AsyncIterator[Non
         await listener.stop()
 
 
-def _listener(site: Site, port: int) -> Listener:
+def _listener(site: Site, port: int, listening: socket.socket | None = None) -> Listener:
     def is_known(headers: Mapping[str, str], _: int | None) -> bool:
         return site.is_authenticated(headers)
 
-    return Listener(site.handle, is_known, host=HOST, port=port, tls=None)
+    return Listener(
+        *(site.handle, is_known),
+        host=HOST,
+        port=port,
+        tls=None,
+        listening=listening,
+        is_for_all=listening is not None,
+    )

@@ -2,7 +2,7 @@
 
 They are read as a controller reads them that has just started. Time begins now: what was before is
 negative. What the objects do not tell is what a simulation assumes by default: pods start and stop
-at once, and checks that are still open say yes.
+at once, and checks that are still open say yes. Jobs whose objects are gone come from a journal.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from makeway.engine import events as ev
 from makeway.engine.model import WorkloadStatus
 from makeway.forecast.arrivals import Arrivals
 from makeway.forecast.forecasting import Situation
+from makeway.forecast.recorded_past import EndedJob
 from makeway.forecast.run_times import PastJob, RunTimes
 from makeway.sim.beginning import Beginning, OpenJob
 from makeway.sim.cluster import SimulatedCluster, build_cluster
@@ -52,6 +53,7 @@ READ: tuple[Resource, ...] = (*QUEUE_KINDS, WORKLOADS, JOBS)
 class Ended(NamedTuple):
     job: PastJob
     at: float
+    is_gone: bool = False  # its objects are: the journal tells of it
 
 
 class LiveState(NamedTuple):
@@ -82,8 +84,12 @@ class LiveState(NamedTuple):
 
 
 def live_state(
-    documents: Iterable[Document], now: float, configuration: Configuration
+    documents: Iterable[Document],
+    now: float,
+    configuration: Configuration,
+    recorded: Iterable[EndedJob] = (),
 ) -> LiveState:
+    """`recorded` are jobs that a journal tells of; objects that are there tell more."""
     by_kind: dict[str, list[Document]] = {}
     for document in documents:
         by_kind.setdefault(str(document.get("kind")), []).append(document)
@@ -99,6 +105,12 @@ def live_state(
     ]
     found.sort(key=lambda seen: (seen.job.submit_s, seen.workload.uid))
     ended = [one for seen in found if (one := seen.ended()) is not None]
+    there = {seen.workload.uid for seen in found}
+    ended += [
+        _gone(job, now)
+        for job in recorded
+        if job.workload.uid not in there and job.workload.local_queue in local_queues
+    ]
     return LiveState(
         manifests=tuple(_manifests([*kept, encode(configuration)])),
         beginning=Beginning(
@@ -144,6 +156,19 @@ def _memory(
             for event in recalled(view):
                 assert isinstance(event, ev.EvictionsCaused | ev.UsageRecalled)
                 yield moved_memory(event, by_s)
+
+
+def _gone(recorded: EndedJob, now: float) -> Ended:
+    workload = moved_workload(recorded.workload, -now)
+    job = TraceJob(
+        name=recorded.name,
+        queue=workload.local_queue.rpartition("/")[2],
+        submit_s=workload.created_at,
+        run_s=max(0.0, recorded.run_s),
+        amounts=(),
+        priority=str(workload.priority),
+    )
+    return Ended(PastJob(job, workload), recorded.ended_at - now, is_gone=True)
 
 
 class _Seen:

@@ -23,17 +23,26 @@ from makeway.engine.model import Workload, WorkloadKey
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.trace_jobs import TraceJob
 
-LEVELS = (
-    "jobs of the same user, name, shape and limit",
-    "jobs of the same user and limit",
-    "jobs of the same queue and limit",
-    "jobs of the same user, name and shape",
-    "jobs of the same user and shape",
-    "jobs of the same user",
-    "jobs of the same queue and shape",
-    "jobs of the same queue",
-    "all jobs",
+# What jobs have in common with one another: the user, the name, the shape, the limit, the queue. Of
+# deleted jobs neither user nor limit is known; they count where these are not asked for.
+_LEVELS: tuple[tuple[str, str], ...] = (
+    ("UNSLQ", "jobs of the same user, name, shape and limit"),
+    ("UNLQ", "jobs of the same user, name and limit"),
+    ("USLQ", "jobs of the same user, shape and limit"),
+    ("ULQ", "jobs of the same user and limit"),
+    ("NSLQ", "jobs of the same queue, name, shape and limit"),
+    ("SLQ", "jobs of the same queue, shape and limit"),
+    ("LQ", "jobs of the same queue and limit"),
+    ("UNSQ", "jobs of the same user, name and shape"),
+    ("UNQ", "jobs of the same user and name"),
+    ("NSQ", "jobs of the same queue, name and shape"),
+    ("USQ", "jobs of the same user and shape"),
+    ("UQ", "jobs of the same user"),
+    ("SQ", "jobs of the same queue and shape"),
+    ("Q", "jobs of the same queue"),
+    ("", "all jobs"),
 )
+LEVELS = tuple(words for _, words in _LEVELS)
 BY_LIMIT = "its limit alone"
 BY_ITSELF = "what it has run by now, longer than any before it: as often as not as long again"
 NOT_KNOWN = "nothing"
@@ -53,7 +62,7 @@ class ModelSettings(NamedTuple):
     """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
 
     recent: int = 100  # so many of a kind count, the latest
-    few: float = 2.0  # `k` above
+    few: float = 3.0  # `k` above
     correlation: float = 0.3  # of the luck of jobs of one kind
 
 
@@ -153,34 +162,35 @@ class RunTimes:
 
 def _kind(past: PastJob) -> tuple[object, ...]:
     job, workload = past
-    return (job.user, stem(job.name), workload.local_queue, _shape(workload))
+    return (job.user, _work(job), workload.local_queue, _shape(workload))
 
 
 def _keys(past: PastJob) -> tuple[tuple[object, ...] | None, ...]:
-    """What stands for each of LEVELS; None: without a limit there is no such."""
+    """What stands for each of LEVELS; None: without a user or a limit there is no such."""
     job, workload = past
-    user, name, queue = job.user, stem(job.name), workload.local_queue
-    shape, limit_s = _shape(workload), job.requested_s
-    return (
-        None if limit_s is None else (0, user, name, queue, shape, limit_s),
-        None if limit_s is None else (1, user, queue, limit_s),
-        None if limit_s is None else (2, queue, limit_s),
-        (3, user, name, queue, shape),
-        (4, user, queue, shape),
-        (5, user, queue),
-        (6, queue, shape),
-        (7, queue),
-        (8,),
-    )
+    told: dict[str, object] = {
+        "U": job.user or None,
+        "N": _work(job),
+        "S": _shape(workload),
+        "L": job.requested_s,
+        "Q": workload.local_queue,
+    }
+    keys = ((level, *map(told.get, level)) for level, _ in _LEVELS)
+    return tuple(None if None in key else key for key in keys)
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:
     return tuple((pod_set.count, pod_set.requests) for pod_set in workload.pod_sets)
 
 
+def _work(job: TraceJob) -> str:
+    """What it does, as far as that is told: which program it runs, or what it is called."""
+    return stem(job.program) or job.program or stem(job.name)
+
+
 def stem(name: str) -> str:
     """A name without what only numbers it: `train-17` and `train-18` are the same work."""
-    return "".join(letter for letter in name if not letter.isdigit()).strip("-._")
+    return "".join(letter for letter in name if not letter.isdigit()).strip("-._~")
 
 
 def _quantile(samples: Sequence[float], first: int, last: int, place: float) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from makeway.journal.records import Header, Reader, Record, read_header
+from makeway.journal.records import Header, Reader, Record, WrittenSegment, read_header
 
 NAME = "journal.db"  # in a data folder
 APPLICATION_ID = 0x4D4B574A  # "MKWJ"
@@ -151,6 +151,20 @@ class Journal:
                 if until is not None and record.at > until:
                     return
                 yield record
+
+    def newest(self, max_bytes: int) -> list[WrittenSegment]:
+        """The last segments as they are written, the oldest of them first: the last in any case,
+        and of those before it as many as are no more than that together."""
+        found: list[WrittenSegment] = []
+        total = 0
+        for segment in reversed(self.segments()):
+            total += segment.size
+            if found and total > max_bytes:
+                break
+            chunks = "SELECT body FROM chunks WHERE segment = ? ORDER BY id"
+            bodies = [body for (body,) in self._connection.execute(chunks, (segment.number,))]
+            found.append(WrittenSegment(segment.header.encoded(), bodies))
+        return found[::-1]
 
     def close(self) -> None:
         self._connection.close()

@@ -51,6 +51,18 @@ def read_header(body: bytes) -> Header:
         raise Unreadable(f"a segment's beginning is damaged: {error}") from None
 
 
+class WrittenSegment(NamedTuple):
+    """A segment as it stands in the file, to be read by somebody else."""
+
+    header: bytes
+    chunks: Sequence[bytes]
+
+    def records(self) -> Iterator[Record]:
+        reader = Reader(read_header(self.header))
+        for chunk in self.chunks:
+            yield from reader.records(chunk)
+
+
 def new_header(began_at: float, version: str, beginning: int) -> Header:
     return Header(began_at, version, schema(), beginning)
 

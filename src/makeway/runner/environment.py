@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from makeway.api.kinds import CONFIG_MAPS, SECRETS, Resource
 from makeway.api.labels import ATTEMPT, ID, LAST_END
 from makeway.api.programs import (
+    FIELD_BY_KEY,
     ContainerProgram,
+    FieldReference,
+    KeySelector,
+    ObjectSelector,
     PodOfPrograms,
     ResourceReference,
     Variable,
@@ -18,11 +24,23 @@ from makeway.api.programs import (
 
 ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[^)\s]+)\))")
-_KEYED = re.compile(r"metadata\.(?P<what>labels|annotations)\['(?P<key>[^']+)'\]")
+
+# The values of a ConfigMap or Secret of the pod's namespace, by key; None: there is none.
+FindValues = Callable[[Resource, str], Mapping[str, bytes] | None]
 
 
 class Refused(Exception):
     """The pod can't run here; the text is for its owner."""
+
+
+class NotYet(Exception):
+    """The pod reads what isn't there; it waits for that. The text is Kubernetes'."""
+
+    container = ""  # that reads it; empty: a volume does
+
+
+def nothing_there(_resource: Resource, _name: str) -> None:
+    """For pods that read no ConfigMaps and Secrets."""
 
 
 def of_the_run(pod: PodOfPrograms) -> dict[str, str]:
@@ -38,18 +56,44 @@ def of_the_run(pod: PodOfPrograms) -> dict[str, str]:
 
 
 def variables_of(
-    pod: PodOfPrograms, container: ContainerProgram, allocatable: Mapping[str, int]
+    pod: PodOfPrograms,
+    container: ContainerProgram,
+    allocatable: Mapping[str, int],
+    find: FindValues = nothing_there,
 ) -> dict[str, str]:
-    """The variables that a container declares; each may refer to those before it."""
-    if container.env_from:
-        raise Refused(
-            f"container {container.name}: envFrom is not supported, as there are no ConfigMaps "
-            "and Secrets; write the variables out in env"
-        )
+    """The variables that a container declares; each may refer to those before it.
+
+    Those of whole objects can be referred to in the command only, as in Kubernetes.
+    """
     variables: dict[str, str] = {}
     for variable in container.env:
-        variables[variable.name] = _value_of(variable, variables, pod, container, allocatable)
-    return variables
+        value = _value_of(variable, variables, pod, container, allocatable, find)
+        if value is not None:
+            variables[variable.name] = value
+    return _variables_of_objects(container, find) | variables
+
+
+def _variables_of_objects(container: ContainerProgram, find: FindValues) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for source in container.env_from:
+        for resource, reference in (
+            (CONFIG_MAPS, source.config_map_ref),
+            (SECRETS, source.secret_ref),
+        ):
+            if reference is not None:
+                for key, value in values_of(resource, reference, find).items():
+                    found[source.prefix + key] = _as_variable(value, source.prefix + key)
+    return found
+
+
+def values_of(
+    resource: Resource, reference: ObjectSelector | KeySelector, find: FindValues
+) -> Mapping[str, bytes]:
+    """What an object holds; nothing if it isn't there and needn't be."""
+    values = find(resource, reference.name)
+    if values is None and not reference.optional:
+        raise NotYet(f'{resource.kind.lower()} "{reference.name}" not found')
+    return values or {}
 
 
 def _value_of(
@@ -58,23 +102,49 @@ def _value_of(
     pod: PodOfPrograms,
     container: ContainerProgram,
     allocatable: Mapping[str, int],
-) -> str:
-    source = variable.value_from
+    find: FindValues,
+) -> str | None:
+    """None: it has none, and needn't have one."""
+    source, named = variable.value_from, f"variable {variable.name}"
     if source is None:
         return expand(variable.value, before)
     if source.field_ref is not None:
-        return _field(pod, source.field_ref.field_path, variable.name)
+        return field_text(pod, source.field_ref, named)
     if source.resource_field_ref is not None:
-        return _resource(pod, container, source.resource_field_ref, allocatable, variable.name)
+        return resource_text(pod, container.name, source.resource_field_ref, allocatable, named)
+    if source.config_map_key_ref is not None:
+        return _chosen(CONFIG_MAPS, source.config_map_key_ref, pod, variable.name, find)
+    if source.secret_key_ref is not None:
+        return _chosen(SECRETS, source.secret_key_ref, pod, variable.name, find)
     kind = next(iter(source.document or ()), "nothing")
     raise Refused(
-        f"container {container.name}: variable {variable.name} comes from {kind}, which is not "
-        "supported; write its value, or use fieldRef or resourceFieldRef"
+        f"container {container.name}: {named} comes from {kind}, which is not supported; write its "
+        "value, or use configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef"
     )
 
 
-def _field(pod: PodOfPrograms, path: str, variable: str) -> str:
-    metadata, spec = pod.metadata, pod.spec
+def _chosen(
+    resource: Resource, reference: KeySelector, pod: PodOfPrograms, name: str, find: FindValues
+) -> str | None:
+    values, key = values_of(resource, reference, find), reference.key
+    if key in values:
+        return _as_variable(values[key], name)
+    if reference.optional:
+        return None
+    where = f"{pod.metadata.namespace}/{reference.name}"
+    raise NotYet(f"couldn't find key {key} in {resource.kind} {where}")
+
+
+def _as_variable(value: bytes, name: str) -> str:
+    """Bytes that are no text come to the process as they are."""
+    if b"\0" in value:
+        raise Refused(f"variable {name} has a null byte in it, which no variable can have")
+    return value.decode(errors="surrogateescape")
+
+
+def field_text(pod: PodOfPrograms, reference: FieldReference, named: str) -> str:
+    """A field of the pod; `named` says for what."""
+    metadata, spec, path = pod.metadata, pod.spec, reference.field_path
     plain = {
         "metadata.name": metadata.name,
         "metadata.namespace": metadata.namespace,
@@ -88,29 +158,37 @@ def _field(pod: PodOfPrograms, path: str, variable: str) -> str:
     }
     if path in plain:
         return plain[path]
-    keyed = _KEYED.fullmatch(path)
+    if path in ("metadata.labels", "metadata.annotations"):
+        return _lines(metadata.labels if path.endswith("labels") else metadata.annotations)
+    keyed = FIELD_BY_KEY.fullmatch(path)
     if keyed is None:
-        raise Refused(f"variable {variable}: there is no field {path} to take it from")
+        raise Refused(f"{named}: there is no field {path} to take it from")
     values = metadata.labels if keyed["what"] == "labels" else metadata.annotations
     return values.get(keyed["key"], "")
 
 
-def _resource(
+def _lines(values: Mapping[str, str]) -> str:
+    return "\n".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(values.items())
+    )
+
+
+def resource_text(
     pod: PodOfPrograms,
-    container: ContainerProgram,
+    container: str,
     reference: ResourceReference,
     allocatable: Mapping[str, int],
-    variable: str,
+    named: str,
 ) -> str:
     """A limit that is not set is what the node has; a request that is not set is none."""
-    name = reference.container_name or container.name
+    name = reference.container_name or container
     among = (*pod.spec.init_containers, *pod.spec.containers)
     found = next((other for other in among if other.name == name), None)
     if found is None:
-        raise Refused(f"variable {variable}: there is no container {name} to take it from")
+        raise Refused(f"{named}: there is no container {name!r} to take it from")
     side, _, resource = reference.resource.partition(".")
     if side not in ("limits", "requests") or not resource:
-        raise Refused(f"variable {variable}: {reference.resource} is no limit and no request")
+        raise Refused(f"{named}: {reference.resource} is no limit and no request")
     without = allocatable.get(resource, 0) if side == "limits" else 0
     amount = limits_and_requests(found.resources).get(reference.resource, without)
     units = Fraction(amount, 1000 if resource == "cpu" else 1)

@@ -42,12 +42,23 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """What a volume has from the start."""
+
+    path: str  # below its folder
+    content: str = field(repr=False)  # in base64
+    mode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """One container, with nothing left to look up."""
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)  # besides what every process has
+    env: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # besides what every process has
     folder: str = ""  # working directory; empty: the pod's scratch folder
     is_sidecar: bool = False
     mounts: tuple[Mount, ...] = ()
@@ -55,6 +66,9 @@ class Program:
     grace_s: float = 30.0  # to end in when a probe found it ill
     memory_bytes: int | None = None  # None: no limit
     cpu_milli: int | None = None
+    has_input: bool = False  # that others may type into; else it is empty
+    has_input_once: bool = False  # the first who types, and stops, ends it
+    is_terminal: bool = False  # its input and output are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +82,8 @@ class RunOrder:
     init: tuple[Program, ...] = ()
     containers: tuple[Program, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)  # name -> path; empty: a new folder
+    files: Mapping[str, tuple[File, ...]] = field(default_factory=dict)  # by volume
+    secret_volumes: tuple[str, ...] = ()  # gone as soon as the pod is over
     # Resource -> indexes; of parts of GPUs the uuids.
     devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     # Of the shell that submitted it: umask, and soft limits by name; -1: as high as may be.
@@ -81,6 +97,36 @@ class RunOrder:
     warning_lead_s: float = 0.0
     warning_after_s: float | None = None  # from the start on, in any case; None: only when stopped
     back_off_s: float = 10.0  # between the first and the second restart; doubles from then on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecWish:
+    """To run a program in a container that runs."""
+
+    do: Literal["exec"] = "exec"
+    container: str
+    argv: tuple[str, ...]
+    is_terminal: bool
+    has_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachWish:
+    """To have the input of a container."""
+
+    do: Literal["attach"] = "attach"
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectWish:
+    """To be connected to a port at which a process of the pod listens."""
+
+    do: Literal["connect"] = "connect"
+    port: int
+
+
+Wish = ExecWish | AttachWish | ConnectWish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

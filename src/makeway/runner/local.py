@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
+from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
@@ -44,6 +46,7 @@ from makeway.runner.host import (
     Program,
     Running,
     RunOrder,
+    Wish,
 )
 from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
@@ -143,6 +146,7 @@ class LocalHost:
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._secrets: dict[str, list[str]] = {}  # of pods that are not over: folders of secrets
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
@@ -193,6 +197,10 @@ class LocalHost:
 
     def states(self) -> Mapping[str, PodState]:
         return self._states
+
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {uid: pid for uid, (pid, _) in self._supervisors.items()}
 
     def ended(self) -> dict[str, float]:
         """When each pod that is over came to its end."""
@@ -251,6 +259,12 @@ class LocalHost:
             "changes": str(self._pipe),
             "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
+            "files": [
+                (str(Path(volumes[name]) / file.path), file.content, file.mode)
+                for name, files in order.files.items()
+                for file in files
+            ],
+            "secrets": [volumes[name] for name in order.secret_volumes],
             "init": list(map(written, order.init)),
             "containers": list(map(written, order.containers)),
         }
@@ -262,6 +276,7 @@ class LocalHost:
         self.revision = max(self.revision, order.get("revision", 0))
         if owner := order.get("owner"):
             self._owners[uid] = owner["uid"]
+        self._secrets[uid] = order.get("secrets", [])  # an older order has no word of them
         self._groups[uid] = [group for program in programs for group in program["cgroups"]]
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
@@ -305,6 +320,19 @@ class LocalHost:
         )
         self._children[uid] = pid
         self._supervisors[uid] = (pid, started_ticks(pid) or 0)
+
+    # Joining
+
+    def account_of(self, uid: str) -> int | None:
+        """Whom a pod runs as that is not over; None: us, or there is no such pod."""
+        return self._owners.get(uid)
+
+    async def call(self, uid: str, wish: Wish) -> socket.socket:
+        """A line to the supervisor of a pod that runs, which has been told a wish."""
+        state = self._states.get(uid)
+        if state is None or state.is_over or not self._is_alive(uid):
+            raise NotNow("the pod does not run")
+        return await call(f"{self._pods}/{uid}", self._supervisors[uid][0], wish)
 
     # Ending
 
@@ -553,6 +581,10 @@ class LocalHost:
         self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
+        if secrets := self._secrets.pop(uid, ()):
+            for folder in secrets:
+                discard(Path(folder), self._trash)
+            self._empty_trash()
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
         for group in self._groups.pop(uid, ()):
@@ -711,13 +743,14 @@ def _ended_at(state: PodState) -> float:
     return max(ends, default=state.began_at or 0.0)
 
 
-def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str]:
+def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str, bool]:
     """Where below the scratch folder a volume shows that the container would have below the root.
 
-    And what is to be shown there; the container's first process makes the link.
+    And what is to be shown there, and whether that is a part of it; the container's first process
+    makes the link.
     """
     place = scratch / mount.path.lstrip("/")
-    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path)
+    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path), bool(mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

@@ -19,12 +19,16 @@ from makeway.api.signals import parse_warning
 from makeway.runner import gpus
 from makeway.runner.environment import (
     ADDRESS,
+    FindValues,
+    NotYet,
     Refused,
     command_line,
     expand,
+    nothing_there,
     of_the_run,
     variables_of,
 )
+from makeway.runner.files import files_of, has_files, is_secret
 from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
 
 
@@ -33,17 +37,19 @@ def order_for(
     allocatable: Mapping[str, int],
     devices: Mapping[str, tuple[DeviceId, ...]],
     uuids: Sequence[str] = (),
+    find: FindValues = nothing_there,
 ) -> RunOrder:
-    """Resolve everything; raises Refused where the pod asks for what isn't there.
+    """Resolve everything; raises Refused where the pod asks for what can't be, and NotYet where it
+    reads a ConfigMap or Secret that isn't there.
 
     `uuids` are those of the node's GPUs, by index; none: they are only declared.
     """
-    spec = pod.spec
+    spec, files = pod.spec, files_of(pod, allocatable, find)
     dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
     def program(container: ContainerProgram) -> Program:
         shown = gpus.visible(of_node, dealt.get(container.name, {}))
-        return _program(pod, container, allocatable, shown)
+        return _program(pod, container, allocatable, shown, find)
 
     order = RunOrder(
         uid=pod.metadata.uid,
@@ -53,6 +59,8 @@ def order_for(
         init=tuple(map(program, spec.init_containers)),
         containers=tuple(map(program, spec.containers)),
         volumes=_volumes_of(pod),
+        files=files,
+        secret_volumes=tuple(one.name for one in spec.volumes if is_secret(one)),
         devices=dict(devices),
         shell_limits=_shell_limits(pod),
         locks=_locks(devices, uuids),
@@ -92,11 +100,16 @@ def _program(
     container: ContainerProgram,
     allocatable: Mapping[str, int],
     devices: dict[str, str],
+    find: FindValues,
 ) -> Program:
     """`devices` are the variables that show the container its GPUs."""
     if container.lifecycle:
         raise Refused(f"container {container.name}: lifecycle hooks are not supported")
-    declared = variables_of(pod, container, allocatable)
+    try:
+        declared = variables_of(pod, container, allocatable, find)
+    except NotYet as missing:
+        missing.container = container.name
+        raise
     limits = container.resources.limits
     return Program(
         name=container.name,
@@ -109,6 +122,9 @@ def _program(
         grace_s=pod.spec.termination_grace_period_seconds,
         memory_bytes=limits.get("memory"),
         cpu_milli=limits.get("cpu"),
+        has_input=container.stdin,
+        has_input_once=container.stdin_once,
+        is_terminal=container.tty,
     )
 
 
@@ -134,13 +150,13 @@ def _volumes_of(pod: PodOfPrograms) -> dict[str, str]:
             raise Refused(f"volume {volume.name!r}: that is no name for a folder")
         if volume.host_path is not None:
             volumes[volume.name] = volume.host_path.path
-        elif volume.empty_dir is not None:
+        elif volume.empty_dir is not None or has_files(volume):
             volumes[volume.name] = ""
         else:
             kind = next((key for key in volume.document or () if key != "name"), "nothing")
             raise Refused(
-                f"volume {volume.name} is of type {kind}, which is not supported; use emptyDir or "
-                "hostPath"
+                f"volume {volume.name} is of type {kind}, which is not supported; use emptyDir, "
+                "hostPath, configMap, secret, downwardAPI or projected"
             )
     return volumes
 

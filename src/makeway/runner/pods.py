@@ -14,15 +14,15 @@ from itertools import islice
 from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
 from makeway.api.devices import GPUS, WAITING, DeviceId, format_devices, gpus_of
-from makeway.api.kinds import NODES, PODS, Resource
+from makeway.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS, Resource
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Picture
-from makeway.plane.writes import Delete, Key, Say, status_patch
+from makeway.plane.writes import Delete, Key, Say, Write, status_patch
 from makeway.runner import gpus
-from makeway.runner.environment import Refused
+from makeway.runner.environment import FindValues, NotYet, Refused
 from makeway.runner.host import Host, PodState, Unwelcome
 from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
 from makeway.runner.orders import order_for
@@ -32,6 +32,7 @@ from makeway.runner.status import (
     lost_state,
     refused_state,
     status_of,
+    unread_state,
 )
 
 log = logging.getLogger("makeway.runner")
@@ -40,9 +41,11 @@ FORCED_GRACE_S = 2.0  # for pods that are gone from the server already
 STARTS_AT_ONCE = 5  # some milliseconds each; then others get their turn
 START_AGAIN_S = 5.0  # after the machine refused (disk full, too many processes)
 
+_VALUES = (CONFIG_MAPS, SECRETS)  # what pods read
+
 
 class PodRunner(Reconciler):
-    resources: tuple[Resource, ...] = (NODES, PODS)
+    resources: tuple[Resource, ...] = (NODES, PODS, *_VALUES)
 
     def __init__(
         self,
@@ -57,6 +60,8 @@ class PodRunner(Reconciler):
         self._gpus = gpus or NodeGpus(host)
         self._nodes: dict[str, Mapping[str, int]] = {}  # what each has to give
         self._short_of_gpus: dict[Key, None] = {}
+        # By namespace: pods that read what isn't there, and what was said about it.
+        self._short_of_values: dict[str, dict[Key, str]] = {}
         for node in nodes:
             self._hear_node(node)
         self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
@@ -73,6 +78,8 @@ class PodRunner(Reconciler):
                 if self._strays is not None and not self._pods.has(uid):
                     self._strays[uid] = None
             self.mark(change.key)
+        elif change.resource in _VALUES:
+            self.mark(*self._short_of_values.get(change.key.namespace, ()))
         elif change.new is not None:
             self._hear_node(change.new.document)
 
@@ -149,6 +156,7 @@ class PodRunner(Reconciler):
     def reconcile(self, key: Key, now: float) -> Plan:
         found = self._picture.find(PODS, key)
         if found is None:
+            self._has_values(key)
             return NOTHING
         document = found.document
         state = self._host.states().get(found.uid)
@@ -209,11 +217,15 @@ class PodRunner(Reconciler):
             self._short_of_gpus[key] = None
             return self._wait_for_gpus(document, pod.spec.node_name, now)
         try:
-            order = order_for(pod, allocatable, devices, self._gpus.uuids_of(pod.spec.node_name))
+            uuids = self._gpus.uuids_of(pod.spec.node_name)
+            order = order_for(pod, allocatable, devices, uuids, self._values_in(key.namespace))
+        except NotYet as missing:
+            return self._wait_for_values(key, document, pod, missing, now)
         except Refused as refused:
             state = refused_state(pod, str(refused), now)
             plan = self._report(document, pod, state, now)
             return Plan([*plan.writes, _failure(document, str(refused))])
+        self._has_values(key)
         self._starts += 1
         try:
             self._host.start(order)
@@ -242,6 +254,39 @@ class PodRunner(Reconciler):
         status = {"phase": "Pending", "reason": WAITING, "message": message}
         saying = Say(about=document, reason=WAITING, message=message)
         return Plan([status_patch(PODS, document, status), saying], again_at)
+
+    def _values_in(self, namespace: str) -> FindValues:
+        def find(resource: Resource, name: str) -> Mapping[str, bytes] | None:
+            found = self._picture.find(resource, Key(namespace, name))
+            values: dict[str, bytes] | None = None
+            if found is not None and found.view is not None:
+                values = found.view.values()
+            return values
+
+        return find
+
+    def _wait_for_values(
+        self, key: Key, document: Document, pod: PodOfPrograms, missing: NotYet, now: float
+    ) -> Plan:
+        writes: list[Write] = []
+        before = document.get("status") or {}
+        status = status_of(pod, unread_state(pod, missing), before, now)
+        if any(before.get(name) != value for name, value in status.items()):
+            writes.append(status_patch(PODS, document, status))
+        waiting = self._short_of_values.setdefault(key.namespace, {})
+        message = f"Error: {missing}" if missing.container else str(missing)
+        if waiting.get(key) != message:
+            waiting[key] = message
+            reason = "Failed" if missing.container else "FailedMount"
+            writes.append(Say(about=document, reason=reason, message=message, type="Warning"))
+        return Plan(writes)
+
+    def _has_values(self, key: Key) -> None:
+        """It waits for none any more."""
+        waiting = self._short_of_values.get(key.namespace, {})
+        waiting.pop(key, None)
+        if not waiting:
+            self._short_of_values.pop(key.namespace, None)
 
     def _requests(self, key: Key) -> Mapping[str, int]:
         found = self._picture.find(PODS, key)

@@ -10,7 +10,7 @@ from makeway.api.programs import ContainerProgram, PodOfPrograms
 from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.runner.containers import CANNOT_RUN_CODE, CANNOT_RUN_REASON
-from makeway.runner.environment import ADDRESS
+from makeway.runner.environment import ADDRESS, NotYet
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
@@ -23,6 +23,7 @@ from makeway.runner.host import (
 )
 
 _NOT_FOUND = "The container could not be located when the pod was looked for"
+CONFIG_ERROR = "CreateContainerConfigError"
 UNSTARTED = ContainerState(now=Waiting(reason="ContainerCreating"))
 
 
@@ -92,6 +93,13 @@ def lost_state(pod: PodOfPrograms, now: float, known: PodState | None = None) ->
 def refused_state(pod: PodOfPrograms, message: str, now: float) -> PodState:
     """A pod that never began, and never will."""
     return _over(pod, now, CANNOT_RUN_CODE, CANNOT_RUN_REASON, message)
+
+
+def unread_state(pod: PodOfPrograms, missing: NotYet) -> PodState:
+    """A pod that waits for what a container, or a volume, is to be made of."""
+    unread = ContainerState(now=Waiting(reason=CONFIG_ERROR, message=str(missing)))
+    containers = {missing.container: unread} if missing.container else {}
+    return PodState(uid=pod.metadata.uid, containers=containers)
 
 
 def _over(pod: PodOfPrograms, now: float, code: int, reason: str, message: str) -> PodState:

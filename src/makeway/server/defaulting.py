@@ -5,6 +5,7 @@ change it. Some things are given once, when an object is new: labels by which it
 status, a priority. As Kubernetes' admission does, this refuses what contradicts those.
 """
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from makeway.api.errors import FieldError
 from makeway.api.kinds import JOBS, PODS, Resource
 from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS, QUEUE_NAME
 from makeway.api.meta import has_controller, is_part_of_a_job
+from makeway.api.programs import FILE_MODE
 from makeway.api.quantity import QuantityError, canonical
 from makeway.server import errors, limit_ranges, rbac
 from makeway.server.surroundings import Surroundings
@@ -25,6 +27,7 @@ _UID_LABEL = "batch.kubernetes.io/controller-uid"
 _NAME_LABEL = "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_FILE_VOLUMES = ("configMap", "downwardAPI", "projected", "secret")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
 
@@ -200,6 +203,20 @@ def _fill_pod_spec(spec: Document) -> None:
             volume["emptyDir"] = {}
         if isinstance(volume.get("hostPath"), dict):
             volume["hostPath"].setdefault("type", "")
+        for kind in _FILE_VOLUMES:
+            if isinstance(volume.get(kind), dict):
+                volume[kind].setdefault("defaultMode", FILE_MODE)
+                _fill_fields(volume[kind])
+
+
+def _fill_fields(files: Document) -> None:
+    """References to fields of the pod, in a volume or in the parts of one that is projected."""
+    for item in _objects(files.get("items")):
+        if isinstance(item.get("fieldRef"), dict):
+            item["fieldRef"].setdefault("apiVersion", "v1")
+    for source in _objects(files.get("sources")):
+        if isinstance(source.get("downwardAPI"), dict):
+            _fill_fields(source["downwardAPI"])
 
 
 def _fill_container(container: Document) -> None:
@@ -211,6 +228,10 @@ def _fill_container(container: Document) -> None:
     container.setdefault("terminationMessagePolicy", "File")
     for port in _objects(container.get("ports")):
         port.setdefault("protocol", "TCP")
+    for variable in _objects(container.get("env")):
+        source = variable.get("valueFrom")
+        if isinstance(source, dict) and isinstance(source.get("fieldRef"), dict):
+            source["fieldRef"].setdefault("apiVersion", "v1")
     for name in _PROBES:
         probe = container.get(name)
         if isinstance(probe, dict):
@@ -258,6 +279,14 @@ def _fill_namespace(namespace: Document, is_new: bool, _: Surroundings) -> None:
     if is_new:
         namespace["spec"] = {"finalizers": ["kubernetes"]}
         namespace["status"] = {"phase": "Active"}
+
+
+def _fill_secret(secret: Document, _is_new: bool, _: Surroundings) -> None:
+    """What was written as text is kept like everything else, and never shown as text."""
+    texts = secret.pop("stringData", None)
+    if texts and isinstance(secret.get("data", {}), dict):
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+        secret["data"] = {**secret.get("data", {}), **encoded}
 
 
 def _fill_limit_range(limits: Document, _is_new: bool, _: Surroundings) -> None:
@@ -337,5 +366,6 @@ _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "poddisruptionbudgets.policy": _fill_budget,
     "pods": _fill_pod,
     "rolebindings.rbac.authorization.k8s.io": _fill_binding,
+    "secrets": _fill_secret,
     "workloads.scheduling.k8s.io": _fill_gang_workload,
 }

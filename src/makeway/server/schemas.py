@@ -5,6 +5,7 @@ what `kubectl explain` shows is what the codec reads. One schema serves strict d
 patches, server-side apply and OpenAPI.
 """
 
+import base64
 import gzip
 import json
 from collections.abc import Mapping
@@ -187,7 +188,7 @@ class Shape:
     __slots__ = ("fields", "is_set", "item", "keys", "kind", "merge_key", "name", "plain", "values")
 
     def __init__(self) -> None:
-        self.kind = "any"  # object, array, string, integer, number, boolean, or any
+        self.kind = "any"  # object, array, string, bytes, integer, number, boolean, or any
         self.plain: tuple[type, ...] = ()  # types of values that need no second look
         self.name = ""  # of the schema, for messages
         self.fields: dict[str, Shape] | None = None  # None: any key
@@ -229,8 +230,8 @@ def _shape(schema: Mapping[str, Any]) -> Shape:
 
 
 def _fill(shape: Shape, schema: Mapping[str, Any]) -> None:
-    shape.kind = schema.get("type", "any")
-    if shape.kind not in ("any", "object", "array"):
+    shape.kind = "bytes" if schema.get("format") == "byte" else schema.get("type", "any")
+    if shape.kind not in ("any", "object", "array", "bytes"):
         shape.plain = _TYPES[shape.kind]
     if shape.kind == "object":
         if schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -285,6 +286,8 @@ class Misfit(Exception):
 
     def as_decoded(self, kind: str) -> str:
         """The words of a decoder."""
+        if self.expected == "bytes":
+            return self.problem
         found = _WORDS.get(type(self.value), "value")
         return (
             f"json: cannot unmarshal {found} into Go struct field {kind}{self.path} "
@@ -327,8 +330,20 @@ def _fit(value: Any, shape: Shape, path: str, unknown: list[str], is_checked: bo
                     _fit(item, each, f"{path}[{index}]", unknown, is_checked)
         if is_checked and shape.keys:
             _check_keys(value, shape, path)
+    elif kind == "bytes":
+        _check_base64(value, path)
     elif kind != "any" and type(value) not in _TYPES[kind]:
         raise _wrong_type(value, path, kind)
+
+
+def _check_base64(value: Any, path: str) -> None:
+    if type(value) is not str:
+        raise _wrong_type(value, path, "string")
+    try:
+        base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
+    except ValueError:
+        # The value may be a secret, written as it is by mistake: it is not repeated.
+        raise Misfit("", path, f"illegal base64 data at {path[1:]}", "bytes") from None
 
 
 def _check_keys(items: list[Any], shape: Shape, path: str) -> None:

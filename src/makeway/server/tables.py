@@ -226,9 +226,23 @@ def _node_labels(document: Document, _: float) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
+def _count(*places: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        return str(sum(len(document.get(place) or ()) for place in places))
+
+    return cell
+
+
 _AT = ("eventTime",)
 _CONTAINERS = ("spec", "template", "spec", "containers")
 COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "configmaps": (NAME, Column("Data", _count("data", "binaryData")), AGE),
+    "secrets": (
+        NAME,
+        Column("Type", _field("type")),
+        Column("Data", _count("data"), "integer"),
+        AGE,
+    ),
     "namespaces": (NAME, Column("Status", _field("status", "phase")), AGE),
     "nodes": (
         NAME,

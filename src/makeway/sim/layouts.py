@@ -12,12 +12,13 @@ NAME, QUEUE, SUBMIT, RUN, START, END = "name", "queue", "submit", "run", "start"
 PODS, PODS_MIN, PRIORITY, STATE = "pods", "pods_min", "priority", "state"
 CANCEL, CHECKPOINT, TRES = "cancel", "checkpoint", "tres"
 USER, FLAVORS, REQUESTED, AFTER, THINK = "user", "flavors", "requested", "after", "think"
+PROGRAM = "program"
 RUN_ON = "run@"  # with the name of a flavor: the run time there
 NO_COLUMN = "-"
 FIELDS = (
     *(NAME, QUEUE, SUBMIT, RUN, START, END, GPUS, CPUS, MEMORY),
     *(PODS, PODS_MIN, PRIORITY, STATE, CANCEL, CHECKPOINT, TRES),
-    *(USER, FLAVORS, REQUESTED, AFTER, THINK),
+    *(USER, PROGRAM, FLAVORS, REQUESTED, AFTER, THINK),
 )
 
 
@@ -50,6 +51,7 @@ GUESSES: Mapping[str, tuple[str, ...]] = {
     CANCEL: ("cancel", "cancelled", "canceltime"),
     CHECKPOINT: ("checkpoint", "checkpoints", "checkpointinterval"),
     USER: ("user", "username", "userid", "owner"),
+    PROGRAM: ("program", "executable", "application"),
     FLAVORS: ("flavors", "flavor", "gputype", "gpumodel", "gpuspec"),
     REQUESTED: ("requested", "requestedtime", "timerequested", "timelimit", "reqtime"),
     AFTER: ("after", "dependson", "dependency", "dependencies"),
@@ -99,7 +101,7 @@ KNOWN_LAYOUTS = {
     "Slurm database": (
         "id_job time_submit time_start time_end cpus_req",
         "name=id_job,queue=partition,user=id_user,submit=time_submit,start=time_start,end=time_end,"
-        "cpus=cpus_req,tres=gres_used,requested=timelimit*60",
+        "cpus=cpus_req,tres=gres_used,requested=timelimit*60,program=job_name",
     ),
     "Alibaba": (
         "num_gpu creation_time deletion_time scheduled_time",
@@ -110,7 +112,8 @@ KNOWN_LAYOUTS = {
     "sacct": (
         "JobID Submit Start End",
         "name=JobID,queue=Partition,submit=Submit,start=Start,end=End,state=State,cpus=AllocCPUS,"
-        "tres=AllocTRES,run=Elapsed,user=User,flavors=ReqTRES,requested=Timelimit,after=Dependency",
+        "tres=AllocTRES,run=Elapsed,user=User,flavors=ReqTRES,requested=Timelimit,after=Dependency,"
+        "program=JobName",
     ),
 }
 

@@ -24,7 +24,7 @@ from makeway.journal.records import Heard, Record
 from makeway.sim.trace_jobs import Oddities, SimulationError, Trace, TraceJob, in_order
 
 
-class _Told:
+class RecordedJob:
     """A job as far as the journal tells of it."""
 
     def __init__(self, workload: Workload, queue: str) -> None:
@@ -32,15 +32,18 @@ class _Told:
         self.began_at: float | None = None  # the attempt that runs
         self.run_s: float | None = None
         self.gave_up_at: float | None = None
+        self.finished_at: float | None = None  # None: nobody has told when it did
 
     def ends(self, at: float) -> None:
         if self.run_s is None and self.began_at is not None:
             self.run_s = at - self.began_at
 
 
-class _Jobs:
+class RecordedJobs:
+    """Takes the records of a journal in, first to last."""
+
     def __init__(self) -> None:
-        self.told: dict[str, _Told] = {}  # by uid
+        self.told: dict[str, RecordedJob] = {}  # by uid
         self._uids: dict[WorkloadKey, str] = {}
         self._queues: dict[LocalQueueKey, QueueName] = {}
         self.last_at = 0.0
@@ -53,7 +56,7 @@ class _Jobs:
             for decision in record.decisions:
                 self._decide(decision, record.at)
 
-    def _of(self, key: WorkloadKey) -> _Told | None:
+    def _of(self, key: WorkloadKey) -> RecordedJob | None:
         return self.told.get(self._uids.get(key, ""))
 
     def _hear(self, event: ev.Event, at: float) -> None:
@@ -66,6 +69,7 @@ class _Jobs:
                 job.workload = event.workload
             case ev.WorkloadFinished() if (job := self._of(event.key)) is not None:
                 job.ends(at)
+                job.finished_at = at
             case ev.WorkloadRemoved() if (job := self._of(event.key)) is not None:
                 job.ends(at)
                 if job.run_s is None:
@@ -79,7 +83,7 @@ class _Jobs:
             if status.finished:
                 return  # it ran before anything was written down
             queue = self._queues.get(workload.local_queue, QueueName(""))
-            job = self.told[workload.uid] = _Told(workload, queue)
+            job = self.told[workload.uid] = RecordedJob(workload, queue)
             self._uids[workload.key] = workload.uid
         if status.finished:
             job.ends(at)
@@ -101,7 +105,7 @@ class _Jobs:
 
 def recorded_trace(journal: Journal, segments: Iterable[Segment]) -> Trace:
     """What came in these segments; SimulationError if that is nothing."""
-    jobs = _Jobs()
+    jobs = RecordedJobs()
     for segment in segments:
         for record in journal.records(segment):
             jobs.take(record)
@@ -120,7 +124,7 @@ def recorded_trace(journal: Journal, segments: Iterable[Segment]) -> Trace:
     )
 
 
-def _job(told: _Told, origin: float, last_at: float, oddities: Oddities) -> TraceJob | None:
+def _job(told: RecordedJob, origin: float, last_at: float, oddities: Oddities) -> TraceJob | None:
     workload, run_s = told.workload, told.run_s
     name = job_name(workload.key)
     if run_s is None and told.began_at is not None:

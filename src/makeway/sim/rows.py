@@ -18,6 +18,7 @@ from makeway.sim.layouts import (
     PODS,
     PODS_MIN,
     PRIORITY,
+    PROGRAM,
     QUEUE,
     REQUESTED,
     RUN,
@@ -63,7 +64,7 @@ class Rows:
         self.source, self.layout, self.header = source, layout, header
         self.index = {field: header.index(c.name) for field, c in layout.columns.items()}
         self.run_fields = [f for f in layout.columns if f.startswith(RUN_ON)]
-        rare = (USER, FLAVORS, REQUESTED, AFTER, THINK, *self.run_fields)
+        rare = (USER, PROGRAM, FLAVORS, REQUESTED, AFTER, THINK, *self.run_fields)
         self.says_more = any(field in layout.columns for field in rare)
         self.resources = [f for f in layout.columns if f in (GPUS, CPUS, MEMORY) or "/" in f]
         self.jobs: list[TraceJob] = []
@@ -181,6 +182,7 @@ class Rows:
         """With what few traces say."""
         return job._replace(
             user=self._share(self._text(row, USER)),
+            program=self._share(self._text(row, PROGRAM)),
             flavors=self._share(self._read(row, FLAVORS, values.flavor_names) or ()),
             run_on=self._run_on(row),
             requested_s=self._span(row, REQUESTED),

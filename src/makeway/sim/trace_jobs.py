@@ -45,6 +45,7 @@ class TraceJob(NamedTuple):
     cancel_s: float | None = None  # when the user gives up; None: never
     checkpoint_s: float | None = None  # None: the setting of the queue counts
     user: str = ""
+    program: str = ""  # what it runs, where the trace tells; empty: its name has to tell
     flavors: tuple[str, ...] = ()  # as the trace spells those it may run on; empty: any
     run_on: tuple[tuple[str, float], ...] = ()  # run time on certain flavors, where it differs
     requested_s: float | None = None  # the run time that its user asked for; None: not known

@@ -42,7 +42,7 @@ SWF_COLUMNS = (
 )
 SWF_FIELDS = parse_mapping(
     "name=job,submit=submit,run=run,cpus=procs_requested,queue=queue,user=user,"
-    "requested=time_requested,after=preceding,think=think_time"
+    "program=executable,requested=time_requested,after=preceding,think=think_time"
 )
 SWF_CANCELLED = "5"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?", re.ASCII)

@@ -44,6 +44,10 @@ class SystemSettings:
     KIND: ClassVar[str] = "SystemSettings"
 
     port: Int32 = 747  # below 1024: no account can sit on it while Makeway is away
+    dashboard: bool = True  # false: no pages are served
+    dashboard_port: Int32 | None = (
+        None  # None: the one after `port`; below 1024 for the same reason
+    )
     server_account: str = "makeway"
     uid_min: Int32 | None = None  # None: as /etc/login.defs has it
     allow_accounts: tuple[str, ...] = ()  # with a lower uid, that may run jobs all the same
@@ -83,6 +87,14 @@ def read_settings(path: Path) -> SystemSettings:
     if decoded.object is None:
         raise BadSettings("\n".join(f"{path}: {error}" for error in decoded.errors))
     return decoded.object
+
+
+def pages_port(settings: SystemSettings, api_port: int) -> int | None:
+    """Where the dashboard is, beside an API at this port; None: there is none."""
+    if not settings.dashboard:
+        return None
+    default = api_port + 1 if settings.port else 0  # of whom any port is right, any is
+    return default if settings.dashboard_port is None else settings.dashboard_port
 
 
 def remember(path: Path, before: SystemSettings, said: Mapping[str, Any]) -> SystemSettings:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from makeway.system.paths import Paths
-from makeway.system.settings import SystemSettings
+from makeway.system.settings import SystemSettings, pages_port
 
 STARTER, SERVER, SOCKET = "makeway-starter.service", "makeway.service", "makeway.socket"
 
@@ -81,10 +81,10 @@ WantedBy=multi-user.target
 
 _SOCKET = """\
 [Unit]
-Description=Makeway: the port of its API, held while it is away
+Description=Makeway: the ports of its API and pages, held while it is away
 
 [Socket]
-ListenStream=127.0.0.1:{port}
+{ports}
 Backlog=512
 
 [Install]
@@ -97,6 +97,8 @@ def units(paths: Paths, settings: SystemSettings, python: Path) -> Mapping[str, 
     command = f"{python} -P -m makeway.cli.main up --system"
     if paths.root != Path("/"):
         command += f" --root {paths.root}"
+    # The server takes them in this order.
+    ports = [settings.port, pages_port(settings, settings.port)]
     said = {
         "command": command,
         "account": settings.server_account,
@@ -104,7 +106,7 @@ def units(paths: Paths, settings: SystemSettings, python: Path) -> Mapping[str, 
         "run": paths.run,
         "starter": STARTER,
         "socket": SOCKET,
-        "port": settings.port,
+        "ports": "\n".join(f"ListenStream=127.0.0.1:{port}" for port in ports if port is not None),
     }
     texts = {STARTER: _STARTER, SERVER: _SERVER, SOCKET: _SOCKET}
     return {name: text.format(**said) for name, text in texts.items()}

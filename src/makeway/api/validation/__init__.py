@@ -12,8 +12,9 @@ from makeway.api import batch, queueing
 from makeway.api.configuration import Configuration
 from makeway.api.errors import FieldError
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
+from makeway.api.key_values import ConfigMap, Secret
 from makeway.api.kinds import View
-from makeway.api.validation import gangs, pods, queues
+from makeway.api.validation import gangs, key_values, pods, queues
 from makeway.api.validation.changes import check_change, is_compared
 from makeway.api.validation.configuration import check_configuration
 from makeway.api.validation.findings import Findings
@@ -35,10 +36,12 @@ _CHECKS: Mapping[type, Callable[[Any, Findings], None]] = {
     batch.Pod: pods.check_pod,
     batch.PodDisruptionBudget: pods.check_disruption_budget,
     batch.PriorityClass: pods.check_priority_class,
+    ConfigMap: key_values.check_config_map,
     Configuration: check_configuration,
     Gang: gangs.check_own_gang,
     GangWorkload: gangs.check_gang_workload,
     PodGroup: gangs.check_pod_group,
+    Secret: key_values.check_secret,
 }
 
 

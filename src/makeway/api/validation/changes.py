@@ -8,10 +8,12 @@ from makeway.api.batch import PriorityClass
 from makeway.api.codec import json_name
 from makeway.api.errors import ABSENT
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
+from makeway.api.key_values import ConfigMap, Secret
 from makeway.api.kinds import View
 from makeway.api.meta import is_true
 from makeway.api.queueing import AdmissionCheck, LocalQueue, PodSet, Workload
 from makeway.api.validation.findings import Findings
+from makeway.api.validation.key_values import check_values_kept
 
 # Attributes that stay as they are.
 _FIXED: Mapping[type, tuple[str, ...]] = {
@@ -22,6 +24,7 @@ _FIXED: Mapping[type, tuple[str, ...]] = {
     LocalQueue: ("spec.cluster_queue",),
     PodGroup: ("spec.priority_class_name",),
     PriorityClass: ("value", "preemption_policy"),
+    Secret: ("type",),
 }
 
 
@@ -110,8 +113,10 @@ def _check_reference_change(old: Workload, new: Workload, found: Findings) -> No
 
 
 _CHECKS: Mapping[type, Callable[[Any, Any, Findings], None]] = {
+    ConfigMap: check_values_kept,
     Gang: _check_pod_group_change,
     GangWorkload: _check_gang_workload_change,
     PodGroup: _check_pod_group_change,
+    Secret: check_values_kept,
     Workload: _check_workload_change,
 }

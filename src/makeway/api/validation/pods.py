@@ -17,6 +17,7 @@ from makeway.api.validation.names import (
     check_selector,
     check_short_name,
 )
+from makeway.api.validation.pod_sources import check_sources
 
 USER_PRIORITY_MAX = 1_000_000_000
 _SHARE = re.compile(r"[0-9]{1,9}%", re.ASCII)
@@ -72,6 +73,8 @@ def check_pod_spec(spec: batch.PodSpec, found: Findings, *, in_workload: bool = 
             _check_no_pods(container.resources, here.at("resources"))
     check_unique(names, "container")
     _check_volumes((spec.document or {}).get("volumes"), found.at("volumes"))
+    if not in_workload:
+        check_sources(spec.document or {}, found)
     if spec.resources is not None:
         _check_requirements(spec.resources, found.at("resources"))
         if in_workload:
