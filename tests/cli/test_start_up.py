@@ -35,6 +35,7 @@ PLAIN = {"makeway.api.labels", "makeway.cli.plain", "makeway.translate"} | {
 # Beside those of a status.
 LOADED: Mapping[str, set[str]] = {
     "status": set(),
+    "get localqueues -o name": {"makeway.cli.get"},  # what shells ask to complete a word
     "logs first": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
     "logs 1": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
     "logs @": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},

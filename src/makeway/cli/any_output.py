@@ -9,7 +9,7 @@ from makeway.api.batch import Job, Pod
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.deleted_jobs import find_gone_job
 from makeway.cli.following import Follower
-from makeway.cli.pods import pods_of, streams_of
+from makeway.cli.output import pods_of, streams_of
 from makeway.cli.references import array_members, find_target
 from makeway.cli.runs import Out, Printer, chosen_runs, is_past, print_runs, query_of, runs_of
 from makeway.client import Client

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from makeway.api.batch import Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
-from makeway.cli.pods import is_pod_of, pods_of, streams_of
+from makeway.cli.output import is_pod_of, pods_of, streams_of
 from makeway.cli.runs import Printer
 from makeway.cli.views import fetch, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable

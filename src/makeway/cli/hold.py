@@ -25,7 +25,6 @@ from makeway.api.labels import HELD_BY, HOLD
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
 from makeway.client import ApiError, Client

@@ -14,7 +14,7 @@ from makeway.api.batch import Job as JobView
 from makeway.cli import cancel, logs, status, submit
 from makeway.cli.creating import Creation
 from makeway.cli.following import wait_for_end
-from makeway.cli.pods import pods_of
+from makeway.cli.output import pods_of
 from makeway.cli.references import array_members, find_job, find_target, find_targets
 from makeway.cli.views import view_of
 from makeway.client.client import Document

@@ -24,7 +24,7 @@ from makeway.api.labels import ARRAY_INDEX, CALL, EXECUTOR
 from makeway.cli import submit
 from makeway.cli.command import RequestRefused
 from makeway.cli.following import EXIT_GONE
-from makeway.cli.pods import pods_of
+from makeway.cli.output import pods_of
 from makeway.cli.views import view_of
 from makeway.client import NotFound, Reflector, Synced
 from makeway.client.client import Document
