@@ -63,6 +63,7 @@ from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.cron_jobs import CronJobs
 from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
@@ -73,6 +74,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.services import ServiceEndpoints
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.identity import (
@@ -641,6 +643,8 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
+            CronJobs(picture),
+            ServiceEndpoints(picture),
             Reboots(picture),
             self.placing,
             self.pods,

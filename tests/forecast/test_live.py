@@ -174,7 +174,9 @@ def _with_two(cluster: SimulatedCluster) -> SimulatedCluster:
 
 def test_jobs_that_are_deleted_teach_by_the_journal(tmp_path: Path) -> None:
     """Three days ago four of its name ran for an hour each, and nothing is left of them."""
-    lab = RecordedScenario(tmp_path, engine_queue("team", cpu=1000), cohort="lab", now=NOW - 3 * DAY)
+    lab = RecordedScenario(
+        tmp_path, engine_queue("team", cpu=1000), cohort="lab", now=NOW - 3 * DAY
+    )
     for n in range(4):
         lab.pending(f"job-train-{n}-0a1b{n}", on="team", cpu=1000)
         lab.cycle()

@@ -44,7 +44,9 @@ WIDE = ("NODE", "WORKLOAD", "COMMAND", "MESSAGE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("--since", metavar="SPAN", help="only what ended so long ago, as in 24h")
-    parser.add_argument("--all", action="store_true", help="also those that are in the journal only")
+    parser.add_argument(
+        "--all", action="store_true", help="also those that are in the journal only"
+    )
     add_output(parser)
     connect.add_arguments(parser)
 

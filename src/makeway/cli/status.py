@@ -36,7 +36,20 @@ FORBIDDEN, NOT_FOUND = 403, 404  # a server that lists no jobs itself
 _CLEAR = "\x1b[H\x1b[2J"
 HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 WIDE = (
-    *("START", "START WITHIN", "END", "END WITHIN", "RUN TIME FROM", "AGE", "WAIT", "RUN", "EVICTIONS", "NODE", "WORKLOAD", "COMMAND"),
+    *(
+        "START",
+        "START WITHIN",
+        "END",
+        "END WITHIN",
+        "RUN TIME FROM",
+        "AGE",
+        "WAIT",
+        "RUN",
+        "EVICTIONS",
+        "NODE",
+        "WORKLOAD",
+        "COMMAND",
+    ),
     "MESSAGE",
 )
 

@@ -1,6 +1,7 @@
 """The stories, by name. Importing a module of this folder adds its stories."""
 
 from tests.kube.stories import (
+    cron,
     deleting,
     discovering,
     jobs,
@@ -17,6 +18,7 @@ from tests.kube.stories.registry import STORIES
 
 __all__ = [
     "STORIES",
+    "cron",
     "deleting",
     "discovering",
     "jobs",
