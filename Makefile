@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# A file's tests stay in one process, as they share servers; ARGS come last, so `-n0` undoes it.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=15
+# Three processes for two cores, as many tests wait for others; a file's tests stay in one process,
+# as they share servers. ARGS come last, so `-n0` undoes it.
+WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 # Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.
@@ -14,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
-	simulate-faults laws replays bench bench-load bench-many bench-kube constraints clean
+	simulate-faults laws replays bench bench-load bench-many bench-pages bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +88,9 @@ bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine;
 
 bench-many: $(STAMP) ## makeway up with 100 000 pending workloads; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
+
+bench-pages: $(STAMP) ## what readers of the dashboard cost makeway up under load; ARGS=--quick
+	@$(BIN)/python -m benchmarks.bench_pages $(ARGS)
 
 bench-kube: $(STAMP) ## the controller on a real API server; ARGS=--quick
 	@$(BIN)/python tools/kube_assets.py

@@ -62,6 +62,7 @@ ROOMS = {
     "drawing": room(),
     "dashboard": room(
         *("api", "client", "drawing", "journal", "logs", "plane", "server", "translate"),
+        *("engine.decisions", "engine.events", "engine.model"),
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
@@ -75,20 +76,26 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "forecaster", "history", "journal", "runner", "watchdog", "accounts"),
+        *("dashboard", "forecaster", "historian", "history", "journal", "runner", "watchdog"),
+        "accounts",
     ),
     "forecaster": room(
         *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
     ),
-    "cluster": room("api", "client", "journal", "logs", "plane", "controller"),
+    "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
+    "cluster_pages": room("client", "cluster", "controller", "dashboard"),
+    "retelling": room("api", "journal", "translate"),
+    "historian": room("journal", "retelling", "server.errors"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
         *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
+        *("cluster_pages", "dashboard.relay"),
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
-        *("server.people", "sim", "system", "translate"),
+        *("retelling", "server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),
     ),
+    "handle": room("api", "cli", "client", "translate"),
 }
 # What others may import of the engine: values, and the engine itself.
 ENGINE_DOORS = frozenset(
@@ -260,7 +267,7 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("gpu_locks", "homes")),
+        *(f"runner.{name}" for name in ("calls", "gpu_locks", "homes", "sessions")),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

@@ -33,6 +33,9 @@ from makeway.controller.queue_status import QueueStatus
 from makeway.controller.retention import Retention
 from makeway.controller.series import Family
 from makeway.controller.visibility import Visibility
+from makeway.dashboard.board import Board
+from makeway.dashboard.feed import Feed
+from makeway.dashboard.site import Site
 from makeway.journal.file import JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
 from makeway.journal.recorder import Recorder, Writer
@@ -87,6 +90,7 @@ class Controller:
         self._absent: frozenset[Resource] = frozenset()
         self._writer: Writer | None = None  # None: nothing is written down
         self._term: Term | None = None  # None: we stand by
+        self.site: Site | None = None  # pages that show what a term of ours knows
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; CannotControl if the server won't do for it."""
@@ -118,11 +122,15 @@ class Controller:
         log.info(
             Fields(term="begins", absent=",".join(sorted(k.plural for k in self._absent)) or "-")
         )
+        if self.site is not None:
+            self.site.follow(term.feed)
         try:
             keep = stop.wait() if self._election is None else self._election.keep()
             await _until_first(self._work(term, stop), keep)
         finally:
             self._term = None
+            if self.site is not None:
+                self.site.follow(None)
         log.info(Fields(term="ends"))
 
     async def _work(self, term: Term, stop: asyncio.Event) -> None:
@@ -172,6 +180,9 @@ class Term:
     ) -> None:
         picture = Picture()
         admission, parts = parts_for(picture, settings, absent)
+        board = Board(picture, clock, has_nodes=bool(settings.scheduler))
+        self.feed = Feed(board, clock)
+        parts.append(board)
         self.loop = Loop(
             client,
             picture,

@@ -52,6 +52,7 @@ from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.forecaster import Forecaster
+from makeway.historian import Historian
 from makeway.history.archive import Archive
 from makeway.history.chronicler import Chronicler
 from makeway.journal.file import NAME, JournalError, JournalFile
@@ -75,6 +76,8 @@ from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
 from makeway.runner.services import ServiceEndpoints
+from makeway.runner.usage import Meter
+from makeway.runner.visits import Visits
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.identity import (
@@ -88,7 +91,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
 from makeway.server.people import People, for_people
-from makeway.store import Store, StoreError
+from makeway.store import Event, Store, StoreError
 from makeway.watchdog import Pulse, keep_up
 
 log = logging.getLogger("makeway.embedded")
@@ -214,6 +217,7 @@ async def serve(folder: Path, settings: Settings) -> AsyncIterator[Running]:
                     yield Running(app=app, address=address, kubeconfig=kubeconfig)
         finally:
             app.reads.end_watches()
+            app.streams.end()
             await listener.stop()
             await app.stop()
             mark.write(store)
@@ -284,9 +288,13 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    await provide_queue(client)
+    await provide_queue(client, is_shared=app.is_shared)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
+    app.streams.pods = Visits(host.call)
+    app.usage.meter = _meter(clock, host, settings, watch)
+    if isinstance(host, RemoteHost):
+        _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
         log.error(Fields(database="has lost writes", why=loss))
     writer = journal_in(folder, settings.journal)
@@ -302,6 +310,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
+    historian = Historian(folder / NAME, spare)
+    app.history = None if writer is None else historian
     control.begin()
     host.watch(control.noticed)
     try:
@@ -312,9 +322,31 @@ async def _controlled(
             yield
     finally:
         await forecaster.stop()
+        historian.stop()
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _meter(
+    clock: SteadyClock, host: LocalHost | RemoteHost, settings: Settings, watch: GpuWatch | None
+) -> Meter:
+    own_node = "" if settings.nodes else host_name()
+    if watch is None:
+        return Meter(clock, host, own_node)
+    return Meter(clock, host, own_node, lambda: watch.nvml.uses)
+
+
+def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
+    """Whoever starts pods keeps whose a namespace is as long as there is such a namespace."""
+    loop = asyncio.get_running_loop()
+
+    def heard(event: Event) -> None:
+        if event.is_deletion:
+            loop.call_soon_threadsafe(host.namespaces_changed)
+
+    store.listen(NAMESPACES.full_name, heard)
+    host.follow(lambda: [record.key.name for record in store.scan(NAMESPACES.full_name)])
 
 
 async def _gpu_watch() -> GpuWatch | None:
@@ -654,7 +686,7 @@ class Plane:
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
-            automatic.AutomaticQueue(picture),
+            automatic.AutomaticQueue(picture, is_shared=is_shared),
             Notifications(picture),
         ]
         if configuration.retention is not None:
@@ -724,7 +756,7 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
         await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
-async def provide_queue(client: Client) -> None:
+async def provide_queue(client: Client, *, is_shared: bool = False) -> None:
     """Who submits as soon as we are ready finds the automatic queue; from then on it looks after
     itself.
     """
@@ -733,7 +765,7 @@ async def provide_queue(client: Client) -> None:
     nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
     quota = automatic.quota_of(node for node in nodes if node is not None)
     namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
-    for resource, document in automatic.documents(quota, namespaces):
+    for resource, document in automatic.documents(quota, namespaces, is_shared=is_shared):
         with contextlib.suppress(Conflict):  # it is there already
             await client.create(resource, document)
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -251,17 +248,10 @@ def test_out_of_time_is_124(train: CliServer) -> None:
 
 
 def test_a_job_that_is_deleted_has_an_end(train: CliServer) -> None:
-    steps = train.later(lambda: _delete(train.folder))
+    steps = train.later(lambda: train.delete("train"))
 
     assert "job 1 (train) was deleted" in train.run("wait", "1", code=1)
     steps.join()
-
-
-def _delete(folder: Path) -> None:
-    """In a process of its own: the command's output is read in this one."""
-    words = ["delete", "job", "train", "--data-dir", str(folder)]
-    command = [sys.executable, "-m", "makeway.cli.main", *words]
-    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 # --- cancel, hold, resume, priority ---

@@ -61,7 +61,7 @@ def test_nobody_reads_the_output_any_more() -> None:
     os.close(reading)
 
     done = subprocess.run(
-        [sys.executable, "-m", "makeway.cli.main", "demo"],
+        [sys.executable, "-m", "makeway.cli.main", "examples"],
         stdout=writing,
         stderr=subprocess.PIPE,
         env={"PYTHONPATH": SOURCE},

@@ -15,19 +15,13 @@ import pytest
 from makeway.cli.main import main
 from makeway.cli.surroundings import captured
 from tests.harness.cli import CliServer, failed, said, succeeded
+from tests.harness.process import command
 
 
 def built(*arguments: str) -> dict[str, Any]:
     """The Job that would be submitted."""
-    options = ("submit", "--dry-run=client", "-ojson", *arguments)
-    code = subprocess.run(
-        [sys.executable, "-m", "makeway.cli.main", *options],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert code.returncode == 0, code.stderr
-    document: dict[str, Any] = json.loads(code.stdout)
+    printed = command("submit", "--dry-run=client", "-ojson", *arguments)
+    document: dict[str, Any] = json.loads(printed)
     return document
 
 
@@ -60,10 +54,10 @@ def test_numbers_count_up_and_none_is_lost_to_a_job_that_is_refused(cli: CliServ
 
 
 def test_submitting_at_once_gives_no_number_twice(cli: CliServer) -> None:
-    command = [sys.executable, "-m", "makeway.cli.main", "submit", "--no-env", "--", "true"]
+    line = [sys.executable, "-m", "makeway.cli.main", "submit", "--no-env", "--", "true"]
 
     def submit(_: int) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(line, capture_output=True, text=True, check=True).stdout
 
     with ThreadPoolExecutor(6) as pool:
         lines = list(pool.map(submit, range(6)))

@@ -64,18 +64,18 @@ def test_days_forward_and_back_and_killed_in_between(up: FakedUp, tmp_path: Path
     wait_until(lambda: found(up, "long") and has_noticed(up))
     submit(up, "again", f"[ -e {failed} ] || {{ touch {failed}; exit 1; }}", backoffLimit=3)
     submit(up, "one", "true")
-    wait_until(lambda: is_done(up, "one"), timeout_s=10)
+    wait_until(lambda: is_done(up, "one"))
     up.set_clock(-3 * DAY_S)
     submit(up, "two", "true")
-    wait_until(lambda: is_done(up, "two"), timeout_s=10)
+    wait_until(lambda: is_done(up, "two"))
     up.kill()
     up.start()
     submit(up, "three", "true")
-    wait_until(lambda: is_done(up, "three"), timeout_s=10)
-    wait_until(lambda: is_done(up, "again"), timeout_s=30)
+    wait_until(lambda: is_done(up, "three"))
+    wait_until(lambda: is_done(up, "again"))
     assert not found(up, "long")["status"].get("failed")
     go.touch()
-    wait_until(lambda: is_done(up, "long"), timeout_s=10)
+    wait_until(lambda: is_done(up, "long"))
 
     with urllib.request.urlopen(f"{up.address}/readyz", context=up.tls()) as answer:
         assert answer.read() == b"ok"

@@ -164,13 +164,13 @@ def test_a_namespace_that_the_queue_does_not_take(up: Up) -> None:
         text = up.makeway("explain", "foreign", "--namespace", "outside")
         return text if "namespace (outside) doesn't match ClusterQueue selector" in text else None
 
-    assert wait_until(answers, timeout_s=15)
+    assert wait_until(answers)
 
 
 def test_a_job_that_was_put_on_hold(up: Up) -> None:
     up.makeway("hold", "put-off")
 
-    assert wait_until(lambda: "is not active" in up.makeway("explain", "put-off"), timeout_s=15)
+    assert wait_until(lambda: "is not active" in up.makeway("explain", "put-off"))
     assert "`makeway resume put-off` lets it try again" in up.makeway("explain", "put-off")
 
 
@@ -178,8 +178,8 @@ def test_a_check_that_says_no_is_quoted(up: Up) -> None:
     asyncio.run(reject(up.client(), "refused"))
 
     rejected = 'AdmissionCheck in Rejected state: "budget" (no money left)'
-    assert wait_until(lambda: said(up, "explain", "refused", rejected), timeout_s=15)
-    assert wait_until(lambda: said(up, "status", "-o", "wide", "no money left"), timeout_s=15)
+    assert wait_until(lambda: said(up, "explain", "refused", rejected))
+    assert wait_until(lambda: said(up, "status", "-o", "wide", "no money left"))
 
 
 async def reject(client: Client, name: str) -> None:
@@ -204,7 +204,7 @@ def test_who_took_my_place(up: Up, tmp_path: Path) -> None:
     asyncio.run(preempt(up.client()))
 
     rule = "due to prioritization in the ClusterQueue"
-    text = wait_until(lambda: said(up, "explain", "meek", rule), timeout_s=20)
+    text = wait_until(lambda: said(up, "explain", "meek", rule))
 
     assert "job-bold" in text
 

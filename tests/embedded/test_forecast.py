@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +65,7 @@ def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
     start = found["probe"]["start"]
     assert start["p10"] < start["p50"] < start["p90"]
     assert start["p10"] <= found["train"]["end"]["p50"] <= start["p90"]
-    assert found["probe"]["basis"].startswith("jobs of the same user, name and shape")
+    assert found["probe"]["basis"].startswith("jobs of the same queue, name and shape")
 
 
 def test_explain_and_status_have_it_too(up: Up) -> None:
@@ -80,8 +82,10 @@ def test_explain_and_status_have_it_too(up: Up) -> None:
         "probe-3": "Expected",
         "huge": "Never",
     }
-    assert "START" in wide[0]
-    assert any("probe-3" in line and "~" in line for line in wide)
+    assert re.search(r"START +8 OF 10 +END +8 OF 10 +RUN TIME FROM", wide[0])
+    (line,) = [line for line in wide if "probe-3" in line]
+    assert line.count("~") == 2  # its start and its end
+    assert "jobs of the same queue, name and shape (2)" in line
 
 
 def test_what_if_there_were_two_cpus(up: Up, tmp_path: Path) -> None:
@@ -110,8 +114,25 @@ def test_the_server_does_not_care_when_the_other_process_is_stopped(up: Up) -> N
     assert after["verdict"] == "Expected"
 
 
-def _new_forecast(up: Up, made_at: str) -> dict[str, str] | None:
-    found: dict[str, str] = json.loads(
+def test_deleted_jobs_still_teach(up: Up) -> None:
+    before = json.loads(up.makeway("forecast", "probe-3", "-o", "json"))
+    up.makeway("delete", "job", "probe-1", "probe-2")
+
+    after = wait_until(lambda: _with_deleted(up, before["madeAt"]))
+
+    assert after["verdict"] == "Expected"
+    assert after["basis"] == "jobs of the same queue, name and shape (2)"
+    assert after["past"]["jobs"] == 2
+    assert "2 of them deleted by now" in up.makeway("explain", "probe-3")
+
+
+def _with_deleted(up: Up, made_at: str) -> dict[str, Any] | None:
+    found = _new_forecast(up, made_at)
+    return found if found and found["past"]["deletedJobs"] == 2 else None
+
+
+def _new_forecast(up: Up, made_at: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = json.loads(
         up.makeway("forecast", "probe-3", "--patience", "0", "-o", "json")
     )
     return found if found["madeAt"] > made_at else None

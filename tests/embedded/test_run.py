@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.harness.documents import flavor, local_queue, queue, queueing
 from tests.harness.process import Up, running_on, wait_until
+from tests.harness.terminal import Terminal, terminal
+
+__all__ = ["terminal"]
 
 BOX = {"cpu": "2", "memory": "16Gi"}
 
@@ -63,37 +62,6 @@ def test_without_a_terminal_the_streams_are_the_callers(up: Up) -> None:
 
     assert (done.returncode, done.stdout) == (5, b"through\n")
     assert b"\naside\n" in done.stderr
-
-
-class Terminal:
-    """The screen and the keyboard of somebody."""
-
-    def __init__(self) -> None:
-        self._ours, self.theirs = os.openpty()
-        self.shown = b""
-
-    def resize(self, rows: int, columns: int) -> None:
-        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def until(self, text: str) -> None:
-        deadline = time.monotonic() + 30
-        while text.encode() not in self.shown:
-            assert time.monotonic() < deadline, self.shown
-            self.shown += os.read(self._ours, 4096)
-
-    def close(self) -> None:
-        for descriptor in (self._ours, self.theirs):
-            os.close(descriptor)
-
-
-@pytest.fixture
-def terminal() -> Iterator[Terminal]:
-    opened = Terminal()
-    yield opened
-    opened.close()
 
 
 def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(

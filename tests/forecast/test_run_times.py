@@ -40,6 +40,16 @@ def test_a_job_runs_as_long_as_its_like_did() -> None:
     assert model.basis(a_job(limit=90 * MINUTE)) == "jobs of the same user, name and shape (5)"
 
 
+def test_a_program_tells_more_than_a_number_for_a_name() -> None:
+    seven, eight = (past_job(job(str(n), run=HOUR)._replace(program=str(n))) for n in (7, 8))
+    model = taught(*[seven] * 5, *[eight._replace(job=eight.job._replace(run_s=MINUTE))] * 5)
+
+    again = past_job(job("12")._replace(program="7"))
+
+    assert model.basis(again) == "jobs of the same user, name and shape (5)"
+    assert draws(model, again)[100] == pytest.approx(HOUR)
+
+
 def test_without_its_like_coarser_groups_tell() -> None:
     model = taught(*(ran(HOUR, "train", user="bob") for _ in range(4)))
 

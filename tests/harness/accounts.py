@@ -51,10 +51,16 @@ def accounts_named(*names: str, system: bool = False) -> Iterator[list[pwd.struc
 
 
 def change_accounts(*command: str) -> None:
-    """One at a time: these programs give up at once where another is at work."""
+    with account_files_locked():
+        subprocess.run(command, check=True, capture_output=True)
+
+
+@contextmanager
+def account_files_locked() -> Iterator[None]:
+    """One at a time: programs that change accounts give up at once where another is at work."""
     with open("/etc/login.defs") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(command, check=True, capture_output=True)
+        yield
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from makeway.server.listen import Listener
 from makeway.server.logs import FileLogs
 from makeway.store import Store
 from tests.harness import documents
+from tests.harness.process import wait_until
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -128,6 +129,9 @@ class CliServer:
             for item in found
         )
 
+    def delete(self, job: str) -> None:
+        self._in_loop(self.client.delete(JOBS, job, "default"))
+
     def enqueue(self, job: str, *conditions: Document, priority: int = 0) -> str:
         """Make the Workload of a Job, as the controller does; returns its name."""
         owner = self.job(job)
@@ -216,16 +220,19 @@ class CliServer:
             self._patch_status(PODS, name, patch)
 
     def later(self, *steps: Callable[[], None]) -> threading.Thread:
-        """Take these steps while the command runs, shortly one after the other."""
+        """Take these steps while the command runs, each when what it is about is there."""
+
+        def is_taken(step: Callable[[], None]) -> bool:
+            try:
+                step()
+            except NotFound:  # the command has not come so far yet
+                return False
+            return True
 
         def take() -> None:
             for step in steps:
-                time.sleep(0.3)
-                try:
-                    step()
-                except NotFound:  # on a busy machine the command may not have come so far yet
-                    time.sleep(3.0)
-                    step()
+                time.sleep(0.2)
+                wait_until(lambda step=step: is_taken(step))
 
         thread = threading.Thread(target=take)
         thread.start()

@@ -141,17 +141,8 @@ class Up:
         return done.stdout
 
     def makeway(self, *arguments: str, code: int = 0) -> str:
-        """What the command says; in this process, as to start one takes longer than to answer."""
-        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
-            patch.setenv("KUBECONFIG", str(self.kubeconfig))
-            patch.setenv("MAKEWAY_DATA_DIR", str(self.folder))
-            patch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
-            found = main(arguments)
-        said.seek(0)
-        text = said.read()
-        assert found == code, (found, text)
-        return text
+        variables = {"KUBECONFIG": str(self.kubeconfig), "MAKEWAY_DATA_DIR": str(self.folder)}
+        return command(*arguments, code=code, **variables)
 
 
 @contextmanager
@@ -176,9 +167,23 @@ def running_on(capacity: Mapping[str, str], folder: Path, *objects: Document) ->
         yield up
 
 
-def wait_until(what: Any, timeout_s: float = 30.0, claim: str = "") -> Any:
-    """Ask again until the answer is true; returns it."""
-    deadline = time.monotonic() + timeout_s
+def command(*arguments: str, code: int = 0, **variables: str) -> str:
+    """What the command says; in this process, as to start one takes longer than to answer."""
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
+        found = main(arguments)
+    said.seek(0)
+    text = said.read()
+    assert found == code, (found, text)
+    return text
+
+
+def wait_until(what: Any, claim: str = "") -> Any:
+    """Ask again until the answer is true, a minute at most; returns it."""
+    deadline = time.monotonic() + 60.0
     while True:
         answer = what()
         if answer:

@@ -56,7 +56,8 @@ def say(connection: socket.socket, *answers: Answer) -> None:
 
 
 def told(state: PodState) -> Answer:
-    return document_of(state) | {"uid": state.uid, "node": state.node, "devices": {"g": [1]}}
+    known = {"uid": state.uid, "node": state.node, "devices": {"g": [1]}, "supervisor": 0}
+    return document_of(state) | known
 
 
 @contextmanager
@@ -101,16 +102,19 @@ def test_states_come_by_themselves_and_again_after_the_starter_was_away(tmp_path
     over = PodState(uid="p1", node="n", devices={"g": (1,)}, began_at=5000.0, is_over=True)
 
     async def story() -> None:
-        with starter_at(path, pods=(begun,)) as starter:
+        with starter_at(path, {"done": True}, pods=(begun,)) as starter:
             host = RemoteHost(path, SteadyClock())
             assert host.revision == 7
             assert host.states()["p1"].devices == {"g": (1,)}
             assert host.states()["p1"].began_at == pytest.approx(5000.0 - AHEAD_S)  # in our time
             host.watch(changed.append)
+            host.follow(lambda: ["ann"])
             say(starter.connections[0], told(PodState(uid="p2", node="n")), {"beat": True})
             await until(lambda: changed == ["p2"])
-        with starter_at(path, pods=(over,)):
+            assert starter.asked == ["look", "keep"]
+        with starter_at(path, {"done": True}, pods=(over,)) as starter:
             await until(lambda: sorted(changed) == ["p1", "p2", "p2"])
+            assert starter.asked == ["look", "keep"]  # which namespaces there are, anew
             assert host.states()["p1"].is_over
             assert "p2" not in host.states()
             host.close()

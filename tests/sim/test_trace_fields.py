@@ -114,6 +114,13 @@ def test_waits_are_told_by_user() -> None:
     assert [(row["user"], row["requested_s"]) for row in rows][-1] == ("bob", "600")
 
 
+def test_a_log_tells_which_program_a_job_runs() -> None:
+    row = SWF_ROW.format(job=1, submit=0, run=60, requested=60, before=-1, think=-1)
+
+    assert parse_trace(row, "log.swf").jobs[0].program == "1"
+    assert table("submit,run,gpus,program\n0,60,1,lammps\n").jobs[0].program == "lammps"
+
+
 # --- predecessors ---
 
 

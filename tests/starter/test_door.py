@@ -62,14 +62,15 @@ def test_what_is_no_order_is_refused_and_the_next_one_is_heard() -> None:
     lines = [
         *(b"{", b"[]", b'{"do": "reboot"}', b'{"do": "stop", "uid": "../x", "grace_s": 1}'),
         *(b'{"do": "start", "pod": {"uid": "x"}}', b"[" * 100_000),
+        *(b'{"do": "keep"}', b'{"do": "keep", "namespaces": ["../x"]}'),
         b'{"do": "stop", "uid": "unknown", "grace_s": 1}',
         b'{"do": "look"}',
     ]
     answers = with_door(lambda path: said(path, *lines))
 
-    assert [answer.get("unwelcome") for answer in answers[:6]] == ["BadOrder"] * 6
-    assert answers[6] == {"done": True}  # to end what is not there is nothing
-    assert answers[7]["count"] == 0
+    assert [answer.get("unwelcome") for answer in answers[:8]] == ["BadOrder"] * 8
+    assert answers[8] == {"done": True}  # to end what is not there is nothing
+    assert answers[9]["count"] == 0
 
 
 def test_nobody_but_the_welcome_is_heard() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pwd
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,19 @@ def test_another_account_never_inherits_a_namespace(tmp_path: Path) -> None:
     assert moved == f"AccountGone: {name} with uid 1234, which has uid {old.pw_uid} now"
     assert gone == f"AccountGone: {name} with uid {old.pw_uid}, which is gone"
     assert (tmp_path / "t").stat().st_mode & 0o777 == 0o600
+
+
+def test_whose_a_namespace_was_is_forgotten_with_it(tmp_path: Path) -> None:
+    with accounts("mwtnew") as [new]:
+        (tmp_path / "t").write_text(json.dumps({new.pw_name: ["gone", 1234], "bob": ["bob", 1]}))
+        table = Table(tmp_path / "t", RULES)
+        table.keep([new.pw_name, "bob"])
+        assert refusal(table, new.pw_name).startswith("AccountGone")
+        table.keep(["bob"])  # an admin has removed the other
+
+        assert table.owner_of(new.pw_name).account.uid == new.pw_uid
+        written = json.loads((tmp_path / "t").read_text())
+        assert written == {"bob": ["bob", 1], new.pw_name: [new.pw_name, new.pw_uid]}
 
 
 def test_a_number_stands_for_a_name_that_is_none_of_a_namespace(tmp_path: Path) -> None:

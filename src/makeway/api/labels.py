@@ -46,6 +46,8 @@ AFTER_FAILED = "makeway.dev/after-failed"  # until they have failed
 # Annotations of a Job (ours): who is to be told of its end, a line each; and that they were.
 NOTIFY = "makeway.dev/notify"
 NOTIFIED = "makeway.dev/notified"
+# Of the Job of a function (ours): label, the executor that waits for it; annotation, which call.
+EXECUTOR, CALL = "makeway.dev/executor", "makeway.dev/call"
 CANCELLED_BY = "makeway.dev/cancelled-by"  # annotation of a Job (ours): who wants it to end
 STARTS = "makeway.dev/starts"  # annotation of a Job (ours): how often its queue has let it begin
 LAST_END = (
@@ -96,7 +98,7 @@ WRITTEN_BY_PEOPLE = frozenset(
             CANCELLED_BY,
         ),
         *(ARRAY, ARRAY_INDEX, ARRAY_LIMIT, AFTER, AFTER_ANY, AFTER_FAILED),
-        *(NOTIFY, SIGNAL, SIGNAL_AFTER),
+        *(NOTIFY, SIGNAL, SIGNAL_AFTER, EXECUTOR, CALL),
         SHELL_LIMITS,
     }
 )

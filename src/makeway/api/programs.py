@@ -214,6 +214,9 @@ class ContainerProgram:
     readiness_probe: ContainerProbe | None = None
     liveness_probe: ContainerProbe | None = None
     lifecycle: Document | None = None
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
     @property
     def is_sidecar(self) -> bool:

@@ -96,3 +96,8 @@ def format_span(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2]) or "0s"
+
+
+def moment_text(at: float) -> str:
+    """For people: by local time, to the second."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")

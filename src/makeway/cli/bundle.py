@@ -23,9 +23,9 @@ import time
 from pathlib import Path
 
 from makeway.api.errors import in_words
+from makeway.api.times import moment_text
 from makeway.cli import past
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.moments import moment_text
 from makeway.cli.spans import span_of
 from makeway.cli.tables import counted, print_safely
 from makeway.journal.bundle import Contents, look_into, write

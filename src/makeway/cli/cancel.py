@@ -87,7 +87,7 @@ async def _targets(
         workloads = await fetch_all(client, Workload, namespace)
         units = units_of(await managed_pods(client, namespace), workloads)
         pods = [unit for unit in units if unit.pods or unit.group]
-        found = [target for target in (*jobs, *pods) if not _has_ended(target)]
+        found = [target for target in (*jobs, *pods) if not has_ended(target)]
         return [target for target in found if arguments.all or _is_mine(target, True)], 0
     targets, code = [], 0
     for word in arguments.jobs:
@@ -104,7 +104,7 @@ async def _targets(
             code = connect.EXIT_REFUSED
             continue
         for target in found:
-            if not _has_ended(target):
+            if not has_ended(target):
                 targets.append(target)
             elif len(found) == 1:
                 print(f"{target.text} has ended already")
@@ -118,7 +118,7 @@ def _is_mine(target: JobTarget, is_sure: bool = False) -> bool:
     return owner == user_name() if owner else not is_sure
 
 
-def _has_ended(target: JobTarget) -> bool:
+def has_ended(target: JobTarget) -> bool:
     if target.job is None:
         return is_true(target.workload, "Finished")
     return is_true(target.job, "Complete") or is_true(target.job, "Failed")
@@ -137,14 +137,18 @@ def agrees(verb: str, targets: list[JobTarget]) -> bool:
 
 
 async def _cancel(client: Client, target: JobTarget, *, keeps: bool) -> None:
+    was_there = await end(client, target, keeps=keeps)
+    word = "cancelled" if was_there else "is gone already"
+    print(f"{target.text} {word}", flush=True)
+
+
+async def end(client: Client, target: JobTarget, *, keeps: bool) -> bool:
+    """Have it stopped; False if it is gone already. `keeps`: the server keeps cancelled jobs."""
     if keeps and target.job is not None and QUEUE_NAME in target.metadata.labels:
         noted = {"metadata": {"annotations": {CANCELLED_BY: user_name()}}}
         await client.patch(JOBS, target.metadata.name, target.namespace, patch=noted)
-        print(f"{target.text} cancelled", flush=True)
-        return
-    were_there = [await _delete(client, part) for part in _parts_of(target)]
-    word = "cancelled" if any(were_there) else "is gone already"
-    print(f"{target.text} {word}", flush=True)
+        return True
+    return any([await _delete(client, part) for part in _parts_of(target)])
 
 
 def _parts_of(target: JobTarget) -> list[Lead]:

@@ -91,6 +91,12 @@ def shared_access() -> Access | None:
     return access_by_socket(path, _own_namespace()) if path.is_socket() else None
 
 
+def is_for_all() -> bool:
+    """Whether commands talk to the server for all accounts where no other is named."""
+    chosen = _chosen_access()
+    return shared_access() is not None if chosen is None else chosen.is_for_all
+
+
 def _own_namespace() -> str:
     from makeway.accounts import account_of_uid, namespace_of
 
@@ -191,7 +197,7 @@ def converse(
         transport = StayingTransport(arguments, access) if stays else access.transport()
         client = Client(transport, attempts=ATTEMPTS)
         try:
-            return await story(client, _namespace(arguments, access.namespace))
+            return await story(client, chosen_namespace(arguments, access.namespace))
         finally:
             await client.close()
 
@@ -207,7 +213,7 @@ def _converse_locally(
 ) -> int:
     client = Client(LocalTransport(str(path)), attempts=ATTEMPTS, sleep=pause)
     _expect_somebody(path)
-    namespace = _namespace(arguments, own_namespace)
+    namespace = chosen_namespace(arguments, own_namespace)
     return _told(lambda: drive(story(client, namespace)), str(path))
 
 
@@ -221,7 +227,8 @@ def _expect_somebody(path: Path) -> None:
             raise _NotThere from error
 
 
-def _namespace(arguments: argparse.Namespace, own: str) -> str:
+def chosen_namespace(arguments: argparse.Namespace, own: str) -> str:
+    """The namespace that was named, or else this one."""
     namespace = getattr(arguments, "namespace", None) or own
     if not is_name(namespace):
         raise UsageError(f"{namespace!r} can't be the name of a namespace")

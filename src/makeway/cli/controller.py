@@ -27,6 +27,7 @@ import contextlib
 import gc
 import os
 import socket
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,10 +40,11 @@ from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster
 
 if TYPE_CHECKING:
     from makeway.api.configuration import Configuration
-    from makeway.cluster import Settings
+    from makeway.cluster import Controller, Settings
 
 LEASE_NAME = "makeway-controller"
 ADDRESS = "127.0.0.1:8080"
+DASHBOARD_PORT = 8082
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +94,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"without a password (default: {ADDRESS})",
     )
     parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="on loopback, for `makeway dashboard`, which forwards it (default: "
+        f"{DASHBOARD_PORT}, or a free one if that is taken)",
+    )
+    parser.add_argument("--no-dashboard", action="store_true", help="serve no dashboard")
+    parser.add_argument(
         "--journal",
         type=Path,
         metavar="FILE",
@@ -102,6 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    port = arguments.dashboard_port
+    if port is not None and not 0 <= port <= 65535:
+        raise UsageError(f"--dashboard-port {port}: not a port; write 0 to 65535")
     windows = [read_address(arguments.metrics_address, "--metrics-address")]
     if arguments.health_address is not None:
         windows.append(read_address(arguments.health_address, "--health-address"))
@@ -114,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments, access, configuration)
     gc.set_threshold(*GC_THRESHOLDS)
     try:
-        asyncio.run(_control(access, settings, windows))
+        asyncio.run(_control(access, settings, windows, arguments))
     except CannotControl as error:
         raise UsageError(f"{access.address}: {error}") from None
     return 0
@@ -176,14 +189,22 @@ def read_address(text: str, option: str) -> Address:
     return Address(option, host.strip("[]"), int(port))
 
 
-async def _control(access: Access, settings: Settings, addresses: Sequence[Address]) -> None:
+async def _control(
+    access: Access,
+    settings: Settings,
+    addresses: Sequence[Address],
+    arguments: argparse.Namespace,
+) -> None:
     """The first address is for all that is told, a second one for probes only."""
     from makeway.cluster import Controller
     from makeway.cluster_http import Window
 
     stop, controller = stop_signal(), Controller(access.transport, settings)
     async with contextlib.AsyncExitStack() as stack:
-        bound = 0
+        bound, shown = 0, ""
+        if not arguments.no_dashboard:
+            port = await _opened(stack, controller, access, arguments)
+            shown = f"dashboard on 127.0.0.1:{port}; "
         for place in reversed(addresses):
             window = Window(controller, place.host, place.port, is_whole=place is addresses[0])
             stack.push_async_callback(window.close)
@@ -193,8 +214,24 @@ async def _control(access: Access, settings: Settings, addresses: Sequence[Addre
                 where = f"{place.option} {place.host}:{place.port}"
                 raise UsageError(f"{where}: {error.strerror}") from None
         host = addresses[0].host
-        print(
-            f"makeway controls {access.address}; health and metrics on {host}:{bound}", flush=True
-        )
+        where = f"{shown}health and metrics on {host}:{bound}"
+        print(f"makeway controls {access.address}; {where}", flush=True)
         await controller.run(stop)
     print("makeway has stopped; jobs that run go on", flush=True)
+
+
+async def _opened(
+    stack: contextlib.AsyncExitStack,
+    controller: Controller,
+    access: Access,
+    arguments: argparse.Namespace,
+) -> int:
+    """Serve the dashboard until the stack ends; its port."""
+    from makeway.cluster_pages import pages
+
+    port: int | None = arguments.dashboard_port
+    served = pages(controller, access, arguments.journal, port, DASHBOARD_PORT, time.time)
+    try:
+        return (await stack.enter_async_context(served)).port
+    except OSError as error:
+        raise UsageError(f"--dashboard-port {port}: {error.strerror}") from None

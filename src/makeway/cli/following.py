@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from makeway.api.batch import Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
-from makeway.cli.views import fetch, fetch_all, readable, view_of
+from makeway.cli.output import Printer, is_pod_of, pods_of, streams_of
+from makeway.cli.views import fetch, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document
 from makeway.client.transport import Unreachable
@@ -24,13 +25,11 @@ from makeway.translate.job_state import (
     JOB_NAME,
     JobEnd,
     JobTarget,
-    age_key,
     container_statuses,
     end_of,
     is_of,
     is_true,
     job_text,
-    owners_of,
     state_of,
 )
 
@@ -65,52 +64,7 @@ async def versions_of(
             yield None if change.type == "DELETED" else change.object
 
 
-async def pods_of(client: Client, job: Job) -> list[Pod]:
-    """The pods of this very Job and not of an earlier Job of its name; oldest first."""
-    selector = f"{JOB_NAME}={job.metadata.name}"
-    found = await fetch_all(client, Pod, job.metadata.namespace, label_selector=selector)
-    return sorted((pod for pod in found if _is_pod_of(pod, job)), key=age_key)
-
-
-def _is_pod_of(pod: Pod, job: Job) -> bool:
-    owners = owners_of(pod.metadata)
-    return not owners or job.metadata.uid in owners
-
-
 # --- what a job prints ---
-
-
-class Printer:
-    """Writes the output of several streams to one place, in whole lines if streams are named."""
-
-    def __init__(self, *, names_streams: bool) -> None:
-        self._names_streams = names_streams
-        self._rests: dict[str, bytes] = {}  # the unfinished line of each stream
-
-    def write(self, stream: str, piece: bytes) -> None:
-        if not self._names_streams:
-            self._out(piece)
-            return
-        *lines, rest = (self._rests.get(stream, b"") + piece).split(b"\n")
-        self._rests[stream] = rest
-        self._out(b"".join(b"[%s] %s\n" % (stream.encode(), line) for line in lines))
-
-    def finish(self, stream: str) -> None:
-        if self._rests.get(stream):
-            self.write(stream, b"\n")
-
-    def _out(self, piece: bytes) -> None:
-        if piece:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
-
-
-def streams_of(pod: Pod, container: str = "") -> Iterator[tuple[str, str]]:
-    """The containers of a pod, or the named one, each with the name of its output."""
-    several = len(pod.spec.containers) > 1
-    for name in [container] if container else [found.name for found in pod.spec.containers]:
-        yield name, f"{pod.metadata.name}/{name}" if several else pod.metadata.name
 
 
 class Follower:
@@ -156,7 +110,7 @@ class Follower:
                 self._see(pod)
 
     def _see(self, pod: Pod) -> None:
-        if not _is_pod_of(pod, self._job) or self._pod not in ("", pod.metadata.name):
+        if not is_pod_of(pod, self._job) or self._pod not in ("", pod.metadata.name):
             return
         for container, stream in streams_of(pod, self._query.get("container", "")):
             key = f"{pod.metadata.uid}/{container}"

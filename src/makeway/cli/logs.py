@@ -28,7 +28,7 @@ from makeway.api.batch import Job, Pod
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.deleted_jobs import Run, find_gone_job, runs_of
-from makeway.cli.following import Follower, Printer, pods_of, streams_of
+from makeway.cli.output import Out, Printer, pods_of, streams_of, to_stdout
 from makeway.cli.references import HELP, array_members, find_target
 from makeway.cli.spans import span_of
 from makeway.client import Client
@@ -58,38 +58,61 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.follow and arguments.previous:
         raise UsageError("--previous has ended and can't be followed")
 
-    is_past = arguments.attempt is not None or arguments.all_attempts
-    if arguments.follow and is_past:
+    if arguments.follow and _is_past(arguments):
         raise UsageError("-f follows the job as it is; leave out --attempt and --all-attempts")
 
     async def story(client: Client, namespace: str) -> int:
-        if members := await array_members(client, namespace, arguments.job):
-            return await _print_array(client, members, arguments, query)
-        target = await _target(client, namespace, arguments.job)
-        if target.job is None and not target.pods:
-            raise RequestRefused(f"{target.text} belongs to no Job, and has no pods")
-        if arguments.follow and target.job is not None:
-            await Follower(client, target.job, query).run(pod=arguments.pod, tells_state=True)
-            return 0
         if arguments.follow:
-            raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
-        runs = None if target.job is None else await runs_of(client, target.job)
-        if target.job is not None and runs is not None:
-            await _print_runs(client, target, _chosen(target, runs, arguments), query)
-            return 0
-        if is_past:
-            raise RequestRefused("this server keeps no output of earlier attempts")
-        pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
-        chosen = [pod for pod in pods if arguments.pod in ("", pod.metadata.name)]
-        if pods and not chosen:
-            names = ", ".join(pod.metadata.name for pod in pods)
-            raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
-        if not any(map(_has_begun, pods)):
-            raise _nothing(target, "has printed nothing" if pods else "has no pods")
-        await _print(client, [pod for pod in chosen if _has_begun(pod)], query)
+            await _follow(client, namespace, arguments, query)
+        else:
+            await print_output(client, namespace, arguments)
         return 0
 
     return connect.converse(arguments, story, stays=arguments.follow, is_quick=True)
+
+
+def _is_past(arguments: argparse.Namespace) -> bool:
+    return arguments.attempt is not None or bool(arguments.all_attempts)
+
+
+async def _follow(
+    client: Client, namespace: str, arguments: argparse.Namespace, query: dict[str, str]
+) -> None:
+    from makeway.cli.following import Follower  # needs a loop; printing what is there doesn't
+
+    if members := await array_members(client, namespace, arguments.job):
+        raise UsageError(f"follow one of them, as {short_text(members[0].metadata)}")
+    target = await _target(client, namespace, arguments.job)
+    if target.job is None:
+        raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
+    await Follower(client, target.job, query).run(pod=arguments.pod, tells_state=True)
+
+
+async def print_output(
+    client: Client, namespace: str, arguments: argparse.Namespace, out: Out = to_stdout
+) -> None:
+    """What is there by now."""
+    query = query_of(arguments)
+    if members := await array_members(client, namespace, arguments.job):
+        await _print_array(client, members, arguments, out)
+        return
+    target = await _target(client, namespace, arguments.job)
+    if target.job is None and not target.pods:
+        raise RequestRefused(f"{target.text} belongs to no Job, and has no pods")
+    runs = None if target.job is None else await runs_of(client, target.job)
+    if target.job is not None and runs is not None:
+        await _print_runs(client, target, _chosen(target, runs, arguments), query, out)
+        return
+    if _is_past(arguments):
+        raise RequestRefused("this server keeps no output of earlier attempts")
+    pods = [*target.pods] if target.job is None else await pods_of(client, target.job)
+    chosen = [pod for pod in pods if arguments.pod in ("", pod.metadata.name)]
+    if pods and not chosen:
+        names = ", ".join(pod.metadata.name for pod in pods)
+        raise RequestRefused(f"{target.text} has no pod {arguments.pod}; it has {names}")
+    if not any(map(_has_begun, pods)):
+        raise _nothing(target, "has printed nothing" if pods else "has no pods")
+    await _print(client, [pod for pod in chosen if _has_begun(pod)], query, out)
 
 
 async def _target(client: Client, namespace: str, word: str) -> JobTarget:
@@ -125,27 +148,31 @@ def _chosen(target: JobTarget, runs: list[Run], arguments: argparse.Namespace) -
 
 
 async def _print_array(
-    client: Client, members: list[Job], arguments: argparse.Namespace, query: dict[str, str]
-) -> int:
+    client: Client, members: list[Job], arguments: argparse.Namespace, out: Out
+) -> None:
     """What all jobs of an array have printed, each line with whose it is."""
-    if arguments.follow:
-        raise UsageError(f"follow one of them, as {short_text(members[0].metadata)}")
+    query = query_of(arguments)
     for job in members:
-        target = JobTarget(job, None)
+        target, called = JobTarget(job, None), short_text(job.metadata)
         if runs := await runs_of(client, job):
             chosen = _chosen(target, runs, arguments)
-            await _print_runs(client, target, chosen, query, called=short_text(job.metadata))
-    return 0
+            await _print_runs(client, target, chosen, query, out, called=called)
 
 
 async def _print_runs(
-    client: Client, target: JobTarget, runs: list[Run], query: dict[str, str], *, called: str = ""
+    client: Client,
+    target: JobTarget,
+    runs: list[Run],
+    query: dict[str, str],
+    out: Out,
+    *,
+    called: str = "",
 ) -> None:
     """`called`: whose lines these are, where others are printed as well."""
     asked = query.get("container", "")
     attempts = [run.attempt for run in runs]
     several = len(set(attempts)) < len(attempts) or any(len(run.containers) > 1 for run in runs)
-    printer, told = Printer(names_streams=several or bool(called)), 0
+    printer, told = Printer(names_streams=several or bool(called), out=out), 0
     for run in runs:
         if len(set(attempts)) > 1 and run.attempt != told:
             print(f"makeway: {run.text}", file=sys.stderr, flush=True)
@@ -163,10 +190,10 @@ def _has_begun(pod: Pod) -> bool:
     return not pod.spec.scheduling_gates
 
 
-async def _print(client: Client, pods: list[Pod], query: dict[str, str]) -> None:
+async def _print(client: Client, pods: list[Pod], query: dict[str, str], out: Out) -> None:
     named = query.get("container", "")
     streams = [(pod.metadata, *stream) for pod in pods for stream in streams_of(pod, named)]
-    printer = Printer(names_streams=len(streams) > 1)
+    printer = Printer(names_streams=len(streams) > 1, out=out)
     for pod, container, stream in streams:
         wanted = {**query, "container": container}
         async for piece in client.logs(pod.name, pod.namespace, wanted):

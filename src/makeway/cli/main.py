@@ -23,7 +23,8 @@ from makeway.cli.suggesting import SuggestingParser, did_you_mean
 NAMES = (
     *("demo", "check", "lint", "simulate", "up", "down", "backup", "controller", "kubeconfig"),
     *("token", "grant", "share", "audit", "dashboard"),
-    *("submit", "run", "status", "top", "queues", "gpu", "explain", "forecast", "logs", "wait"),
+    *("submit", "run", "exec", "attach", "cp", "port-forward", "status", "top", "queues", "gpu"),
+    *("explain", "forecast", "logs", "wait"),
     *("cancel", "hold", "resume", "requeue", "retry", "edit", "priority", "history", "clean"),
     *("checkpoint", "why", "replay", "report", "bundle", "preview", "diff"),
     *("apply", "get", "describe", "delete", "convert", "examples", "completion", "version"),
@@ -42,6 +43,7 @@ start here:
   makeway up                      queues and jobs on this machine
   makeway submit -- COMMAND       run something when there is room for it
   makeway                         who runs, who waits, and for what
+  makeway exec JOB                a shell where a job runs
   makeway COMMAND --help          what a command does, with examples
 
 exit codes:
@@ -69,7 +71,7 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
     )
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name in names:
-        command = import_module(f"makeway.cli.{name}")
+        command = import_module(f"makeway.cli.{name.replace('-', '_')}")
         assert command.__doc__ is not None, name
         summary, _, text = command.__doc__.partition("\n\n")
         description, heading, examples = text.partition("examples:\n")

@@ -39,8 +39,3 @@ def moment_of(option: str, text: str, now: float | None = None) -> float:
     except (ValueError, OverflowError):
         raise UsageError(f"{option} {text}: write {HELP}") from None
     return at.timestamp()
-
-
-def moment_text(at: float) -> str:
-    """By local time, to the second."""
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")

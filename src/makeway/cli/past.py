@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.client.folder import default_folder
 from makeway.journal.coding import Unreadable
@@ -16,10 +17,18 @@ from makeway.journal.past import NothingKnown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(kubeconfig=None)  # which server is asked is not chosen here
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="data folder of `makeway up`")
     parser.add_argument(
         "--journal", type=Path, metavar="FILE", help="a journal (default: that of the data folder)"
     )
+
+
+def is_of_all(arguments: argparse.Namespace) -> bool:
+    """Whether a server for all accounts is asked: it alone reads its journal."""
+    if arguments.data_dir is not None or arguments.journal is not None:
+        return False
+    return connect.is_for_all()
 
 
 @contextmanager

@@ -31,10 +31,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from makeway.api.times import format_time
+from makeway.api.times import format_time, moment_text
 from makeway.cli import past
 from makeway.cli.command import UsageError
-from makeway.cli.moments import moment_text
 from makeway.cli.spans import span_of
 from makeway.cli.tables import add_output, counted, print_document, print_safely, print_table
 from makeway.engine.decisions import Decision

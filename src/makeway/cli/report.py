@@ -26,12 +26,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from makeway.api.times import format_time
-from makeway.cli import past
+from makeway.cli import connect, past
 from makeway.cli.command import UsageError
 from makeway.cli.spans import span_of, span_text
 from makeway.cli.tables import add_output, print_document, print_table
+from makeway.client import Client
 from makeway.engine.model import ResourceName
 from makeway.journal.ledger import Account, Sums, grouped, ledger_of
+from makeway.retelling import sums_in
 
 HOUR_S = 3600.0
 DEFAULT_SPAN = "7d"
@@ -55,8 +57,27 @@ def run(arguments: argparse.Namespace) -> int:
     by = fields_of(arguments.by)
     until = time.time()
     since = until - span_of("--since", arguments.since)
+    if past.is_of_all(arguments):
+
+        async def story(client: Client, _: str) -> int:
+            booked = sums_in(await client.usage(since, until))
+            _show(arguments, since, until, by, grouped(booked, by))
+            return 0
+
+        return connect.converse(arguments, story)
     with past.open_journal(arguments) as journal:
-        sums = grouped(ledger_of(journal, since, until).sums, by)
+        booked = ledger_of(journal, since, until).sums
+    _show(arguments, since, until, by, grouped(booked, by))
+    return 0
+
+
+def _show(
+    arguments: argparse.Namespace,
+    since: float,
+    until: float,
+    by: Sequence[str],
+    sums: Mapping[tuple[str, ...], Sums],
+) -> None:
     match arguments.output:
         case "table":
             _print(by, sums)
@@ -66,7 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
             items = [_data(by, key, booked) for key, booked in sums.items()]
             times = {"since": format_time(since), "until": format_time(until)}
             print_document(arguments.output, {**times, "items": items})
-    return 0
 
 
 def fields_of(text: str) -> tuple[str, ...]:

@@ -125,8 +125,9 @@ def _start(paths: Paths) -> int:
         print("systemd does not run here; start it with `makeway up --system --detach`")
         return 0
     _systemctl("daemon-reload")
-    _systemctl("enable", "--now", SOCKET, STARTER, SERVER)
-    _systemctl("restart", STARTER, SERVER)
+    _systemctl("enable", SOCKET, STARTER, SERVER)
+    _systemctl("stop", SERVER)  # under a service that runs, a socket can't take other ports
+    _systemctl("restart", SOCKET, STARTER, SERVER)
     print("it runs, and starts with the machine; `makeway service status` tells how it is")
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 _UNKNOWN = "unrecognized arguments: "
@@ -22,6 +22,17 @@ class SuggestingParser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.commands: dict[str, SuggestingParser] = {}  # by name, where it has some
+        self.takes_command = False  # what stands behind `--` are `words`, wherever options stand
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if not self.takes_command or args is None or "--" not in args:
+            return super().parse_known_args(args, namespace)
+        place = list(args).index("--")
+        found, rest = super().parse_known_args(args[:place], namespace)
+        found.words = list(args[place + 1 :])
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """The usage of the command that was meant, not of all; and a hint."""

@@ -20,25 +20,25 @@ import argparse
 import time
 from typing import Any
 
-from makeway.api.times import format_time
-from makeway.cli import past
-from makeway.cli.moments import HELP, moment_of, moment_text
+from makeway.api.kinds import WORKLOADS
+from makeway.cli import connect, past
+from makeway.cli.command import RequestRefused
+from makeway.cli.deleted_jobs import find_gone_job
+from makeway.cli.moments import HELP, moment_of
+from makeway.cli.references import find_target
 from makeway.cli.tables import add_output, print_document, print_safely
-from makeway.journal.file import Journal
-from makeway.journal.past import Happened, Moment, find_workload, life_of, moment, name_in
-from makeway.translate.data import as_data, pieces_data
-from makeway.translate.explanation import explanation_lines
-from makeway.translate.happenings import happened_text
-from makeway.translate.words import Line, workload
-
-BEFORE_SHOWN, AFTER_SHOWN = 8, 4
-LOOKED_BACK_S = 30 * 86_400.0
+from makeway.client import Client
+from makeway.controller.job_workload import name_of
+from makeway.journal.past import name_in
+from makeway.retelling import why
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="a name, NAMESPACE/NAME, or a Workload's name")
     parser.add_argument("--at", metavar="TIME", help=HELP)
-    parser.add_argument("-n", "--namespace", default="default", help="(default: default)")
+    parser.add_argument(
+        "-n", "--namespace", help="(default: default; of a server for all accounts, one's own)"
+    )
     past.add_arguments(parser)
     add_output(parser, ("text", "json", "yaml"))
 
@@ -46,46 +46,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     now = time.time()
     at = now if arguments.at is None else moment_of("--at", arguments.at, now)
+    if past.is_of_all(arguments):
+        return connect.converse(arguments, lambda *asked: _ask(arguments, at, *asked))
     with past.open_journal(arguments) as journal:
-        then = moment(journal, at)
-        document = _document(journal, then, arguments)
-    if arguments.output in ("json", "yaml"):
-        print_document(arguments.output, document)
-    else:
-        for line in document["lines"]:
-            print_safely(line)
+        name = name_in(arguments.job, arguments.namespace or "default")
+        _print(why(journal, name, at), arguments)
     return 0
 
 
-def _document(journal: Journal, then: Moment, arguments: argparse.Namespace) -> dict[str, Any]:
-    key = find_workload(journal, then, name_in(arguments.job, arguments.namespace))
-    is_there = then.engine.view.workload(key) is not None
-    explanation = then.engine.explain(key) if is_there else None
-    lines = [Line(workload(key), " was gone")]
-    if explanation is not None:
-        lines = list(explanation_lines(explanation, then.at, moment_text))
-    life = list(life_of(journal, key, then.at - LOOKED_BACK_S, time.time()))
-    before = [happened for happened in life if happened.at <= then.at][-BEFORE_SHOWN:]
-    after = [happened for happened in life if happened.at > then.at][:AFTER_SHOWN]
+async def _ask(arguments: argparse.Namespace, at: float, client: Client, namespace: str) -> int:
+    """The server, where one can't read the journal oneself."""
+    named = name_in(arguments.job, namespace)
+    where, name = await _workload(client, named.namespace, named.name)
+    _print(await client.past_explanation(WORKLOADS, name, where, at), arguments)
+    return 0
 
-    def told(happened: Happened) -> str:
-        return f"- {moment_text(happened.at)}  {happened_text(happened.what, key)}"
 
-    heading = f"At {moment_text(then.at)}, as of {moment_text(then.heard_last_at)}:"
-    parts = [heading, *map(str, lines)]
-    parts += ["What had happened to it:", *map(told, before)] if before else []
-    parts += ["What happened to it then:", *map(told, after)] if after else []
-    namespace, _, name = key.partition("/")
-    return {
-        "apiVersion": "makeway.dev/v1",
-        "kind": "Explanation",
-        "metadata": {"name": name, "namespace": namespace},
-        "at": format_time(then.at),
-        **({} if explanation is None else as_data(explanation)),
-        "happened": [
-            {"at": format_time(happened.at), "text": happened_text(happened.what, key)}
-            for happened in (*before, *after)
-        ],
-        "pieces": [pieces_data(line) for line in lines],
-        "lines": parts,
-    }
+async def _workload(client: Client, namespace: str, word: str) -> tuple[str, str]:
+    """Namespace and name of the Workload that somebody means."""
+    try:
+        target = await find_target(client, namespace, word)
+    except RequestRefused:
+        gone = await find_gone_job(client, namespace, word)
+        return (namespace, word) if gone is None else (gone.metadata.namespace, name_of(gone))
+    if target.workload is not None:
+        return target.namespace, target.workload.metadata.name
+    return target.namespace, target.name if target.job is None else name_of(target.job)
+
+
+def _print(document: dict[str, Any], arguments: argparse.Namespace) -> None:
+    if arguments.output in ("json", "yaml"):
+        print_document(arguments.output, document)
+        return
+    for line in document["lines"]:
+        print_safely(line)

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from makeway.api.resource import Resource
+from makeway.api.times import format_time
 from makeway.backoff import backoff_s
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 
@@ -481,6 +482,18 @@ class Client:
         body = orjson.dumps({"path": path})
         headers = {"content-type": "application/json"}
         await self._json(Call(method="POST", path="/backup", headers=headers, body=body))
+
+    async def past_explanation(
+        self, resource: Resource, name: str, namespace: str, at: float
+    ) -> Document:
+        """Why a Workload did not run at a time, of which there may be no trace but the journal."""
+        path = resource.path(namespace, name, "explanation")
+        return await self._json(Call(method="GET", path=path, query={"at": format_time(at)}))
+
+    async def usage(self, since: float, until: float) -> Document:
+        """What everybody has had between two times, from the journal of a Makeway."""
+        query = {"since": format_time(since), "until": format_time(until)}
+        return await self._json(Call(method="GET", path="/apis/makeway.dev/v1/usage", query=query))
 
     async def invitation(self) -> Document:
         """The address of a Makeway's dashboard, and a code that opens it once."""

@@ -22,6 +22,7 @@ UNIX = "unix:"  # an address that is a socket of this machine, where the kernel 
 LOCAL = "http://localhost"  # what such a request calls its host
 CONNECTIONS_MAX = 128
 CONNECT_TIMEOUT_S = 10.0
+MESSAGE_MAX_BYTES = 4 * 1024 * 1024  # of a WebSocket
 ANSWER_TIMEOUT_S = 60.0  # between two pieces of an answer that is no stream
 # A peer that vanished without a word is noticed within half a minute, also in the midst of a watch.
 KEEP_ALIVE = (
@@ -50,6 +51,41 @@ class Trust:
         if credential.certificate:
             _load(tls, credential)
         return tls
+
+
+class NotJoined(Exception):
+    """A server that was asked for a WebSocket has answered with this code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the server answered with {code}")
+
+
+class Joined:
+    """A WebSocket; whoever doesn't read makes the other side wait."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    @property
+    def protocol(self) -> str:
+        return self._socket.protocol or ""
+
+    async def receive(self) -> bytes | None:
+        """The next message; None: the server has closed it."""
+        message = await self._socket.receive()
+        if message.type == aiohttp.WSMsgType.BINARY:
+            return bytes(message.data)
+        return str(message.data).encode() if message.type == aiohttp.WSMsgType.TEXT else None
+
+    async def send(self, message: bytes) -> None:
+        await self._socket.send_bytes(message)
+
+
+def _with_token(call: Call, credential: Credential) -> dict[str, str]:
+    headers = dict(call.headers)
+    if credential.token:
+        headers["Authorization"] = f"Bearer {credential.token}"
+    return headers
 
 
 class HttpTransport:
@@ -83,6 +119,29 @@ class HttpTransport:
             # What was read to its end goes back to the others; a stream that goes on is cut.
             answer.release()
 
+    @contextlib.asynccontextmanager
+    async def join(self, call: Call, protocols: tuple[str, ...]) -> AsyncIterator[Joined]:
+        """A WebSocket that speaks one of these; NotJoined: the server has answered otherwise."""
+        try:
+            credential = await self._source.current()
+            session = await self._opened(credential)
+            socket = await session.ws_connect(
+                self._url(call),
+                params=list(call.pairs),
+                headers=_with_token(call, credential),
+                protocols=protocols,
+                server_hostname=self._trust.server_name or None,
+                max_msg_size=MESSAGE_MAX_BYTES,
+            )
+        except CredentialError as error:
+            raise Unreachable(str(error)) from error
+        except aiohttp.WSServerHandshakeError as error:
+            raise NotJoined(error.status) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+        async with socket:
+            yield Joined(socket)
+
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
@@ -90,9 +149,6 @@ class HttpTransport:
 
     async def _request(self, call: Call, credential: Credential) -> aiohttp.ClientResponse:
         session = await self._opened(credential)
-        headers = dict(call.headers)
-        if credential.token:
-            headers["Authorization"] = f"Bearer {credential.token}"
         timeout = aiohttp.ClientTimeout(
             total=None,
             sock_connect=CONNECT_TIMEOUT_S,
@@ -100,14 +156,17 @@ class HttpTransport:
         )
         return await session.request(
             call.method,
-            (LOCAL if self._socket else self._address) + quote(call.path),
+            self._url(call),
             params=dict(call.query),
-            headers=headers,
+            headers=_with_token(call, credential),
             data=call.body or None,
             timeout=timeout,
             server_hostname=self._trust.server_name or None,
             allow_redirects=False,
         )
+
+    def _url(self, call: Call) -> str:
+        return (LOCAL if self._socket else self._address) + quote(call.path)
 
     async def _opened(self, credential: Credential) -> aiohttp.ClientSession:
         """Connections that show this certificate; those that show an older one are closed."""

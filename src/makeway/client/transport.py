@@ -17,6 +17,7 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    pairs: tuple[tuple[str, str], ...] = ()  # of a WebSocket, in place of the query
     is_stream: bool = False  # the answer may go on for a long time
     silence_max_s: float | None = None  # after which a stream counts as broken; None: never
 

@@ -55,11 +55,14 @@ class Fresh(NamedTuple):
 class Board:
     """A part of the plane that writes nothing."""
 
-    resources: tuple[Resource, ...] = (
-        *(JOBS, WORKLOADS, PODS, QUEUES, COHORTS, LOCAL_QUEUES, NODES),
-    )
+    resources: tuple[Resource, ...]
 
-    def __init__(self, picture: Picture, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, picture: Picture, clock: Callable[[], float], *, has_nodes: bool = True
+    ) -> None:
+        """Without nodes where nobody else looks at them, lest it needs a right of its own."""
+        kinds = (JOBS, WORKLOADS, PODS, QUEUES, COHORTS, LOCAL_QUEUES)
+        self.resources = (*kinds, NODES) if has_nodes else kinds
         self._picture, self._clock = picture, clock
         self._units = Units(picture)
         self._on_node = picture.index(PODS, _on_node)

@@ -1,8 +1,9 @@
-"""Pushes rows to everybody who looks: each change is read and written once, however many look.
+"""Pushes rows to everybody who looks: each change is read once, and written once for all who see
+the same of it.
 
 A stream begins with the rows that are known, then come those that change; `synced` says that the
-page has all. What comes in a fifth of a second goes out together. A reader that falls far behind
-loses its stream, and begins anew.
+page has all. What comes in a fifth of a second goes out together, in one piece; where many look, in
+half a second. A reader that falls far behind loses its stream, and begins anew.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -22,14 +23,39 @@ from makeway.logs import Fields
 log = logging.getLogger("makeway.dashboard")
 
 COLLECT_S = 0.2  # what changes within that goes out together
+COLLECT_MAX_S = 0.5  # where a hundred look: a page has to be told of a preemption within a second
+COLLECT_FOR_EACH_S = 0.005
 AT_ONCE = 50  # rows read before others get their turn
-ROWS_MAX = 500  # in one message
-BEHIND_MAX = 400  # messages that wait for a reader
+ROWS_MAX = 500  # in one piece
+BEHIND_MAX = 400  # pieces that wait for a reader
 BEAT_S = 10.0  # silence that a page takes for a broken connection is longer
 SYNCED = b'{"type":"synced"}\n'
 
-News = bytes | Sequence[Fresh]  # a line, or rows that are still to be written
 Lines = AsyncIterator[bytes]
+
+
+class Batch:
+    """Rows that go out together, and how they are written for whom."""
+
+    def __init__(self, rows: Sequence[Fresh]) -> None:
+        self._rows = rows
+        self._scopes: tuple[str, ...] | None = None
+        self._written: dict[Hashable, list[bytes]] = {}
+
+    async def pieces(self, sight: Sight | None) -> list[bytes]:
+        """As a reader may see them; without `sight`, all of them."""
+        if sight is None:
+            return self._pieces(None, self._rows)
+        if self._scopes is None:
+            self._scopes = tuple({s: None for row in self._rows for s in sight.scopes(row)})
+        await sight.learn(self._scopes)
+        seen = (found for row in self._rows if (found := sight.seen(row)) is not None)
+        return self._pieces(tuple(map(sight.sees, ("", *self._scopes))), seen)
+
+    def _pieces(self, view: Hashable, rows: Iterable[Fresh]) -> list[bytes]:
+        if view not in self._written:
+            self._written[view] = [*_pieces([*rows])]
+        return self._written[view]
 
 
 class Feed:
@@ -38,6 +64,7 @@ class Feed:
     def __init__(self, board: Board, clock: Callable[[], float]) -> None:
         self._board, self._clock = board, clock
         self._readers: set[Reading] = set()
+        self._known: Batch | None = None  # all rows, for whoever comes before the next change
         self._has_news = asyncio.Event()
         self._publishing: asyncio.Task[None] | None = None
 
@@ -47,18 +74,15 @@ class Feed:
         Without `sight`, the reader sees everything. Where the API no longer answers him, it ends.
         """
         reading = Reading(sight)
-        known = self._board.rows()
         self._join(reading)  # at once, lest a change in between is missed
         try:
             yield _line({"type": "hello", "now": self._clock(), **hello})
-            for line in await reading.lines(known):
-                yield line
             while True:
                 found = await self._next(reading)
                 if found is None or await reading.has_changed():
                     return
-                for line in [found] if isinstance(found, bytes) else await reading.lines(found):
-                    yield line
+                for piece in [found] if isinstance(found, bytes) else await found.pieces(sight):
+                    yield piece
         except (ApiError, Unavailable):
             return
         finally:
@@ -71,16 +95,19 @@ class Feed:
         if self._publishing is not None:
             self._publishing.cancel()
 
-    async def _next(self, reading: Reading) -> News | None:
+    async def _next(self, reading: Reading) -> Batch | bytes | None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BEAT_S):
                 return await reading.queue.get()
         return _line({"type": "beat", "now": self._clock()})
 
     def _join(self, reading: Reading) -> None:
-        self._readers.add(reading)
+        if self._known is None:
+            self._known = Batch(self._board.rows())
+        reading.put(self._known)
         if not self._board.backlog:
-            reading.queue.put_nowait(SYNCED)
+            reading.put_synced()
+        self._readers.add(reading)
         self._board.on_change = self._has_news.set
         self._has_news.set()
         if self._publishing is None:
@@ -90,7 +117,7 @@ class Feed:
         self._readers.discard(reading)
         if not self._readers and self._publishing is not None:
             self._publishing.cancel()
-            self._publishing = None
+            self._publishing = self._known = None
 
     async def _publish(self) -> None:
         try:
@@ -98,7 +125,7 @@ class Feed:
                 await self._has_news.wait()
                 self._has_news.clear()
                 await self._publish_backlog()
-                await asyncio.sleep(COLLECT_S)
+                await asyncio.sleep(self._collect_s)
         except Exception:
             # The outermost line: who looks begins anew, and publishing with him.
             log.exception(Fields(publishing="failed"))
@@ -106,63 +133,70 @@ class Feed:
             for reading in self._readers:
                 reading.queue.put_nowait(None)
 
+    @property
+    def _collect_s(self) -> float:
+        """Each piece costs for each reader; more readers get fewer, which hold more."""
+        return min(COLLECT_MAX_S, COLLECT_S + COLLECT_FOR_EACH_S * len(self._readers))
+
     async def _publish_backlog(self) -> None:
-        had_backlog = bool(self._board.backlog)
         fresh: list[Fresh] = []
         while self._board.backlog:
             fresh += self._board.refresh(AT_ONCE)
-            if len(fresh) >= ROWS_MAX or not self._board.backlog:
-                self._tell(fresh)
+            self._known = None
+            if fresh and (len(fresh) >= ROWS_MAX or not self._board.backlog):
+                batch = Batch(fresh)
+                for reading in self._readers:
+                    reading.put(batch)
                 fresh = []
             await asyncio.sleep(0)
-        if had_backlog:
-            for reading in self._readers:
-                reading.put(SYNCED)
-
-    def _tell(self, fresh: list[Fresh]) -> None:
-        """Those who see everything share what is written."""
-        written = [*_messages(fresh)]
         for reading in self._readers:
-            if reading.sight is not None:
-                reading.put(fresh)
-                continue
-            for message in written:
-                reading.put(message)
+            reading.put_synced()
 
 
 class Reading:
     """One page that looks, and what waits to be sent to it."""
 
     def __init__(self, sight: Sight | None) -> None:
-        self.sight = sight
-        self.queue: asyncio.Queue[News | None] = asyncio.Queue()
+        self._sight = sight
+        self._version = 0 if sight is None else sight.version
+        self._is_synced = False
+        self.queue: asyncio.Queue[Batch | bytes | None] = asyncio.Queue()
 
-    def put(self, news: News) -> None:
+    def put(self, news: Batch | bytes) -> None:
         if self.queue.qsize() < BEHIND_MAX:
             self.queue.put_nowait(news)
         elif self.queue.qsize() == BEHIND_MAX:
             self.queue.put_nowait(None)
 
-    async def lines(self, rows: Sequence[Fresh]) -> list[bytes]:
-        """Rows as this reader may see them."""
-        return [*_messages(rows if self.sight is None else await self.sight.shown(rows))]
+    def put_synced(self) -> None:
+        """All that is known was told; a page wants to hear that once."""
+        if not self._is_synced:
+            self._is_synced = True
+            self.put(SYNCED)
 
     async def has_changed(self) -> bool:
-        return self.sight is not None and await self.sight.has_changed()
+        """Whether the reader may see more or less than when the stream began."""
+        if self._sight is None:
+            return False
+        await self._sight.renew()
+        return self._sight.version != self._version
 
 
-def _messages(rows: Iterable[Fresh]) -> Iterable[bytes]:
+def _pieces(rows: Sequence[Fresh]) -> Iterator[bytes]:
+    for start in range(0, len(rows), ROWS_MAX):
+        yield b"".join(_messages(rows[start : start + ROWS_MAX]))
+
+
+def _messages(rows: Sequence[Fresh]) -> Iterator[bytes]:
     """Lines with rows of one table each, and with the keys of those that are gone."""
     by_table: dict[str, list[Fresh]] = {}
     for row in rows:
         by_table.setdefault(row.table, []).append(row)
     for table, found in by_table.items():
-        for start in range(0, len(found), ROWS_MAX):
-            some = found[start : start + ROWS_MAX]
-            items = b",".join(row.body for row in some if row.body)
-            gone = orjson.dumps([row.key for row in some if not row.body])
-            head = f'{{"type":"rows","table":"{table}","items":['.encode()
-            yield b"".join((head, items, b'],"gone":', gone, b"}\n"))
+        items = b",".join(row.body for row in found if row.body)
+        gone = orjson.dumps([row.key for row in found if not row.body])
+        head = f'{{"type":"rows","table":"{table}","items":['.encode()
+        yield b"".join((head, items, b'],"gone":', gone, b"}\n"))
 
 
 def _line(message: Mapping[str, object]) -> bytes:

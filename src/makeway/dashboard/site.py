@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,12 +20,14 @@ import orjson
 
 from makeway.client import ApiError, Client, Unavailable
 from makeway.dashboard.actions import Doing, WrongAction
+from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
+from makeway.dashboard.lives import namespaces_in, without_others
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
-from makeway.dashboard.sight import Sight
+from makeway.dashboard.sight import EVERYWHERE, Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.units import Unit
 from makeway.logs import Fields
@@ -33,7 +36,9 @@ from makeway.server.messages import Request, Response
 log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
-STREAMS_MAX = 500
+STREAMS_MAX, STREAMS_OF_ONE = 500, 50
+SIGHTS_MAX = 1000
+NO_JOURNAL = "no journal is written (--no-journal; of a controller, --journal)"
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
 _PAGES = frozenset(("", "jobs", "queues", "history", "what-if"))
@@ -73,19 +78,23 @@ class Site:
         *,
         shows_names: bool = True,
         keeps_cancelled: bool = True,
+        bearers: Bearers | None = None,
     ) -> None:
         """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
         of what was.
 
         `shows_names`: of jobs, to others. `keeps_cancelled`: whoever runs jobs ends one that says
-        it is cancelled; else it is deleted.
+        it is cancelled; else it is deleted. With `bearers`, readers show a token of theirs instead
+        of a session of ours.
         """
         self._client_of, self._clock, self._past = client_of, clock, past
         self._key, self._shows_names, self._keeps_cancelled = key, shows_names, keeps_cancelled
+        self._bearers = bearers
+        self._sights: dict[Reader, Sight] = {}  # who looked last at the end
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
-        self._streams = 0
+        self._streams: Counter[Reader] = Counter()
         self.port = 0  # once it listens
 
     def follow(self, feed: Feed | None) -> None:
@@ -100,6 +109,9 @@ class Site:
         return {"address": f"http://127.0.0.1:{self.port}", "code": code}
 
     def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
+        """As far as can be said at once: whether a token is good, the API server says."""
+        if self._bearers is not None:
+            return bool(token_in(headers))
         return self._session(headers) is not None
 
     async def handle(self, request: Request) -> Response:
@@ -122,14 +134,14 @@ class Site:
         return replace(answer, headers=(*HEADERS, *answer.headers))
 
     async def _route(self, request: Request) -> Response:
-        _expect_known_host(request)
+        expect_known_host(request)
         head, *rest = request.path.strip("/").split("/")
         if head != "api":
             return self._file(request, head, rest)
-        _expect_own_origin(request)
+        expect_own_origin(request)
         if (request.method, rest) == ("POST", ["session"]):
             return self._sign_in(request)
-        session = self._session(request.headers)
+        session = await self._who(request.headers)
         if session is None:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
@@ -139,6 +151,8 @@ class Site:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
+            case "GET", ["life"]:
+                return await self._life(session, request.query)
             case "GET", ["history"]:
                 return await self._history(session, request.query)
             case "POST", ["action"]:
@@ -163,6 +177,9 @@ class Site:
 
     # Who reads
 
+    async def _who(self, headers: Mapping[str, str]) -> Session | None:
+        return await self._bearers.session(headers) if self._bearers else self._session(headers)
+
     def _session(self, headers: Mapping[str, str]) -> Session | None:
         given = headers.get(SESSION, "")
         return self._sessions.read(given) if given else None
@@ -178,33 +195,46 @@ class Site:
     async def _stream(self, session: Session) -> Response:
         if self._feed is None:
             raise Refused(503, "the scheduler is not ready")
-        if self._streams >= STREAMS_MAX:
+        if self._streams.total() >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
+        if self._streams[session.reader] >= STREAMS_OF_ONE:
+            raise Refused(503, f"{STREAMS_OF_ONE} pages of yours are open already")
         sight = await self._sight_of(session.reader)
         hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
-        lines = self._counted(self._feed.stream(hello, sight))
+        lines = self._counted(session.reader, self._feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
         """What a reader sees; None: everything. Refused if he is let in no longer."""
+        if self._bearers is not None:
+            return self._bearers.sight(reader)
         if reader.uid is None:
             return None
-        mask = None if self._shows_names else self._mask
-        sight = Sight(self._client_of(reader), self._clock, mask)
+        sight = self._kept_sight(reader)
         await sight.begin()
         return sight
+
+    def _kept_sight(self, reader: Reader) -> Sight:
+        """One for all pages of a reader."""
+        mask = None if self._shows_names else self._mask
+        found = self._sights.pop(reader, None) or Sight(self._client_of(reader), self._clock, mask)
+        self._sights[reader] = found
+        while len(self._sights) > SIGHTS_MAX:
+            del self._sights[next(iter(self._sights))]
+        return found
 
     def _mask(self, name: str) -> str:
         """The same for the same name, and nobody can tell of which."""
         return f"hidden-{hmac.digest(self._key, name.encode(), 'sha256')[:8].hex()}"
 
-    async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self._streams += 1
+    async def _counted(self, reader: Reader, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams[reader] += 1
         try:
             async for line in lines:
                 yield line
         finally:
-            self._streams -= 1
+            self._streams[reader] -= 1
+            self._streams += Counter()  # who has none is forgotten
             await asyncio.shield(_close(lines))
 
     async def _job(self, session: Session, query: Mapping[str, str]) -> Response:
@@ -221,14 +251,31 @@ class Site:
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
+    async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
+        namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
+        sight = await self._sight_of(session.reader)
+        if sight is not None:
+            await sight.learn((namespace,))
+            if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
+                raise Refused(403, f"you may not list workloads in namespace {namespace}")
+        if self._past is None:
+            raise Refused(404, NO_JOURNAL)
+        found = await self._past.life(namespace, name)
+        if sight is not None and (self._bearers is not None or not self._shows_names):
+            await sight.learn(namespaces_in(found))
+            found = without_others(found, sight.sees)
+        return _json(found)
+
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
-        await self._sight_of(session.reader)
+        sight = await self._sight_of(session.reader)
+        if self._bearers is not None:
+            await _expect_to_see_all(sight)
         spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
         span_s = spans.get(query.get("span", ""))
         if span_s is None:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         if self._past is None:
-            raise Refused(404, "no journal is written (makeway up --no-journal)")
+            raise Refused(404, NO_JOURNAL)
         return _json(await self._past.tell(span_s))
 
     # What is done
@@ -248,7 +295,15 @@ class Site:
         return _json({})
 
 
-def _expect_known_host(request: Request) -> None:
+async def _expect_to_see_all(sight: Sight | None) -> None:
+    """On a cluster: the journal's sums are of all namespaces together."""
+    if sight is not None:
+        await sight.learn(())
+        if not sight.sees(EVERYWHERE):
+            raise Refused(403, "who may list workloads in all namespaces sees the history")
+
+
+def expect_known_host(request: Request) -> None:
     host, _, port = request.headers.get("host", "").rpartition(":")
     if not port.isdecimal():
         host = request.headers.get("host", "")
@@ -256,7 +311,7 @@ def _expect_known_host(request: Request) -> None:
         raise Refused(421, "this name is not ours; open 127.0.0.1 or localhost")
 
 
-def _expect_own_origin(request: Request) -> None:
+def expect_own_origin(request: Request) -> None:
     """Browsers tell of which site a page is; what is no browser tells nothing."""
     origin = request.headers.get("origin")
     if origin is not None and origin != f"http://{request.headers.get('host', '')}":

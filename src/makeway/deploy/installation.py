@@ -29,6 +29,7 @@ LEASE = NAME
 LABELS = {"app.kubernetes.io/name": "makeway", "app.kubernetes.io/component": "controller"}
 PORT = 8080  # of metrics and explanations
 HEALTH_PORT = 8081  # of probes
+DASHBOARD_PORT = 8082  # inside of the pod only
 METRICS_READER = {"makeway.dev/metrics": "allowed"}  # labels of namespaces that may ask
 REPLICAS = 2
 USER = 65532  # the uid of the image; Containerfile has the same
@@ -225,6 +226,7 @@ def _container(site: Site) -> Document:
         f"--lease-name={LEASE}",
         f"--health-address=0.0.0.0:{HEALTH_PORT}",
         f"--metrics-address={'0.0.0.0' if site.exposes_metrics else '127.0.0.1'}:{PORT}",
+        f"--dashboard-port={DASHBOARD_PORT}",
     ]
     ports = [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}]
     if site.exposes_metrics:

@@ -79,11 +79,15 @@ def name_in(word: str, namespace: str) -> Name:
     return Name(named if slash and named not in _KINDS else namespace, name)
 
 
-def find_workload(journal: Journal, then: Moment, name: Name) -> WorkloadKey:
-    """Whom a user means by a name: who was there, else who had been; of several, the latest."""
+def find_workload(journal: Journal, then: Moment, name: Name, since: float = 0.0) -> WorkloadKey:
+    """Whom a user means by a name: who was there, else who had been; of several, the latest.
+
+    Who was created before `since` is not meant.
+    """
     there = (known.workload for known in then.engine.view.workloads())
     found = [workload for workload in there if name.means(workload)]
     found = found or list(_seen_before(journal, then.at, name))
+    found = [workload for workload in found if workload.created_at >= since]
     if not found:
         hint = "; numbers of jobs are not written down, names are" if name.name.isdecimal() else ""
         where = f"in namespace {name.namespace}"
@@ -104,6 +108,16 @@ def job_name(key: WorkloadKey) -> str:
     own = key.partition("/")[2]
     made_for = _MADE_FOR.fullmatch(own)
     return own if made_for is None else made_for[1]
+
+
+def find_latest(journal: Journal, name: Name) -> Workload | None:
+    """The last that was seen under a name. Cost: segments from the last back to that one."""
+    for segment in reversed(journal.segments()):
+        events = (r.event for r in journal.records(segment) if isinstance(r, Heard))
+        seen = (event.workload for event in events if isinstance(event, ev.WorkloadSeen))
+        if found := [workload for workload in seen if name.means(workload)]:
+            return max(found, key=lambda workload: (workload.created_at, workload.key))
+    return None
 
 
 # --- what happened to one workload ---

@@ -12,8 +12,11 @@ behind it keeps its place. `<name>.gap` says from where to where, as a pair of s
 from __future__ import annotations
 
 import binascii
+import errno
+import fcntl
 import os
 import signal
+import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
@@ -75,6 +78,7 @@ class Container:
         self._quick_ends = 0  # in a row
         self.pid = 0  # 0: doesn't run
         self.output = -1  # what it prints comes out here
+        self.input = -1  # what is written here, it reads; of a terminal it is the same
         self._log = self._times = -1
         self._size = self._timed_ns = self._timed = 0
         kept: int = program["output_bytes"]
@@ -137,15 +141,30 @@ class Container:
 
     def _start(self) -> tuple[int, str]:
         self._open_logs()
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
-        self.output = reading
-        if self._owner is not None:  # who opens /dev/stdout opens the pipe anew
-            os.fchown(writing, self._owner["uid"], self._owner["gid"])
+        ends = self._make_streams()
         try:
-            return self._spawn(writing)
+            if self._owner is not None:  # who opens /dev/stdout opens the pipe anew
+                for end in ends:
+                    os.fchown(end, self._owner["uid"], self._owner["gid"])
+            return self._spawn(*ends)
         finally:
-            os.close(writing)
+            for end in {*ends}:
+                os.close(end)
+
+    def _make_streams(self) -> tuple[int, ...]:
+        """Its ends: where it prints, and where it reads if anything can come; ours are noted."""
+        if self.program.get("is_terminal"):
+            self.output, end = os.openpty()
+            self.input = os.dup(self.output)
+            os.set_blocking(self.output, False)
+            return end, end
+        self.output, writing = os.pipe()
+        os.set_blocking(self.output, False)
+        if not self.program.get("has_input"):
+            return (writing,)
+        reading, self.input = os.pipe()
+        os.set_blocking(self.input, False)
+        return writing, reading
 
     def _wait_for_machine(self, error: OSError, now: float) -> None:
         """No room for its log, or no process to be had: that may pass."""
@@ -159,6 +178,12 @@ class Container:
             if descriptor >= 0:
                 os.close(descriptor)
         self.output = self._log = self._times = -1
+        self.close_input()
+
+    def close_input(self) -> None:
+        if self.input >= 0:
+            os.close(self.input)
+            self.input = -1
 
     def _open_logs(self) -> None:
         if os.path.exists(f"{self._logs}.log"):
@@ -175,7 +200,7 @@ class Container:
         self._size = self._timed_ns = self._timed = 0
         self._gap_end, self._is_full = self._head, False
 
-    def _spawn(self, output: int) -> tuple[int, str]:
+    def _spawn(self, output: int, given: int = -1) -> tuple[int, str]:
         """Its pid, and why it doesn't run; empty if it does."""
         told, telling = os.pipe()
         parent = os.getpid()
@@ -189,6 +214,10 @@ class Container:
             try:
                 os.setsid()
                 die_with_parent(parent)
+                if given >= 0:
+                    os.dup2(given, 0)
+                if given == output:
+                    fcntl.ioctl(given, termios.TIOCSCTTY, 0)
                 os.dup2(output, 1)
                 os.dup2(output, 2)
                 self.execute(self.program["argv"], telling)
@@ -219,6 +248,10 @@ class Container:
         self.enter(kept)
         for path, content, mode in self._files:
             _write(path, content, mode)
+        self.become(argv)
+
+    def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
+        """Of a child that has entered: another program, with more variables than the container."""
         for place, target, *is_part in self.program.get("links", ()):
             _link(place, target, is_part=any(is_part))
         folder = self.program["folder"]
@@ -227,9 +260,9 @@ class Container:
         except OSError as error:
             raise OSError(f"working directory {folder}: {error.strerror}") from None
         try:
-            os.execvpe(argv[0], argv, self.program["env"])
+            os.execvpe(argv[0], argv, {**self.program["env"], **(more or {})})
         except OSError as error:
-            raise OSError(f"{argv[0]}: {error.strerror}") from None
+            raise OSError(f"{argv[0]}: {error.strerror}") from error
 
     def _enter_cgroups(self) -> None:
         for group in self._groups:
@@ -242,8 +275,10 @@ class Container:
         """Take over what was printed; whether there may be more right now."""
         try:
             piece = os.read(self.output, READ_BYTES)
-        except BlockingIOError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EIO):  # EIO: nobody has the terminal any more
+                return False
+            raise
         self._print(piece)
         return len(piece) > 0
 

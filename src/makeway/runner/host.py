@@ -66,6 +66,9 @@ class Program:
     grace_s: float = 30.0  # to end in when a probe found it ill
     memory_bytes: int | None = None  # None: no limit
     cpu_milli: int | None = None
+    has_input: bool = False  # that others may type into; else it is empty
+    has_input_once: bool = False  # the first who types, and stops, ends it
+    is_terminal: bool = False  # its input and output are one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,36 @@ class RunOrder:
     warning_lead_s: float = 0.0
     warning_after_s: float | None = None  # from the start on, in any case; None: only when stopped
     back_off_s: float = 10.0  # between the first and the second restart; doubles from then on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecWish:
+    """To run a program in a container that runs."""
+
+    do: Literal["exec"] = "exec"
+    container: str
+    argv: tuple[str, ...]
+    is_terminal: bool
+    has_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachWish:
+    """To have the input of a container."""
+
+    do: Literal["attach"] = "attach"
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectWish:
+    """To be connected to a port at which a process of the pod listens."""
+
+    do: Literal["connect"] = "connect"
+    port: int
+
+
+Wish = ExecWish | AttachWish | ConnectWish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
+from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
@@ -44,6 +46,7 @@ from makeway.runner.host import (
     Program,
     Running,
     RunOrder,
+    Wish,
 )
 from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
@@ -195,6 +198,10 @@ class LocalHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {uid: pid for uid, (pid, _) in self._supervisors.items()}
+
     def ended(self) -> dict[str, float]:
         """When each pod that is over came to its end."""
         return {uid: _ended_at(state) for uid, state in self._states.items() if state.is_over}
@@ -313,6 +320,19 @@ class LocalHost:
         )
         self._children[uid] = pid
         self._supervisors[uid] = (pid, started_ticks(pid) or 0)
+
+    # Joining
+
+    def account_of(self, uid: str) -> int | None:
+        """Whom a pod runs as that is not over; None: us, or there is no such pod."""
+        return self._owners.get(uid)
+
+    async def call(self, uid: str, wish: Wish) -> socket.socket:
+        """A line to the supervisor of a pod that runs, which has been told a wish."""
+        state = self._states.get(uid)
+        if state is None or state.is_over or not self._is_alive(uid):
+            raise NotNow("the pod does not run")
+        return await call(f"{self._pods}/{uid}", self._supervisors[uid][0], wish)
 
     # Ending
 

@@ -126,6 +126,9 @@ def _program(
         grace_s=pod.spec.termination_grace_period_seconds,
         memory_bytes=limits.get("memory"),
         cpu_milli=limits.get("cpu"),
+        has_input=container.stdin,
+        has_input_once=container.stdin_once,
+        is_terminal=container.tty,
     )
 
 

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import signal
+import sys
 import time
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would double the cost of a start
@@ -20,6 +21,7 @@ _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
 _PUNCH_HOLE = 3  # fallocate(2): and keep the size
 KILL_ROUNDS, KILL_PAUSE_S = 100, 0.002  # of a cgroup that can't be killed at once
 _NO_CGROUP = (errno.ENOENT, errno.ENODEV)  # never was, or was removed meanwhile
+_LISTENS = "0A"  # of a TCP socket, as /proc/net/tcp has it
 _C = ctypes.CDLL(None, use_errno=True)
 
 
@@ -88,6 +90,83 @@ def kill_session(session: int) -> None:
     for pid, fields in _all():
         if int(fields[3]) == session and fields[0] not in "ZX":
             send_signal(pid, signal.SIGKILL)
+
+
+def session_and_below(leader: int) -> set[int]:
+    """All who stayed in a session, or have its leader as an ancestor."""
+    parents, found = dict[int, int](), {leader}
+    for pid, fields in _all():
+        parents[pid] = int(fields[1])
+        if int(fields[3]) == leader:
+            found.add(pid)
+    return found | _below(leader, parents)
+
+
+def below(ancestor: int) -> set[int]:
+    """All processes that have this one as an ancestor."""
+    return _below(ancestor, {pid: int(fields[1]) for pid, fields in _all()})
+
+
+def _below(ancestor: int, parents: dict[int, int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found, left = set[int](), [ancestor]
+    while left:
+        born = children.pop(left.pop(), [])
+        found.update(born)
+        left += born
+    return found
+
+
+def listening_at(ancestor: int, port: int) -> str | None:
+    """The address at which a process below this one listens at a TCP port; None if none does."""
+    listening = {inode: address for inode, address, found in _listening_sockets() if found == port}
+    if listening:
+        for pid in below(ancestor):
+            for inode in _sockets_of(pid) & listening.keys():
+                return listening[inode]
+    return None
+
+
+def _listening_sockets() -> Iterator[tuple[str, str, int]]:
+    """Inode, address to reach it at, port."""
+    for table, anywhere in (("tcp", "127.0.0.1"), ("tcp6", "::1")):
+        for line in (read_or_none(f"/proc/net/{table}") or b"").decode().splitlines()[1:]:
+            fields = line.split()
+            place, _, port = fields[1].partition(":")
+            if fields[3] == _LISTENS:
+                yield (
+                    fields[9],
+                    anywhere if not place.strip("0") else _address(place),
+                    int(port, 16),
+                )
+
+
+def _address(place: str) -> str:
+    """As the kernel writes it: words of four bytes, each in the order of this machine."""
+    words = (place[start : start + 8] for start in range(0, len(place), 8))
+    content = b"".join(int(word, 16).to_bytes(4, sys.byteorder) for word in words)
+    if len(content) == 4:
+        return ".".join(map(str, content))
+    return ":".join(content[start : start + 2].hex() for start in range(0, 16, 2))
+
+
+def _sockets_of(pid: int) -> set[str]:
+    """The inodes of a process's sockets, as far as we may know them."""
+    found = set[str]()
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return found  # it is gone, or not ours
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue  # closed meanwhile
+        if target.startswith("socket:["):
+            found.add(target[8:-1])
+    return found
 
 
 def signal_who_catch(session: int, number: int) -> None:

@@ -14,14 +14,15 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.logs import Fields
-from makeway.runner.host import PodState, RunOrder, Unwelcome
+from makeway.runner.calls import NotNow
+from makeway.runner.host import PodState, RunOrder, Unwelcome, Wish
 from makeway.runner.local import OnChange
 from makeway.runner.states import state_of
 from makeway.watchdog import Pulse
@@ -33,6 +34,7 @@ WAIT_S = 20.0  # for the starter, when both begin
 AGAIN_S = 1.0
 BEAT_S = 2.0  # as often it says that it lives
 READ_BYTES = 1024 * 1024
+JOINING_MAX = 4  # at once; the starter takes few connections
 
 
 class RemoteHost:
@@ -41,11 +43,14 @@ class RemoteHost:
         self._states: dict[str, PodState] = {}
         self.revision = 0  # of the server's objects: the latest of which an order speaks
         self.unlimited = ""  # what of a container's limits can't be held, and why
+        self._supervisors: dict[str, int] = {}
+        self._joining = asyncio.Semaphore(JOINING_MAX)
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
         self._told = _Lines()  # the news
         self._shift_s = 0.0  # from the starter's time to ours
         self._on_change: OnChange | None = None
+        self._namespaces: Callable[[], list[str]] | None = None  # None: nobody knows yet
         self._timer: asyncio.TimerHandle | None = None
         self.pulse = Pulse("starter of pods")
         self._wait_for_it(time.monotonic() + wait_s)
@@ -62,6 +67,14 @@ class RemoteHost:
     def states(self) -> Mapping[str, PodState]:
         return self._states
 
+    def supervisors(self) -> dict[str, int]:
+        """Of pods that are not over: the process below which all of it runs."""
+        return {
+            uid: pid
+            for uid, pid in self._supervisors.items()
+            if uid in self._states and not self._states[uid].is_over
+        }
+
     # Orders
 
     def start(self, order: RunOrder) -> None:
@@ -77,6 +90,35 @@ class RemoteHost:
     def remove(self, uid: str) -> None:
         self._order({"do": "remove", "uid": uid})
         self._states.pop(uid, None)
+        self._supervisors.pop(uid, None)
+
+    async def call(self, uid: str, wish: Wish) -> socket.socket:
+        """A line to the supervisor of a pod that runs, which has been told a wish."""
+        async with self._joining:
+            return await asyncio.to_thread(self._join, uid, wish)
+
+    def _join(self, uid: str, wish: Wish) -> socket.socket:
+        with self._connected() as connection:
+            order = {"do": "exec", "uid": uid, "wish": asdict(wish)}
+            connection.sendall(json.dumps(order).encode() + b"\n")
+            content, descriptors, _, _ = socket.recv_fds(connection, READ_BYTES, 1)
+        if not descriptors:
+            answer = json.loads(content) if content else {}
+            raise NotNow(answer.get("message") or "the starter does not answer")
+        line = socket.socket(fileno=descriptors[0])
+        line.setblocking(False)
+        return line
+
+    def follow(self, namespaces: Callable[[], list[str]]) -> None:
+        """Tell the starter which namespaces there are, now and whenever it comes back: whose the
+        others were, it forgets."""
+        self._namespaces = namespaces
+        self.namespaces_changed()
+
+    def namespaces_changed(self) -> None:
+        if self._namespaces is not None:
+            with contextlib.suppress(OSError):  # it is away, and is told when it is back
+                self._order({"do": "keep", "namespaces": self._namespaces()})
 
     def _order(self, order: Mapping[str, Any]) -> None:
         """OSError: not now. An answer may get lost: every order may come twice."""
@@ -149,6 +191,7 @@ class RemoteHost:
 
     def _state(self, told: Mapping[str, Any]) -> PodState:
         devices = {name: tuple(indexes) for name, indexes in told["devices"].items()}
+        self._supervisors[told["uid"]] = told["supervisor"]
         known = PodState(uid=told["uid"], node=told["node"], devices=devices)
         return state_of(known, told, self._shift_s)
 
@@ -202,6 +245,7 @@ class RemoteHost:
             with contextlib.suppress(OSError):
                 self._look()
                 self._listen()
+                self.namespaces_changed()
                 log.warning(Fields(starter="is back"))
         self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._check)
 

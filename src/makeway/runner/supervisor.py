@@ -12,6 +12,8 @@ It is started with the pod's folder, in which it finds `order.json`: what to run
   grace, if it takes too long.
 - **A warning**: an order may name a signal that comes some time before SIGTERM, for programs that
   save their work then. Only processes that catch it get it: others would die of it.
+- **Others may join**: programs that somebody starts in a container that runs, and connections to
+  its ports (`sessions`).
 - It tells of a new state by a line in the pipe `changes`, if somebody listens there.
 """
 
@@ -40,6 +42,7 @@ from makeway.runner.processes import (
     write_last,
     write_whole,
 )
+from makeway.runner.sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ class Supervisor:
         self._poll = select.poll()
         self._outputs: dict[int, Container] = {}  # by what their output is read from
         self._signals = self._catch_signals()
+        self._sessions = Sessions(folder, self._poll, self._all)
 
     def _clock(self) -> float:
         """The time of day as Makeway had it when it gave the order, however that was set since."""
@@ -130,6 +134,8 @@ class Supervisor:
             if descriptor == self._signals:
                 if signal.SIGTERM in os.read(self._signals, 4096):
                     self._heed_stop()
+            elif self._sessions.heed(descriptor, event, self._now):
+                continue
             elif event & select.POLLIN:
                 self._outputs[descriptor].read_output()
             else:  # nobody can print any more, though the process may go on
@@ -160,16 +166,18 @@ class Supervisor:
             container = next((c for c in self._all if c.pid == found.si_pid), None)
             if container is not None:
                 self._end_rest_of(container)
+            self._sessions.ending(found.si_pid)
             _, status = os.waitpid(found.si_pid, 0)
             if container is not None:
                 self._watch_no_more(container.output)
                 container.ended(status, self._now)
-            else:
+            elif not self._sessions.ended(found.si_pid, status):
                 self._answer_probe(found.si_pid, status)
 
     def _end_rest_of(self, container: Container) -> None:
         """With its first process, a container ends as a whole."""
         send_signal_to_group(container.pid, signal.SIGKILL)
+        self._sessions.end_of(container)
         others = any(other.is_running for other in self._all if other is not container)
         container.end_cgroup()
         if others or container.probes:
@@ -193,14 +201,14 @@ class Supervisor:
             except ChildProcessError:
                 return
             if found is not None and found.si_pid != but:
-                os.waitpid(found.si_pid, 0)
+                self._sessions.ended(*os.waitpid(found.si_pid, 0))
                 continue
             left = [pid for pid in children_of(os.getpid()) if pid != but]
             if not left:
                 return
             for pid in left:
                 send_signal(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)
+                self._sessions.ended(*os.waitpid(pid, os.WNOHANG))
             time.sleep(STRAYS_PAUSE_S)
 
     # What comes next
@@ -228,6 +236,7 @@ class Supervisor:
             if container.kill_at is not None and container.is_running:
                 due.append(container.kill_at)
             due += container.step_probes(self._now)
+        due += self._sessions.step(self._now)
         if self._is_stopping and not any(container.is_running for container in self._all):
             self._is_over = True
         return due

@@ -37,6 +37,8 @@ BECOMING = tuple(
         *(("batch", "jobs"), ("batch", "cronjobs")),
     )
 )
+# A WebSocket can only be asked for by GET; who may read a pod may not become it by that.
+_JOINING = frozenset(("pods/attach", "pods/exec", "pods/portforward"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ def _object_ask(request: Request, group: str, rest: list[str]) -> Ask:
     name = rest[1] if len(rest) > 1 else ""
     resource = "/".join([rest[0], *rest[2:]])
     verb = _verb(request, is_one=bool(name))
+    if verb == "get" and resource in _JOINING:
+        verb = "create"
     if not name and (found := _ONE_NAME.fullmatch(request.query.get("fieldSelector", ""))):
         name = found[1]
     return Ask(verb=verb, group=group, resource=resource, namespace=namespace, name=name)

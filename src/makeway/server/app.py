@@ -15,10 +15,11 @@ from makeway.accounts import account_of_uid
 from makeway.api.arrays import ArrayError, expanded, parse_indexes
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
+from makeway.api.times import parse_time
 from makeway.disk import Disk
 from makeway.history.archive import Archive
 from makeway.logs import Fields
-from makeway.server import discovery, errors, health, messages, openapi, past
+from makeway.server import discovery, errors, health, messages, openapi, past, usage
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
@@ -30,6 +31,7 @@ from makeway.server.insight import (
     Forecasts,
     Insight,
     Inviting,
+    Remembering,
     at_a_glance,
     pending,
     would_be,
@@ -59,9 +61,12 @@ from makeway.server.people import Directory, People, for_people
 from makeway.server.reads import Reads, view_of
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
+from makeway.server.streams import SUBRESOURCES as STREAMED
+from makeway.server.streams import Streams
+from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
-from makeway.store import Store, StoreError
+from makeway.store import Key, Store, StoreError
 from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
@@ -107,8 +112,10 @@ class App:
         self._past: Past | None = None
         if archive is not None and logs is not None:
             self._past = Past(store, archive, logs, clock)
+        self.streams = Streams(logs)
         self.committer = Committer(store, flush)
         self.reads = Reads(store, clock)
+        self.usage = Usage(store, self.reads)
         self.worker = Worker()
         configuration = configuration or Configuration()
         if people is not None:
@@ -127,6 +134,7 @@ class App:
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
+        self.history: Remembering | None = None  # None: nothing is written down
         self.forecasts: Forecasts | None = None  # None: nobody makes any
         self.dashboard: Inviting | None = None  # None: there are no pages
         self.watchdog = Watchdog(self.committer.pulse, self.collector.pulse, self.collector.expiry)
@@ -228,8 +236,12 @@ class App:
                 return pending(self.insight, request, rest)
             case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
                 return at_a_glance(self.insight, request, rest)
+            case ["apis", usage.GROUP, usage.VERSION, *rest] if rest:
+                return await self.usage.answer(request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
                 return self._forecasts(scope)
+            case ["apis", "makeway.dev", "v1", "usage"] if request.method == "GET":
+                return await self._usage(request)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if self._reception is not None and request.person is not None:
@@ -461,6 +473,10 @@ class App:
                 return json_response(messages.created(), 201)
             case "log", "GET":
                 return await self._log(request, target)
+            case subresource, "GET" | "POST" if subresource in STREAMED:
+                return self.streams.answer(request, self._pod(target), subresource)
+            case "explanation", "GET" if "at" in request.query:
+                return await self._past_explanation(request, target)
             case "explanation", "GET":
                 return self._explanation(target)
             case "forecast", "GET":
@@ -506,6 +522,27 @@ class App:
             raise errors.no_such_path()
         return json_response(found)
 
+    async def _past_explanation(self, request: Request, target: Target) -> Response:
+        """Of a Workload that may be gone; who has a namespace is not told of its last owner."""
+        if self.history is None:
+            raise errors.no_such_path()
+        found = self.store.get(Key(NAMESPACES.full_name, "", target.namespace))
+        if found is None:
+            raise errors.not_found(NAMESPACES, target.namespace)
+        made = parse_time(decode(found.body)["metadata"]["creationTimestamp"])
+        told = await self.history.why(
+            *(_who(request), target.namespace, target.name),
+            at=request.moment("at"),
+            since=made if self.is_shared else 0.0,
+        )
+        return json_response(told)
+
+    async def _usage(self, request: Request) -> Response:
+        if self.history is None:
+            raise errors.no_such_path()
+        times = request.moment("since"), request.moment("until")
+        return json_response(await self.history.usage(_who(request), *times))
+
     def _forecast(self, target: Target) -> Response:
         if self.store.get(target.key) is None:
             raise errors.not_found(target.resource, target.name)
@@ -523,11 +560,14 @@ class App:
             case _:
                 raise errors.no_such_path()
 
-    async def _log(self, request: Request, target: Target) -> Response:
+    def _pod(self, target: Target) -> Any:
         record = self.store.get(target.key)
         if record is None:
             raise errors.not_found(PODS, target.name)
-        pod = decode(record.body)
+        return decode(record.body)
+
+    async def _log(self, request: Request, target: Target) -> Response:
+        pod = self._pod(target)
         if self._logs is None:
             raise waiting(pod, container_of(pod, request))
         return Response(body=await self._logs.read(pod, request), content_type="text/plain")
@@ -560,6 +600,10 @@ class App:
         return json_response(
             messages.success({**errors.of(target.resource, target.name), "uid": uid})
         )
+
+
+def _who(request: Request) -> str:
+    return "" if request.person is None else request.person.name
 
 
 def _segments(path: str) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from makeway.api.kinds import ALIASES, NAMESPACES, PODS, RESOURCES, WORKLOADS, Resource
-from makeway.server import errors
+from makeway.server import errors, usage
 from makeway.server.messages import Request, Response, encode, expect_plain, json_response
 
 VERSION = "v1.37.1"  # of the Kubernetes whose answers these are compared with
@@ -20,11 +20,15 @@ REVIEWS = tuple(
         ("authentication.k8s.io", "SelfSubjectReview"),
     )
 )
+ANSWERS = (*REVIEWS, *usage.RESOURCES)  # what is no object that is kept
 # Subresource: kind of its body (group, version, kind) and verbs.
 _POD_SUBRESOURCES = {
+    "attach": (("", "v1", "PodAttachOptions"), ("create", "get")),
     "binding": (("", "v1", "Binding"), ("create",)),
     "eviction": (("policy", "v1", "Eviction"), ("create",)),
+    "exec": (("", "v1", "PodExecOptions"), ("create", "get")),
     "log": (("", "v1", "Pod"), ("get",)),
+    "portforward": (("", "v1", "PodPortForwardOptions"), ("create", "get")),
 }
 
 
@@ -68,6 +72,8 @@ def verbs_of(resource: Resource) -> tuple[str, ...]:
     """What can be asked of a kind; namespaces go one by one, since so much goes with each."""
     if resource in REVIEWS:
         return ("create",)
+    if resource in usage.RESOURCES:
+        return ("get", "list")
     return tuple(v for v in _VERBS if v != "deletecollection" or resource is not NAMESPACES)
 
 
@@ -90,14 +96,14 @@ def subresources(resource: Resource) -> dict[str, tuple[tuple[str, str, str], tu
 def group_versions() -> dict[str, list[str]]:
     """Groups with their versions, the preferred one first; the core group is the empty one."""
     found: dict[str, list[str]] = {}
-    for resource in (*RESOURCES, *ALIASES, *REVIEWS):
+    for resource in (*RESOURCES, *ALIASES, *ANSWERS):
         versions = found.setdefault(resource.group, [])
         versions += [version for version in resource.versions if version not in versions]
     return found
 
 
 def served(group: str, version: str) -> list[Resource]:
-    everything = (*RESOURCES, *ALIASES, *REVIEWS)
+    everything = (*RESOURCES, *ALIASES, *ANSWERS)
     return [r for r in everything if r.group == group and version in r.versions]
 
 

@@ -50,6 +50,18 @@ class Forecasts(Protocol):
         """Of everybody in a namespace; of all of them, if it is empty."""
 
 
+class Remembering(Protocol):
+    """Who reads the journal for others, one question of each (`who`) at a time."""
+
+    async def why(
+        self, who: str, namespace: str, name: str, at: float, since: float
+    ) -> Mapping[str, Any]:
+        """Why a workload did not run at a time; of what was before `since` nothing is told."""
+
+    async def usage(self, who: str, since: float, until: float) -> Mapping[str, Any]:
+        """What everybody has had between two times."""
+
+
 class Inviting(Protocol):
     """The dashboard beside the server, as far as the server knows it."""
 

@@ -115,8 +115,11 @@ class Listener:
                 headers=headers,
                 body=body,
                 uid=uid,
+                pairs=tuple(raw.rel_url.query.items()),
             )
         )
+        if response.talk is not None:
+            return await sockets.converse(raw, response.talk)
         if isinstance(response.body, bytes):
             answer = _whole(response, must_close=raw.body_exists and not is_read)
             return await _sent(raw, answer)

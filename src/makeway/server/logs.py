@@ -30,6 +30,7 @@ from makeway.server.messages import Request
 
 CHUNK_BYTES = 64 * 1024
 FOLLOW_EVERY_S = 0.2
+ATTACHED_EVERY_S = 0.02  # who types wants to see it
 _NUMBER_BYTES = 8
 _PAIR_BYTES = 2 * _NUMBER_BYTES
 _FOREVER = 1 << 62
@@ -60,6 +61,15 @@ class FileLogs:
         if is_timed:
             pieces = _with_times(pieces, times)
         return _texts(pieces) if limit is None else _limited(_texts(pieces), limit)
+
+    def from_now_on(self, pod: Mapping[str, Any], container: str) -> AsyncIterator[bytes]:
+        """What a container prints, until it ends; pieces may be empty."""
+        path = self.folder / pod["metadata"]["uid"] / f"{container}.log"
+        if not path.exists():
+            raise waiting(pod, container)
+        times = _Times(path.with_suffix(".times"))
+        every_s = ATTACHED_EVERY_S
+        return _texts(_pieces(path, times, None, 0, is_followed=True, every_s=every_s))
 
     def _since(self, request: Request) -> float | None:
         seconds, moment = request.number("sinceSeconds"), request.query.get("sinceTime", "")
@@ -119,7 +129,13 @@ class _Times:
 
 
 async def _pieces(
-    path: Path, times: _Times, since: float | None, tail: int | None, *, is_followed: bool
+    path: Path,
+    times: _Times,
+    since: float | None,
+    tail: int | None,
+    *,
+    is_followed: bool,
+    every_s: float = FOLLOW_EVERY_S,
 ) -> AsyncIterator[Piece]:
     with path.open("rb") as file:
         gap = _Gap(path.with_suffix(".gap"))
@@ -144,7 +160,7 @@ async def _pieces(
             if has_ended:
                 return
             yield place, b""
-            await asyncio.sleep(FOLLOW_EVERY_S)
+            await asyncio.sleep(every_s)
 
 
 class _Gap:

@@ -1,13 +1,14 @@
 """Requests and responses, whatever carries them; and JSON, which is what they carry."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from makeway.api.manifests import read_manifests
+from makeway.api.times import TimeError, parse_time
 from makeway.server.errors import ApiError, bad_request, not_acceptable
 from makeway.server.people import Person
 
@@ -30,6 +31,7 @@ class Request:
     person: Person | None = None  # who that is, once it is known; None: one account has it all
     may_create: bool = True  # what is applied and not there
     parsed: Any = None  # the body, if it was read already
+    pairs: tuple[tuple[str, str], ...] = ()  # the query as it came, with keys that stand twice
 
     def flag(self, name: str) -> bool:
         value = self.query.get(name, "")
@@ -38,6 +40,10 @@ class Request:
         if value not in _FALSE:
             raise bad_request(f"{name}: {value[:50]!r} is not a boolean")
         return False
+
+    def all(self, name: str) -> list[str]:
+        """All values of a key that may stand more than once."""
+        return [value for key, value in self.pairs if key == name]
 
     def number(self, name: str) -> int | None:
         """A whole number, None if it is not given."""
@@ -48,9 +54,36 @@ class Request:
             raise bad_request(f"{name}: {value[:50]!r} is not a whole number")
         return int(value)
 
+    def moment(self, name: str) -> float:
+        """A point in time, in seconds since 1970."""
+        value = self.query.get(name, "")
+        try:
+            return parse_time(value)
+        except TimeError:
+            why = f"{name}: {value[:50]!r} is no time such as 2026-03-01T14:05:00Z"
+            raise bad_request(why) from None
+
     @property
     def content_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Messages(Protocol):
+    """A WebSocket, whoever holds it."""
+
+    async def receive(self) -> bytes | None:
+        """The next message; None: the client is gone."""
+
+    async def send(self, message: bytes) -> None:
+        """As soon as the client takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """An answer that goes to and fro; the WebSocket is closed when it returns."""
+
+    protocol: str
+    run: Callable[[Messages], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +93,7 @@ class Response:
     content_type: str = JSON
     has_lines: bool = False  # pieces of the body are whole lines, each of which says something
     headers: tuple[tuple[str, str], ...] = field(default=())
+    talk: Talk | None = None  # set: the client has asked for a WebSocket, and gets it
 
 
 def json_response(value: Any, code: int = 200) -> Response:

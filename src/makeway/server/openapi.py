@@ -7,7 +7,7 @@ from typing import Any
 
 from makeway.api.kinds import Resource
 from makeway.server import errors
-from makeway.server.discovery import REVIEWS, VERSION, group_versions, served
+from makeway.server.discovery import ANSWERS, VERSION, group_versions, served
 from makeway.server.messages import Response, encode
 from makeway.server.patch import patch_types
 from makeway.server.schemas import REFERENCE, components
@@ -55,7 +55,7 @@ def document(group: str, version: str) -> bytes:
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for resource in served(group, version):
-        if resource in REVIEWS:
+        if resource in ANSWERS:
             continue
         name = _schema_name(resource, version)
         schema = dict(everything[resource.schema])

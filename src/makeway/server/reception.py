@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 
 from makeway.api.kinds import CLUSTER_ROLES, WORKLOADS
-from makeway.server import errors, others
+from makeway.server import errors, others, streams
 from makeway.server.access import Access, Ask, ask_of
 from makeway.server.audit import Audit
 from makeway.server.errors import ApiError
@@ -132,7 +132,7 @@ class Reception:
 
     def _guarded(self, request: Request, ask: Ask, response: Response) -> Response:
         """A stream that ends when who reads it may no longer."""
-        if isinstance(response.body, bytes):
+        if isinstance(response.body, bytes) and response.talk is None:
             return response
 
         async def is_welcome() -> bool:
@@ -142,6 +142,11 @@ class Reception:
                 return error.code == 503  # nobody knows; who was let in may stay
             return True
 
+        if response.talk is not None:
+            return replace(
+                response, talk=streams.guarded(response.talk, is_welcome, STREAM_CHECKED_EVERY_S)
+            )
+        assert not isinstance(response.body, bytes)
         return replace(response, body=_while(is_welcome, response.body))
 
     def answer_audit(self, request: Request) -> Response:

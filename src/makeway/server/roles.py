@@ -13,6 +13,7 @@ AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _BATCH, _EVENTS = "batch", "events.k8s.io"
+_METRICS = "metrics.k8s.io"
 _VISIBILITY, _OWN_VISIBILITY = "visibility.kueue.x-k8s.io", "visibility.makeway.dev"
 
 
@@ -29,6 +30,7 @@ _SEEN = [
     _rule(["get"], _BATCH, "cronjobs/status", "jobs/status"),
     _rule(["get"], _BATCH, "jobs/attempts", "jobs/log"),
     _rule(READ, _EVENTS, "events"),
+    _rule(["get", "list"], _METRICS, "pods"),
     _rule(READ, QUEUEING_GROUP, "localqueues", "workloads"),
     _rule(["get"], QUEUEING_GROUP, "localqueues/status", "workloads/status"),
     _rule(["get"], QUEUEING_GROUP, "workloads/explanation", "workloads/forecast"),
@@ -50,9 +52,12 @@ RULES: dict[str, list[Document]] = {
     # Of the machine, and of oneself.
     EVERYONE: [
         _rule(READ, "", "nodes"),
+        _rule(["get", "list"], _METRICS, "nodes"),
         _rule(READ, QUEUEING_GROUP, "admissionchecks", "clusterqueues", "cohorts"),
         _rule(READ, QUEUEING_GROUP, "resourceflavors", "workloadpriorityclasses"),
         _rule(READ, "scheduling.k8s.io", "priorityclasses"),
+        # Sums of what the rows tell that everybody may see.
+        _rule(["list"], "makeway.dev", "usage"),
         # Rows, of which only what is not private is left (`others`).
         _rule(["list"], _OWN_VISIBILITY, "jobs"),
         _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),

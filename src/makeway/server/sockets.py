@@ -1,18 +1,24 @@
 """WebSockets: a connection that a client asks to upgrade, and messages instead of a body.
 
+Either the answer comes line by line, and each is a message; or it is a conversation.
+
 Besides `listen.py`, the only file of the server that knows the HTTP library. Who asks for a
 WebSocket gets one where the answer comes piece by piece; any other answer, a refusal above all, is
 sent as to everybody else, and the client reads in it why it got none.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
+
+from makeway.server.messages import Talk
 
 CLOSE_TIMEOUT_S = 2.0  # for a client to agree that it is over
 PING_EVERY_S = 30.0  # a client that is gone without a word is noticed by its silence
 MESSAGE_MAX_BYTES = 64 * 1024  # of a client's
+TALK_MAX_BYTES = 1024 * 1024  # of a client's in a conversation
 
 
 def is_asked_for(headers: Mapping[str, str]) -> bool:
@@ -29,7 +35,9 @@ async def send_lines(
     `lines` come in pieces of one or more whole lines. A client that doesn't read a message for
     `timeout_s` loses its connection.
     """
-    socket = await _opened(raw)
+    asked = raw.headers.get("Sec-WebSocket-Protocol", "")
+    protocols = [name.strip() for name in asked.split(",") if name.strip()][:1]
+    socket = await _opened(raw, protocols, MESSAGE_MAX_BYTES, PING_EVERY_S)
     sending = asyncio.create_task(_send(raw, socket, lines, timeout_s))
     try:
         async for _ in socket:
@@ -40,14 +48,41 @@ async def send_lines(
     return socket
 
 
-async def _opened(raw: web.BaseRequest) -> web.WebSocketResponse:
-    asked = raw.headers.get("Sec-WebSocket-Protocol", "")
-    protocols = [name.strip() for name in asked.split(",") if name.strip()][:1]
+async def converse(raw: web.BaseRequest, talk: Talk) -> web.WebSocketResponse:
+    """Over when both have said all, or when the client is gone.
+
+    Whoever doesn't read makes the other wait, and nobody is cut off for that: while what a client
+    sent waits for a program, its answers to pings would wait too.
+    """
+    socket = await _opened(raw, [talk.protocol], TALK_MAX_BYTES, None)
+    with contextlib.suppress(ConnectionError):
+        await talk.run(_Messages(socket))
+        await socket.close()
+    return socket
+
+
+class _Messages:
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+
+    async def receive(self) -> bytes | None:
+        message = await self._socket.receive()
+        if message.type == WSMsgType.BINARY:
+            return bytes(message.data)
+        return str(message.data).encode() if message.type == WSMsgType.TEXT else None
+
+    async def send(self, message: bytes) -> None:
+        await self._socket.send_bytes(message)
+
+
+async def _opened(
+    raw: web.BaseRequest, protocols: list[str], message_max: int, ping_every_s: float | None
+) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(
         protocols=protocols,
         timeout=CLOSE_TIMEOUT_S,
-        heartbeat=PING_EVERY_S,
-        max_msg_size=MESSAGE_MAX_BYTES,
+        heartbeat=ping_every_s,
+        max_msg_size=message_max,
         compress=False,
     )
     await socket.prepare(raw)

@@ -24,7 +24,7 @@ from makeway.runner.host import PodState, Unwelcome
 from makeway.runner.local import LocalHost
 from makeway.runner.states import document_of
 from makeway.starter.homes import AccountHomes
-from makeway.starter.orders import BadOrder, checked, checked_name, seconds
+from makeway.starter.orders import BadOrder, checked, checked_name, checked_wish, seconds
 from makeway.starter.table import Table
 
 log = logging.getLogger("makeway.starter")
@@ -92,6 +92,9 @@ class Door:
                 raise BadOrder("no order")
             if order.get("do") == "look":
                 return self._look(writer)
+            if order.get("do") == "exec":
+                await self._join(order, writer)
+                return []
             await self._carry_out(order)
             return [{"done": True}]
         except Unwelcome as refusal:
@@ -113,6 +116,8 @@ class Door:
                 self._host.stop(checked_name(order.get("uid")), seconds(order.get("grace_s")))
             case "remove":
                 self._remove(checked_name(order.get("uid")))
+            case "keep":
+                await self._keep(order.get("namespaces"))
             case _:
                 raise BadOrder(f"do {order.get('do')!r}")
 
@@ -127,17 +132,38 @@ class Door:
         fields = Fields(pod_uid=order.uid, account=owner.account.name, uid=owner.account.uid)
         log.info(fields)
 
+    async def _join(self, order: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Answered with a line to the pod's supervisor, as a descriptor."""
+        uid, wish = checked_name(order.get("uid")), checked_wish(order.get("wish"))
+        account = self._host.account_of(uid)
+        if account is None:
+            raise Unwelcome("NotRunning", "the pod does not run")
+        await asyncio.to_thread(self._table.check, account)
+        with await self._host.call(uid, wish) as line:
+            # Nothing waits to be sent: who orders waits for each answer.
+            here = writer.get_extra_info("socket").fileno()
+            with socket.socket(fileno=os.dup(here)) as connection:
+                socket.send_fds(connection, [b'{"done": true}\n'], [line.fileno()])
+        log.info(Fields(pod_uid=uid, joined=wish.do, uid=account))
+
     def _remove(self, uid: str) -> None:
         state = self._host.states().get(uid)
         if state is not None and not state.is_over:
             raise BadOrder(f"{uid} is not over")
         self._host.remove(uid)
 
+    async def _keep(self, namespaces: object) -> None:
+        if not isinstance(namespaces, list):
+            raise BadOrder("namespaces are no list")
+        kept = set(map(checked_name, namespaces))
+        async with self._starting:
+            self._table.keep(kept)
+
     # News
 
     def _look(self, writer: asyncio.StreamWriter) -> list[Answer]:
         self._looking.add(writer)
-        pods = [_told(state) for state in self._host.states().values()]
+        pods = [self._told(state) for state in self._host.states().values()]
         told = {
             "offset_s": self._clock.offset_s,
             "revision": self._host.revision,
@@ -149,7 +175,15 @@ class Door:
     def noticed(self, uid: str) -> None:
         state = self._host.states().get(uid)
         if state is not None:
-            self._tell(_told(state))
+            self._tell(self._told(state))
+
+    def _told(self, state: PodState) -> Answer:
+        return document_of(state) | {
+            "uid": state.uid,
+            "node": state.node,
+            "devices": {name: list(indexes) for name, indexes in state.devices.items()},
+            "supervisor": self._host.supervisors().get(state.uid, 0),
+        }
 
     async def beat(self) -> None:
         while True:
@@ -163,14 +197,6 @@ class Door:
                 writer.transport.abort()
             else:
                 _say(writer, news)
-
-
-def _told(state: PodState) -> Answer:
-    return document_of(state) | {
-        "uid": state.uid,
-        "node": state.node,
-        "devices": {name: list(indexes) for name, indexes in state.devices.items()},
-    }
 
 
 def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:

@@ -1,8 +1,8 @@
 """Which account a namespace runs as: root's own table, and never what an order says.
 
 A namespace gets its account at first contact, from the account database, by the same rule by which
-the server names it. From then on it is that account's, by name and uid: if the name is gone or has
-another uid, nothing more is started there.
+the server names it. From then on it is that account's, by name and uid, until the namespace is
+deleted: if the name is gone or has another uid, nothing more is started there.
 """
 
 from __future__ import annotations
@@ -115,8 +115,27 @@ class Table:
         groups = os.getgrouplist(account.name, account.gid)
         return Owner(account, tuple(dict.fromkeys((account.gid, *groups))), self._rules)
 
+    def check(self, uid: int) -> None:
+        """Unwelcome: in what runs as this uid nothing more may be begun."""
+        account = account_of_uid(uid)
+        names = {name for name, known in self._known.values() if known == uid}
+        if account is None or account.name not in names:
+            raise Unwelcome("AccountGone", f"the account with uid {uid} is gone")
+        if why := self._rules.why_not(account):
+            raise Unwelcome("AccountRefused", f"account {account.name} may not run jobs: {why}")
+
+    def keep(self, namespaces: Collection[str]) -> None:
+        """Forget whose the others were: they are no more, and who gets such a name next is new."""
+        left = {name: whose for name, whose in self._known.items() if name in namespaces}
+        if left != self._known:
+            self._known = left
+            self._write()
+
     def _note(self, namespace: str, account: Account) -> None:
         self._known[namespace] = (account.name, account.uid)
+        self._write()
+
+    def _write(self) -> None:
         write_whole(str(self._path), json.dumps(self._known).encode(), durably=True)
 
 

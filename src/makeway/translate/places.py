@@ -135,8 +135,11 @@ def no_node_line(count: int, message: str) -> Line:
 def largest_node_line(resource: str, size: int, node: str, pods: Sequence[str]) -> Line:
     """What the node that has most of a resource has of it, and who is there."""
     has = f"The largest node has {format_amount(resource, size)} {resource}: "
-    there = f"; pods there: {_some(pods)}" if pods else "; it is empty"
-    return Line(has, Ref("Node", node), there)
+    if not pods:
+        return Line(has, Ref("Node", node), "; it is empty")
+    named = [piece for pod in pods[:_NAMED_MAX] for piece in (", ", Ref("Pod", pod))]
+    more = f" and {len(pods) - _NAMED_MAX} more" if len(pods) > _NAMED_MAX else ""
+    return Line(has, Ref("Node", node), "; pods there: ", *named[1:], more)
 
 
 def preemptor_text(plan: dec.PreemptUnits) -> str:

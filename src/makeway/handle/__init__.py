@@ -1,0 +1,1 @@
+"""Makeway from Python: jobs of commands and of functions, without a terminal."""

@@ -1,0 +1,129 @@
+"""Answers about the past beside a server, each in a process of its own.
+
+Who shares a server with others can't read its journal, in which is everybody's; the server reads it
+for him. That may take a while and all of a core, so another process does it, with a low priority,
+one question after the other, and of each account one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from makeway.journal.coding import Unreadable
+from makeway.journal.file import Journal, JournalError
+from makeway.journal.past import Name, NothingKnown
+from makeway.retelling import Document, usage, why
+from makeway.server import errors
+from makeway.server.errors import ApiError
+
+NICE = 10
+TIME_MAX_S, MEMORY_MAX_BYTES = 50.0, 4 << 30
+WAITING_MAX = 100  # who may wait for an answer
+BOOT = f"import os; os.nice({NICE}); from makeway.historian import main; main()"
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
+
+
+# --- the server's side ---
+
+
+class Historian:
+    def __init__(self, path: Path, spare: Callable[[int], None] | None = None) -> None:
+        """`spare` is told of each process that is started, so that nobody ends it as a stray."""
+        self._path, self._spare = path, spare
+        self._asking: set[str] = set()
+        self._turn = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Who waits for an answer gets none."""
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.kill()
+
+    async def why(self, who: str, namespace: str, name: str, at: float, since: float) -> Document:
+        asked = {"kind": "why", "namespace": namespace, "name": name, "at": at, "since": since}
+        return await self._answer(who, asked)
+
+    async def usage(self, who: str, since: float, until: float) -> Document:
+        return await self._answer(who, {"kind": "usage", "since": since, "until": until})
+
+    async def _answer(self, who: str, question: Document) -> Document:
+        if who in self._asking or len(self._asking) >= WAITING_MAX:
+            raise errors.too_many_requests("one question about the past at a time; try again later")
+        self._asking.add(who)
+        try:
+            async with self._turn:
+                asked = {**question, "journal": str(self._path)}
+                found = await asyncio.to_thread(self._ask, asked)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise errors.internal(f"nobody can tell of the past: {error}") from None
+        finally:
+            self._asking.discard(who)
+        if "nothing" in found:
+            raise ApiError(404, "NotFound", found["nothing"])
+        return found
+
+    def _ask(self, question: Document) -> Document:
+        """In a thread, which waits for the other process."""
+        zone = {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
+        with subprocess.Popen(
+            [sys.executable, "-I", "-c", BOOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**ENVIRONMENT, **zone},
+            cwd="/",
+            start_new_session=True,
+        ) as process:
+            self._process = process
+            if self._spare is not None:
+                self._spare(process.pid)
+            if self._is_stopped:
+                process.kill()
+            try:
+                told, trouble = process.communicate(json.dumps(question).encode(), TIME_MAX_S)
+            finally:
+                self._process = None
+                process.kill()
+        if process.returncode:
+            lines = trouble.decode(errors="replace").strip().splitlines()
+            raise ValueError(lines[-1] if lines else f"it ended with {process.returncode}")
+        found: Document = json.loads(told)
+        return found
+
+
+# --- the other process ---
+
+
+def answer(question: Mapping[str, Any]) -> Document:
+    journal = Journal(Path(question["journal"]))
+    try:
+        if question["kind"] == "usage":
+            return usage(journal, question["since"], question["until"])
+        name = Name(question["namespace"], question["name"])
+        return why(journal, name, question["at"], question["since"])
+    except NothingKnown as error:
+        return {"nothing": str(error)}
+    finally:
+        journal.close()
+
+
+def main() -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
+    try:
+        told = answer(json.loads(sys.stdin.buffer.read()))
+    except (JournalError, Unreadable, sqlite3.DatabaseError) as error:
+        sys.exit(str(error))
+    sys.stdout.write(json.dumps(told))
