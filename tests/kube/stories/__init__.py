@@ -12,6 +12,7 @@ from tests.kube.stories import (
     pods,
     queues,
     reading,
+    services,
     watching,
 )
 from tests.kube.stories.registry import STORIES
@@ -29,5 +30,6 @@ __all__ = [
     "pods",
     "queues",
     "reading",
+    "services",
     "watching",
 ]
