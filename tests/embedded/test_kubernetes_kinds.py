@@ -87,6 +87,7 @@ def test_a_pod_waits_for_a_variable_and_starts_when_it_is_there(up: Up) -> None:
     wait_until(lambda: waiting(up, "hopeful").get("reason") == "CreateContainerConfigError")
     assert waiting(up, "hopeful")["message"] == 'configmap "late" not found'
     assert "CreateContainerConfigError" in up.kubectl("get", "pod", "hopeful")
+    assert 'configmap "late" not found' in up.makeway("status", "-A")
 
     up.kubectl("create", "configmap", "late", "--from-literal=other=1")
     message = "couldn't find key mode in ConfigMap default/late"
@@ -94,6 +95,7 @@ def test_a_pod_waits_for_a_variable_and_starts_when_it_is_there(up: Up) -> None:
     up.kubectl("patch", "configmap", "late", "--patch", '{"data": {"mode": "fast"}}')
 
     assert printed(up, "hopeful") == "fast\n"
+    assert "message" not in pod(up, "hopeful")["status"]
     assert ("Failed", 'Error: configmap "late" not found') in said(up, "hopeful")
 
 

@@ -285,6 +285,7 @@ class PodRunner(Reconciler):
         writes: list[Write] = []
         before = document.get("status") or {}
         status = status_of(pod, unread_state(pod, missing), before, now)
+        status["message"] = str(missing)
         if any(before.get(name) != value for name, value in status.items()):
             writes.append(status_patch(PODS, document, status))
         waiting = self._short_of_values.setdefault(key.namespace, {})
@@ -313,7 +314,7 @@ class PodRunner(Reconciler):
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
         status = status_of(pod, state, before, now)
-        if before.get("reason") == WAITING:
+        if before.get("message"):  # of what it waited for
             status = {"reason": None, "message": None} | status
         annotations = {GPUS: format_devices(state.devices)} if state.devices else {}
         is_told = annotations.items() <= pod.metadata.annotations.items()

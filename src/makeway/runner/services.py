@@ -56,7 +56,9 @@ class ServiceEndpoints(Reconciler):
         there = self._picture.get(ENDPOINT_SLICES, key)
         if there is None:
             return Plan([Create(resource=ENDPOINT_SLICES, document=_slice(service, wanted))])
-        if all((there.get(name) or []) == value for name, value in wanted.items()):
+        is_ours = MANAGED_BY.items() <= (there["metadata"].get("labels") or {}).items()
+        is_right = all((there.get(name) or []) == value for name, value in wanted.items())
+        if is_right or not is_ours:
             return NOTHING
         patch = {"metadata": as_seen(there), **wanted}
         return Plan([Patch(resource=ENDPOINT_SLICES, key=key, patch=patch)])
