@@ -80,8 +80,8 @@ class Usage:
 
     def _pod(self, uses: Mapping[str, Mapping[str, Use]], key: Key) -> dict[str, Any] | None:
         record = self._store.get(key)
-        metadata = None if record is None else decode(record.body)["metadata"]
-        containers = {} if metadata is None else uses.get(metadata["uid"], {})
+        metadata = {"uid": ""} if record is None else decode(record.body)["metadata"]
+        containers = uses.get(metadata["uid"], {})
         if not containers:
             return None
         told = [{"name": name, "usage": _amounts(use)} for name, use in containers.items()]
