@@ -71,12 +71,12 @@ class Talk:
 
     async def read(self, port: int, size: int) -> bytes:
         """What comes out at the pod's end."""
-        found = b""
+        found = bytearray()
         while port not in self.pods:
             await asyncio.sleep(0)
         while len(found) < size:
             found += await asyncio.get_running_loop().sock_recv(self.pods[port], CHUNK)
-        return found
+        return bytes(found)
 
 
 def play(
