@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
-	simulate-faults laws replays bench bench-load bench-many bench-kube constraints clean
+	simulate-faults laws replays bench bench-load bench-many bench-pages bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine;
 
 bench-many: $(STAMP) ## makeway up with 100 000 pending workloads; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
+
+bench-pages: $(STAMP) ## what readers of the dashboard cost makeway up under load; ARGS=--quick
+	@$(BIN)/python -m benchmarks.bench_pages $(ARGS)
 
 bench-kube: $(STAMP) ## the controller on a real API server; ARGS=--quick
 	@$(BIN)/python tools/kube_assets.py

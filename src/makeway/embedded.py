@@ -286,11 +286,11 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    await provide_queue(client)
+    await provide_queue(client, is_shared=app.is_shared)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
-    app.usage.meter = Meter(clock, host, "" if settings.nodes else host_name())
+    app.usage.meter = _meter(clock, host, settings, watch)
     if isinstance(host, RemoteHost):
         _tell_of_namespaces(app.store, host)
     if loss := mark.loss(host.revision):
@@ -308,8 +308,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
-    if writer is not None:
-        app.history = Historian(folder / NAME, spare)
+    historian = Historian(folder / NAME, spare)
+    app.history = None if writer is None else historian
     control.begin()
     host.watch(control.noticed)
     try:
@@ -320,9 +320,19 @@ async def _controlled(
             yield
     finally:
         await forecaster.stop()
+        historian.stop()
         if writer is not None:
             writer.close()
         host.close()
+
+
+def _meter(
+    clock: SteadyClock, host: LocalHost | RemoteHost, settings: Settings, watch: GpuWatch | None
+) -> Meter:
+    own_node = "" if settings.nodes else host_name()
+    if watch is None:
+        return Meter(clock, host, own_node)
+    return Meter(clock, host, own_node, lambda: watch.nvml.uses)
 
 
 def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
@@ -672,7 +682,7 @@ class Plane:
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
-            automatic.AutomaticQueue(picture),
+            automatic.AutomaticQueue(picture, is_shared=is_shared),
             Notifications(picture),
         ]
         if configuration.retention is not None:
@@ -742,7 +752,7 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
         await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
-async def provide_queue(client: Client) -> None:
+async def provide_queue(client: Client, *, is_shared: bool = False) -> None:
     """Who submits as soon as we are ready finds the automatic queue; from then on it looks after
     itself.
     """
@@ -751,7 +761,7 @@ async def provide_queue(client: Client) -> None:
     nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
     quota = automatic.quota_of(node for node in nodes if node is not None)
     namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
-    for resource, document in automatic.documents(quota, namespaces):
+    for resource, document in automatic.documents(quota, namespaces, is_shared=is_shared):
         with contextlib.suppress(Conflict):  # it is there already
             await client.create(resource, document)
 

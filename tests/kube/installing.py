@@ -25,7 +25,6 @@ from tests.kube.plane import Plane
 Document = dict[str, Any]
 T = TypeVar("T")
 SITE = Site()
-WAIT_S = 60.0
 KINDS = {resource.kind: resource for resource in (JOBS, PODS, WORKLOADS, QUEUES, LOCAL_QUEUES)}
 
 
@@ -101,7 +100,7 @@ class Cluster:
     # Waiting
 
     def until(self, what: str, is_so: Callable[[], bool]) -> None:
-        wait_until(is_so, WAIT_S, what)
+        wait_until(is_so, what)
 
     def until_condition(self, workload: str, condition: str, status: str = "True") -> None:
         def is_so() -> bool:

@@ -5,6 +5,7 @@ One `makeway up --system` for all stories, below a root of its own, with account
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pwd
@@ -26,6 +27,9 @@ from makeway.api.kinds import JOBS, NAMESPACES, PODS
 from makeway.api.labels import ID
 from makeway.api.times import format_time
 from makeway.client import ApiError
+from makeway.client.http import HttpTransport
+from makeway.client.kubeconfig import access_by_socket
+from makeway.client.transport import Call
 from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
 from tests.harness.process import wait_until
@@ -83,6 +87,55 @@ def test_a_job_is_its_account_and_nothing_of_root_is_left(lab: Lab) -> None:
     assert found["environ"].items() >= mine.items()
     told = {"MAKEWAY_POD_UID", "MAKEWAY_JOB_ID", "MAKEWAY_ATTEMPT", "MAKEWAY_LAST_END"}
     assert found["environ"].keys() <= {*mine, *told, "PATH", "PYTHONUNBUFFERED", "LC_CTYPE"}
+
+
+GREET = """
+import socket, time
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    with server.accept()[0] as caller:
+        caller.sendall(b"hello")
+        time.sleep(1000)
+"""
+
+
+def test_who_joins_a_pod_is_its_account_and_others_may_not(lab: Lab) -> None:
+    up, ann, bob = lab
+    up.submitted(ann, "joined", "", command=["/usr/bin/python3", "-c", GREET])
+    port = int(wait_until(lambda: up.printed("joined").strip()))
+    words = ("exec", "-n", ann.pw_name, "joined", "--", "/usr/bin/python3", "-c", LOOK)
+
+    found: dict[str, Any] = json.loads(up.run_as(ann, *words))
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        up.run_as(bob, *words)
+
+    assert found["uids"] == [ann.pw_uid] * 3
+    assert found["groups"] == sorted({ann.pw_gid, bob.pw_gid})
+    assert (found["caps"], found["oom"], found["open"]) == (0, "0", {})
+    assert found["death"] == signal.SIGKILL
+    assert found["folder"] == str(up.home("joined") / "scratch")
+    assert "is forbidden" in refused.value.stderr
+    pod = up.pod("joined")["metadata"]
+    assert b"hello" in asyncio.run(said_at(up, pod["name"], pod["namespace"], port))
+    lines = map(json.loads, up.run_as(pwd.getpwnam("root"), "audit").splitlines())
+    object_text = f"pods/exec {pod['namespace']}/{pod['name']}"
+    noted = {"account": ann.pw_name, "verb": "create", "object": object_text, "code": 101}
+    assert any(line.items() >= noted.items() for line in lines)
+    up.delete_pod("joined")
+
+
+async def said_at(up: SystemUp, pod: str, namespace: str, port: int) -> bytes:
+    """The first words at a port of a pod."""
+    transport = access_by_socket(up.socket, namespace).transport()
+    assert isinstance(transport, HttpTransport)
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+    call = Call(method="GET", path=path, pairs=(("ports", str(port)),))
+    async with transport.join(call, ("v4.channel.k8s.io",)) as line:
+        begun = [await line.receive() for _ in ("data", "errors")]
+        assert begun == [bytes([n]) + port.to_bytes(2, "little") for n in (0, 1)]
+        found = await line.receive()
+    await transport.close()
+    return found or b""
 
 
 def test_a_home_is_entered_by_its_owner_alone(lab: Lab) -> None:

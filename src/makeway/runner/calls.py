@@ -10,15 +10,13 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
 
+from makeway.runner.host import Wish
 from makeway.runner.sessions import MESSAGE_MAX, PIPE
 
 ANSWER_S = 10.0  # a busy machine
 _CREDENTIALS = struct.Struct("3i")  # unix(7): pid, uid, gid
-
-Wish = Mapping[str, Any]
 
 
 class NotNow(ConnectionError):
@@ -27,7 +25,7 @@ class NotNow(ConnectionError):
 
 async def call(folder: str, supervisor: int, wish: Wish) -> socket.socket:
     """A line to a supervisor that has been told what is wanted; whoever closes it ends that."""
-    written = json.dumps(wish).encode()
+    written = json.dumps(asdict(wish)).encode()
     if len(written) > MESSAGE_MAX:
         raise NotNow("the command is too long")
     name = f"call-{secrets.token_hex(8)}"

@@ -70,6 +70,7 @@ class Nvml:
         self._command, self._limit_s = command, limit_s
         self.on_child: Callable[[int], None] = lambda pid: None  # hears of each that is started
         self._stuck: subprocess.Popen[bytes] | None = None
+        self.uses: Mapping[DeviceId, float] = {}  # 0 to 1, by index, where the last answer told
 
     def ask(self) -> tuple[Device, ...] | None:
         """None: no answer, or none in time."""
@@ -83,10 +84,12 @@ class Nvml:
         self.on_child(child.pid)
         try:
             answer, _ = child.communicate(timeout=self._limit_s)
-            return devices_in(json.loads(answer)) if child.returncode == 0 else None
+            told = json.loads(answer) if child.returncode == 0 else []
+            self.uses = {gpu["index"]: gpu["use"] / 100 for gpu in told if gpu["use"] is not None}
+            return devices_in(told) if child.returncode == 0 else None
         except subprocess.TimeoutExpired:
             child.kill()
-            self._stuck = child
+            self._stuck, self.uses = child, {}
             log.error(Fields(nvml="hangs", limit_s=self._limit_s, hint="nvidia-smi may hang too"))
         except (ValueError, KeyError, TypeError) as error:
             log.error(Fields(nvml="unreadable", error=repr(error)))

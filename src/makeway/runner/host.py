@@ -100,6 +100,36 @@ class RunOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecWish:
+    """To run a program in a container that runs."""
+
+    do: Literal["exec"] = "exec"
+    container: str
+    argv: tuple[str, ...]
+    is_terminal: bool
+    has_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachWish:
+    """To have the input of a container."""
+
+    do: Literal["attach"] = "attach"
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectWish:
+    """To be connected to a port at which a process of the pod listens."""
+
+    do: Literal["connect"] = "connect"
+    port: int
+
+
+Wish = ExecWish | AttachWish | ConnectWish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     reason: str
     message: str = ""

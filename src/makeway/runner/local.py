@@ -31,7 +31,7 @@ from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
-from makeway.runner.calls import NotNow, Wish, call
+from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups
 from makeway.runner.folders import discard, empty
 from makeway.runner.homes import Homes, OwnHomes
@@ -46,6 +46,7 @@ from makeway.runner.host import (
     Program,
     Running,
     RunOrder,
+    Wish,
 )
 from makeway.runner.leavings import RUNS_KEPT, Limits
 from makeway.runner.processes import (
@@ -321,6 +322,10 @@ class LocalHost:
         self._supervisors[uid] = (pid, started_ticks(pid) or 0)
 
     # Joining
+
+    def account_of(self, uid: str) -> int | None:
+        """Whom a pod runs as that is not over; None: us, or there is no such pod."""
+        return self._owners.get(uid)
 
     async def call(self, uid: str, wish: Wish) -> socket.socket:
         """A line to the supervisor of a pod that runs, which has been told a wish."""

@@ -21,8 +21,8 @@ from typing import Any
 
 from makeway.clocks import SMALL_STEP_S, SteadyClock
 from makeway.logs import Fields
-from makeway.runner.calls import NotNow, Wish
-from makeway.runner.host import PodState, RunOrder, Unwelcome
+from makeway.runner.calls import NotNow
+from makeway.runner.host import PodState, RunOrder, Unwelcome, Wish
 from makeway.runner.local import OnChange
 from makeway.runner.states import state_of
 from makeway.watchdog import Pulse
@@ -34,6 +34,7 @@ WAIT_S = 20.0  # for the starter, when both begin
 AGAIN_S = 1.0
 BEAT_S = 2.0  # as often it says that it lives
 READ_BYTES = 1024 * 1024
+JOINING_MAX = 4  # at once; the starter takes few connections
 
 
 class RemoteHost:
@@ -43,6 +44,7 @@ class RemoteHost:
         self.revision = 0  # of the server's objects: the latest of which an order speaks
         self.unlimited = ""  # what of a container's limits can't be held, and why
         self._supervisors: dict[str, int] = {}
+        self._joining = asyncio.Semaphore(JOINING_MAX)
         self._orders: socket.socket | None = None
         self._news: socket.socket | None = None
         self._told = _Lines()  # the news
@@ -91,7 +93,21 @@ class RemoteHost:
         self._supervisors.pop(uid, None)
 
     async def call(self, uid: str, wish: Wish) -> socket.socket:
-        raise NotNow("on a server for all accounts nobody can join a pod yet")
+        """A line to the supervisor of a pod that runs, which has been told a wish."""
+        async with self._joining:
+            return await asyncio.to_thread(self._join, uid, wish)
+
+    def _join(self, uid: str, wish: Wish) -> socket.socket:
+        with self._connected() as connection:
+            order = {"do": "exec", "uid": uid, "wish": asdict(wish)}
+            connection.sendall(json.dumps(order).encode() + b"\n")
+            content, descriptors, _, _ = socket.recv_fds(connection, READ_BYTES, 1)
+        if not descriptors:
+            answer = json.loads(content) if content else {}
+            raise NotNow(answer.get("message") or "the starter does not answer")
+        line = socket.socket(fileno=descriptors[0])
+        line.setblocking(False)
+        return line
 
     def follow(self, namespaces: Callable[[], list[str]]) -> None:
         """Tell the starter which namespaces there are, now and whenever it comes back: whose the

@@ -120,7 +120,7 @@ class Sessions:
         """Do what is wanted, or say why not."""
         try:
             wish = json.loads(session.line.recv(MESSAGE_MAX))
-            container = self._chosen(wish["container"])
+            container = self._chosen(wish.get("container", ""))
             if wish["do"] == "attach":
                 self._attach(session, container)
             else:
@@ -244,7 +244,7 @@ def _execute(session: Session, container: Container, wish: dict[str, Any], _: in
     more: dict[str, str] = {}
     if wish["is_terminal"]:
         more = {"TERM": container.program["env"].get("TERM", TERMINAL)}
-        _take_terminal(session, wish["size"])
+        _take_terminal(session)
     else:
         _take_pipes(session, wish["has_input"])
     try:
@@ -255,13 +255,10 @@ def _execute(session: Session, container: Container, wish: dict[str, Any], _: in
         os._exit(NOT_FOUND if isinstance(error.__cause__, FileNotFoundError) else CANNOT_RUN)
 
 
-def _take_terminal(session: Session, size: list[int]) -> None:
+def _take_terminal(session: Session) -> None:
     import socket
-    import struct
 
     theirs, ours = os.openpty()
-    if size[0] and size[1]:
-        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", size[0], size[1], 0, 0))
     fcntl.ioctl(ours, termios.TIOCSCTTY, 0)
     socket.send_fds(session.line, [b'{"streams": ["terminal"]}'], [theirs])
     os.close(theirs)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from makeway.api.devices import GPU, DeviceId
 from makeway.runner.host import PodState, Running
 from makeway.runner.processes import read_or_none
 
@@ -55,6 +56,7 @@ class Use:
     memory_bytes: int
     at: float
     window_s: float
+    gpus: float | None = None  # how many were busy, as NVML told last; None: it doesn't
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +74,18 @@ class Host(Protocol):
 
 
 class Meter:
-    def __init__(self, clock: Callable[[], float], host: Host, own_node: str) -> None:
-        """`own_node` is this machine as a whole; others are what their pods are."""
-        self._clock, self._host, self._own_node = clock, host, own_node
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        host: Host,
+        own_node: str,
+        gpus: Callable[[], Mapping[DeviceId, float]] = dict,
+    ) -> None:
+        """`own_node` is this machine as a whole; others are what their pods are.
+
+        `gpus` are the shares of time in which each was busy, as far as anybody knows.
+        """
+        self._clock, self._host, self._own_node, self._gpus = clock, host, own_node, gpus
         self._looks: list[Look] = []  # the oldest first
         self._one_at_a_time = asyncio.Lock()
 
@@ -92,7 +103,16 @@ class Meter:
                     for name, amount in containers.items()
                     if name in known
                 }
+                self._add_gpus(uid, found[uid])
         return found
+
+    def _add_gpus(self, uid: str, uses: dict[str, Use]) -> None:
+        """Of a pod with one container; of several, nobody says here who has which."""
+        state, busy = self._host.states().get(uid), self._gpus()
+        held = () if state is None else state.devices.get(GPU, ())
+        if len(uses) == 1 and held and all(index in busy for index in held):
+            ((name, use),) = uses.items()
+            uses[name] = replace(use, gpus=sum(busy[index] for index in held))
 
     async def node(self, name: str) -> Use:
         uses = await self.pods()

@@ -14,7 +14,8 @@ import termios
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from makeway.runner.calls import ANSWER_S, NotNow, Wish
+from makeway.runner.calls import ANSWER_S, NotNow
+from makeway.runner.host import AttachWish, ConnectWish, ExecWish, Wish
 
 CHUNK_BYTES = 32 * 1024
 STREAMS_MAX = 3
@@ -40,20 +41,18 @@ class Visits:
         is_terminal: bool,
         has_input: bool,
     ) -> Visit:
-        wish = {"do": "exec", "container": container, "argv": argv, "size": [0, 0]}
-        more = {"is_terminal": is_terminal, "has_input": has_input}
-        return await self._begun(uid, {**wish, **more})
+        streams = {"is_terminal": is_terminal, "has_input": has_input}
+        return await self._begun(uid, ExecWish(container=container, argv=tuple(argv), **streams))
 
     async def attach(self, uid: str, container: str) -> Visit:
         """The input of a container; what it prints is in its log."""
-        visit = await self._begun(uid, {"do": "attach", "container": container})
+        visit = await self._begun(uid, AttachWish(container=container))
         visit.is_input_alone = True
         return visit
 
     async def connect(self, uid: str, port: int) -> socket.socket:
         """A connection to a port at which a process of the pod listens; NotNow: there is none."""
-        wish = {"do": "connect", "container": "", "port": port}
-        visit = await self._begun(uid, wish)
+        visit = await self._begun(uid, ConnectWish(port=port))
         return visit.connection()
 
     async def _begun(self, uid: str, wish: Wish) -> Visit:

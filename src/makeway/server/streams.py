@@ -102,7 +102,7 @@ class Streams:
         else:
             work = partial(self._attach, self.pods, pod, container, wish)
         farewell = _status(_failure("the server is shutting down"))
-        return Response(talk=Talk(protocol, partial(self._while_up, work, farewell)))
+        return _talk(protocol, partial(self._while_up, work, farewell))
 
     def _forward(self, pods: Pods, request: Request, pod: Mapping[str, Any]) -> Response:
         _expect_running(pod, "forward ports of")
@@ -112,7 +112,7 @@ class Streams:
             work: Work = partial(port_forward.in_spdy, connect)
         else:
             work = partial(port_forward.in_channels, connect, port_forward.ports_of(request))
-        return Response(talk=Talk(protocol, partial(self._while_up, work, b"")))
+        return _talk(protocol, partial(self._while_up, work, b""))
 
     async def _while_up(self, work: Work, farewell: bytes, messages: Messages) -> None:
         self._talks += 1
@@ -155,6 +155,10 @@ class Streams:
             await _ended((showing, typing))
             if process is not None:
                 process.close()
+
+
+def _talk(protocol: str, run: Callable[[Messages], Awaitable[None]]) -> Response:
+    return Response(code=101, talk=Talk(protocol, run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from makeway.api.devices import GPU
 from makeway.api.kinds import NODES, PODS, Resource
 from makeway.api.times import format_time
 from makeway.server import errors
@@ -33,6 +34,9 @@ class Use(Protocol):
 
     @property
     def window_s(self) -> float: ...
+
+    @property
+    def gpus(self) -> float | None: ...
 
 
 class Meter(Protocol):
@@ -76,8 +80,10 @@ class Usage:
 
     def _pod(self, uses: Mapping[str, Mapping[str, Use]], key: Key) -> dict[str, Any] | None:
         record = self._store.get(key)
-        metadata = None if record is None else decode(record.body)["metadata"]
-        containers = {} if metadata is None else uses.get(metadata["uid"], {})
+        if record is None:
+            return None
+        metadata = decode(record.body)["metadata"]
+        containers = uses.get(metadata["uid"])
         if not containers:
             return None
         told = [{"name": name, "usage": _amounts(use)} for name, use in containers.items()]
@@ -109,7 +115,8 @@ def _document(kind: str, metadata: Mapping[str, Any], use: Use, **more: Any) -> 
 
 
 def _amounts(use: Use) -> dict[str, str]:
-    return {"cpu": f"{round(use.cpus * 1e9)}n", "memory": f"{use.memory_bytes // 1024}Ki"}
+    found = {"cpu": f"{round(use.cpus * 1e9)}n", "memory": f"{use.memory_bytes // 1024}Ki"}
+    return found if use.gpus is None else {**found, GPU: f"{round(use.gpus * 1000)}m"}
 
 
 def _listed(kind: str, found: Sequence[Mapping[str, Any] | None]) -> Response:

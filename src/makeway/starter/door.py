@@ -24,7 +24,7 @@ from makeway.runner.host import PodState, Unwelcome
 from makeway.runner.local import LocalHost
 from makeway.runner.states import document_of
 from makeway.starter.homes import AccountHomes
-from makeway.starter.orders import BadOrder, checked, checked_name, seconds
+from makeway.starter.orders import BadOrder, checked, checked_name, checked_wish, seconds
 from makeway.starter.table import Table
 
 log = logging.getLogger("makeway.starter")
@@ -92,6 +92,9 @@ class Door:
                 raise BadOrder("no order")
             if order.get("do") == "look":
                 return self._look(writer)
+            if order.get("do") == "exec":
+                await self._join(order, writer)
+                return []
             await self._carry_out(order)
             return [{"done": True}]
         except Unwelcome as refusal:
@@ -128,6 +131,20 @@ class Door:
         self._host.start(order)
         fields = Fields(pod_uid=order.uid, account=owner.account.name, uid=owner.account.uid)
         log.info(fields)
+
+    async def _join(self, order: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Answered with a line to the pod's supervisor, as a descriptor."""
+        uid, wish = checked_name(order.get("uid")), checked_wish(order.get("wish"))
+        account = self._host.account_of(uid)
+        if account is None:
+            raise Unwelcome("NotRunning", "the pod does not run")
+        await asyncio.to_thread(self._table.check, account)
+        with await self._host.call(uid, wish) as line:
+            # Nothing waits to be sent: who orders waits for each answer.
+            here = writer.get_extra_info("socket").fileno()
+            with socket.socket(fileno=os.dup(here)) as connection:
+                socket.send_fds(connection, [b'{"done": true}\n'], [line.fileno()])
+        log.info(Fields(pod_uid=uid, joined=wish.do, uid=account))
 
     def _remove(self, uid: str) -> None:
         state = self._host.states().get(uid)

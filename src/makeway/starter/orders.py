@@ -15,10 +15,11 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from makeway.runner.host import RunOrder
+from makeway.runner.host import AttachWish, ConnectWish, ExecWish, RunOrder, Wish
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 CONTAINERS_MAX = 100
+_WISHES = {"exec": ExecWish, "attach": AttachWish, "connect": ConnectWish}
 
 
 class BadOrder(Exception):
@@ -42,6 +43,22 @@ def checked(document: object) -> RunOrder:
     for name in (*order.files, *order.secret_volumes):
         _check(order.volumes.get(name) == "", f"volume {name}")
     return order
+
+
+def checked_wish(document: object) -> Wish:
+    """What somebody wants in a pod that runs."""
+    _check(isinstance(document, dict) and document.get("do") in _WISHES, "wish.do")
+    assert isinstance(document, dict)
+    wish: Wish = _value(_WISHES[document["do"]], document, "wish")
+    match wish:
+        case ExecWish(container=container, argv=argv):
+            checked_name(container)
+            _check(bool(argv), "wish.argv")
+        case AttachWish(container=container):
+            checked_name(container)
+        case ConnectWish(port=port):
+            _check(0 < port <= 0xFFFF, f"wish.port {port}")
+    return wish
 
 
 def checked_name(name: object) -> str:

@@ -115,6 +115,15 @@ class Table:
         groups = os.getgrouplist(account.name, account.gid)
         return Owner(account, tuple(dict.fromkeys((account.gid, *groups))), self._rules)
 
+    def check(self, uid: int) -> None:
+        """Unwelcome: in what runs as this uid nothing more may be begun."""
+        account = account_of_uid(uid)
+        names = {name for name, known in self._known.values() if known == uid}
+        if account is None or account.name not in names:
+            raise Unwelcome("AccountGone", f"the account with uid {uid} is gone")
+        if why := self._rules.why_not(account):
+            raise Unwelcome("AccountRefused", f"account {account.name} may not run jobs: {why}")
+
     def keep(self, namespaces: Collection[str]) -> None:
         """Forget whose the others were: they are no more, and who gets such a name next is new."""
         left = {name: whose for name, whose in self._known.items() if name in namespaces}
