@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from makeway.api.kinds import RESOURCES
-from tests.kube.served import Served, embedded_server
+from tests.harness.served import Served, embedded_server
 from tests.prerequisites import shared_path
 from tests.server.harness import Kubectl
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.documents import cluster_queue, job
-from tests.kube.served import Served, embedded_server
+from tests.harness.served import Served, embedded_server
 from tests.prerequisites import library
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}

@@ -192,7 +192,7 @@ def test_revoking_a_token_ends_what_was_opened_with_it(
             )
         await lab.json(ADA, "DELETE", "/tokens")
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
 
     play(tmp_path, story)
 
