@@ -357,8 +357,8 @@ def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(
     own = command(up, "run", "--name", "own", "--", "sleep", LONGER)
     hint = "`makeway exec own` opens a shell"
     wait_until(lambda: hint in up.makeway("attach", "own", code=1))
-    own.kill()
-    own.communicate()
+    up.makeway("cancel", "own", "--yes")
+    own.communicate(timeout=60)
 
 
 def test_top_tells_what_pods_and_nodes_use_and_over_which_time(up: Up) -> None:
